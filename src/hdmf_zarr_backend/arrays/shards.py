@@ -45,12 +45,8 @@ class _Run(NamedTuple):
     """Chunks of a shard that are fetched together, each with its start and end."""
 
     key: str
+    ends: Extent
     extents: dict[Index, Extent]
-
-    @property
-    def ends(self) -> Extent:
-        starts, stops = zip(*self.extents.values(), strict=True)
-        return min(starts), max(stops)
 
 
 class ShardReader:
@@ -70,7 +66,7 @@ class ShardReader:
         with at(self._store, self._path):
             shard = self._shard(index)
             extent = self._extent(index, self._offsets(shard))
-            return None if extent is None else self._fetch(_Run(self.key(shard), {index: extent}))[index]
+            return None if extent is None else self._fetch(_Run(self.key(shard), extent, {index: extent}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
         """Return the stored bytes of several chunks, with several requests under way at once.
@@ -86,7 +82,7 @@ class ShardReader:
                 extent = self._extent(index, offsets[self._shard(index)])
                 if extent is not None:
                     extents[self._shard(index)][index] = extent
-            runs = [_Run(self.key(shard), run) for shard in shards for run in joined(extents[shard])]
+            runs = [_Run(self.key(shard), *run) for shard in shards for run in joined(extents[shard])]
             for part in at_once(self._fetch, runs):
                 found.update(part)
         return found
@@ -105,7 +101,7 @@ class ShardReader:
         A piece of a few MB is in memory at a time, for a remote store several. Raises what `get` raises.
         """
         extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
-        runs = (_Run(self.key(shard), run) for run in joined(extents))
+        runs = (_Run(self.key(shard), *run) for run in joined(extents))
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
             with at(self._store, self._path):
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]

@@ -14,7 +14,7 @@ from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, si
 from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absent, status_of
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.memory import not_shared
-from hdmf_zarr_backend.stores.remote import RemoteStore, plain_tag
+from hdmf_zarr_backend.stores.remote import RemoteStore, state_of
 from hdmf_zarr_backend.stores.web import origin_of, redirect_refused
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
@@ -167,11 +167,8 @@ class FsspecStore(RemoteStore):
 
     def _state(self, key: str) -> FileState:
         info = self._filesystem.info(self._path(key))
-        tag = plain_tag(info.get("ETag") or info.get("etag"))
         changed = info.get("LastModified") or info.get("mtime") or info.get("created")
-        seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
-        time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
-        return FileState(int(info["size"]), tag, time)
+        return state_of(info["size"], info.get("ETag") or info.get("etag"), changed)
 
     def _put_value(self, key: str, value: bytes) -> None:
         self._filesystem.pipe_file(self._new_path(key), value)

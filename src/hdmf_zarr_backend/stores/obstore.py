@@ -20,7 +20,7 @@ from hdmf_zarr_backend.errors import StoreError, UsageError
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, check_value_size
 from hdmf_zarr_backend.stores.failures import raise_if_not_absent
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
-from hdmf_zarr_backend.stores.remote import RemoteStore, at_once, completed, no_such_option, plain_tag
+from hdmf_zarr_backend.stores.remote import RemoteStore, at_once, completed, no_such_option, state_of
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20
@@ -86,8 +86,7 @@ class ObjectStore(RemoteStore):
 
     def _state(self, key: str) -> FileState:
         head = self.opened.head(key)
-        changed = int(head["last_modified"].timestamp()) * 10**9
-        return FileState(int(head["size"]), plain_tag(head.get("e_tag")), changed)
+        return state_of(head["size"], head.get("e_tag"), head["last_modified"])
 
     def _put_value(self, key: str, value: bytes) -> None:
         self.opened.put(key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)

@@ -95,7 +95,8 @@ class ReferenceStore(RemoteStore):
         if value is None or isinstance(value, bytes):
             return value
         if len(value) == 3:
-            return self._run((value[0], {key: self._extent(key, value)}))[key]
+            extent = self._extent(key, value)
+            return self._run((value[0], extent, {key: extent}))[key]
         found = self._read_from(value[0], lambda file: file.store.get(file.name))
         if found is None:
             raise self._cut(key, value)
@@ -120,7 +121,7 @@ class ReferenceStore(RemoteStore):
                 extents.setdefault(value[0], {})[key] = self._extent(key, value)
             else:
                 others.append(key)
-        runs = [(url, run) for url, each in extents.items() for run in joined(each)]
+        runs = [(url, *run) for url, each in extents.items() for run in joined(each)]
         found = get_at_once(self, others)
         for part in at_once(self._run, runs) if len(runs) > 1 else map(self._run, runs):
             found |= part
@@ -130,10 +131,9 @@ class ReferenceStore(RemoteStore):
         check_value_size(self, key, value[2])
         return value[1], value[1] + value[2]
 
-    def _run(self, source: tuple[str, Mapping[str, Extent]]) -> dict[str, bytes]:
+    def _run(self, source: tuple[str, Extent, Mapping[str, Extent]]) -> dict[str, bytes]:
         """Return the values of keys whose bytes are read from another file with one request."""
-        url, extents = source
-        first, last = min(start for start, _ in extents.values()), max(stop for _, stop in extents.values())
+        url, (first, last), extents = source
         data = self._read_from(url, lambda file: file.store.get_range(file.name, first, last))
         found = {}
         for key, (start, stop) in extents.items():

@@ -97,20 +97,20 @@ GAP_BYTES = 2**15
 """Reading such a gap takes less time than another request."""
 
 
-def joined(extents: Mapping[Name, Extent]) -> Iterator[dict[Name, Extent]]:
-    """Yield the ranges to read with one request each: ranges with small gaps between them, up to `RUN_BYTES`."""
+def joined(extents: Mapping[Name, Extent]) -> Iterator[tuple[Extent, dict[Name, Extent]]]:
+    """Yield what to read with one request each, and the ranges in it: with small gaps between them, to `RUN_BYTES`."""
     run: dict[Name, Extent] = {}
     first = last = 0
     for name, (start, stop) in sorted(extents.items(), key=itemgetter(1)):
         if run and (start - last > GAP_BYTES or stop - first > RUN_BYTES):
-            yield run
+            yield (first, last), run
             run = {}
         if not run:
             first = last = start
         run[name] = (start, stop)
         last = max(last, stop)
     if run:
-        yield run
+        yield (first, last), run
 
 
 # ---- retries --------------------------------------------------------------------------------------------------------
@@ -292,6 +292,9 @@ class RemoteStore(Store):
         return self._called(lambda: next(iter(self._list("")), None) is not None, "", "listed")
 
 
-def plain_tag(tag: object) -> str | None:
-    """Return an entity tag without quotes and prefix."""
-    return tag.removeprefix("W/").strip('"') or None if isinstance(tag, str) else None
+def state_of(size: Any, tag: Any, changed: Any) -> FileState:
+    """Return the state of a file as a server says it: its tag without quotes and prefix, its time in whole seconds."""
+    plain = tag.removeprefix("W/").strip('"') or None if isinstance(tag, str) else None
+    seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
+    time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
+    return FileState(int(size), plain, time)

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.stores.remote import (
     duration,
     joined,
     no_such_option,
-    plain_tag,
+    state_of,
 )
 
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -139,11 +139,11 @@ class WebStore(RemoteStore):
         numbered = dict(enumerate(ranges))
         plain = {number: (start, stop) for number, (start, stop) in numbered.items() if start >= 0 and stop is not None}
         runs = list(joined(plain))
-        bounds = [(min(run.values())[0], max(stop for _, stop in run.values())) for run in runs]
         others = {number: each for number, each in numbered.items() if number not in plain}
-        values = await asyncio.gather(*(self._range(key, *each) for each in (*bounds, *others.values())))
+        wanted = [*(ends for ends, _ in runs), *others.values()]
+        values = await asyncio.gather(*(self._range(key, *each) for each in wanted))
         parts = dict(zip(others, values[len(runs) :], strict=True))
-        for run, (first, _), value in zip(runs, bounds, values, strict=False):
+        for ((first, _), run), value in zip(runs, values, strict=False):
             parts |= {number: value[start - first : stop - first] for number, (start, stop) in run.items()}
         return [parts[number] for number in range(len(ranges))]
 
@@ -180,8 +180,8 @@ class WebStore(RemoteStore):
             raise OSError(f"the server does not tell the size of the file, but {size!r}")
         moment = None
         with suppress(ValueError, TypeError):  # no date, or none that can be read
-            moment = int(parsedate_to_datetime(changed or "").timestamp()) * 10**9
-        return FileState(int(size), plain_tag(headers.get("ETag")), moment)
+            moment = parsedate_to_datetime(changed or "")
+        return state_of(size, headers.get("ETag"), moment)
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
