@@ -593,7 +593,7 @@ class Overtaken(Steps):
     def _change(self, step: Any) -> None:
         super()._change(step)
         if len(self.log) == self.lost_at:
-            self.lock.check = self._broken
+            self.lock.check = self.broken
             following = Steps()
             following.values = self.values
             recover(following)
@@ -601,8 +601,17 @@ class Overtaken(Steps):
                 change.put("b/0", b"of the next")
                 change.commit({}, NEXT)
 
-    def _broken(self) -> None:
+    def broken(self) -> None:
         raise StoreLockedError("another writer has this file open", store=self.location, remedy="Open it again.")
+
+
+def test_a_writer_makes_sure_that_it_has_its_lock_before_its_first_put():
+    store = Overtaken(BEFORE)
+    with pytest.raises(StoreLockedError), Writer(store) as writer, writer.change(root=ROOT) as change:
+        writer.lock.check = store.broken
+        change.put("a/1", b"two")
+        change.drain()
+    assert store.log == []
 
 
 @VARIANTS

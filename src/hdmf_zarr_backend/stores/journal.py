@@ -110,18 +110,10 @@ class Record:
 
     def encode(self) -> bytes:
         """Return the bytes of the record."""
-        values = b"".join(self.old.values())
-        head: dict[str, Any] = {
-            "version": VERSION,
-            "id": self.id,
-            "holder": asdict(self.holder),
-            "old": {key: len(value) for key, value in self.old.items()},
-            "absent": self.absent,
-            "below": self.below,
-            "crc32": zlib.crc32(values),
-        }
+        sizes = {key: len(value) for key, value in self.old.items()}
+        head = {"id": self.id, "holder": asdict(self.holder), "old": sizes, "absent": self.absent, "below": self.below}
         optional = {name: getattr(self, name) for name in ("aside", "late", "root", "hides", "durable")}
-        return dump(head | {name: value for name, value in optional.items() if value}) + b"\n" + values
+        return _encoded(head, self.old.values(), {name: value for name, value in optional.items() if value})
 
     @classmethod
     def decode(cls, text: bytes | None, location: str) -> Record | None:
@@ -166,16 +158,9 @@ class LastRecord:
 
     def encode(self) -> bytes:
         """Return the bytes of the record."""
-        values = b"".join(value for value in self.root.values() if value is not None)
-        head = {
-            "version": VERSION,
-            "id": self.id,
-            "final": dict(self.final),
-            "root": {key: None if value is None else len(value) for key, value in self.root.items()},
-            "delete": self.delete,
-            "crc32": zlib.crc32(values),
-        }
-        return dump(head) + b"\n" + values
+        sizes = {key: None if value is None else len(value) for key, value in self.root.items()}
+        head = {"id": self.id, "final": dict(self.final), "root": sizes, "delete": self.delete}
+        return _encoded(head, filter(None, self.root.values()), {})
 
     @classmethod
     def decode(cls, text: bytes | None, location: str) -> LastRecord | None:
@@ -195,6 +180,10 @@ class LastRecord:
         stored = store.get_many(self.final)
         return all(digest(stored.get(key)) == wanted for key, wanted in self.final.items())
 
+    def is_carried_out(self, store: Store) -> bool:
+        """Return whether both this record and the commit are in the store."""
+        return store.get(LAST_RECORD) == self.encode() and self.is_committed(store)
+
 
 @contextmanager
 def _damage_named(location: str) -> Iterator[None]:
@@ -207,6 +196,12 @@ def _damage_named(location: str) -> Iterator[None]:
             remedy="Export what can be read to a new file: it is as before the change, except values that were "
             "assigned to existing arrays.",
         ) from error
+
+
+def _encoded(head: dict[str, Any], values: Iterable[bytes], optional: dict[str, Any]) -> bytes:
+    """Return the bytes of a record: one line of JSON, and the values."""
+    joined = b"".join(values)
+    return dump({"version": VERSION, **head, "crc32": zlib.crc32(joined), **optional}) + b"\n" + joined
 
 
 def _parts(text: bytes, sizes: str) -> tuple[Any, dict[str, bytes]] | None:
@@ -288,6 +283,12 @@ def copy_value(store: Store, source: str, target: str) -> None:
         with store._stream(target) as write:
             for piece in itertools.chain([first], pieces):
                 write(piece)
+
+
+def link_or_copy(store: Store, source: str, target: str) -> None:
+    """Give the value of a key to another one; by a link if possible, which needs no room, and stays what it is."""
+    if not store._link_value(source, target):
+        copy_value(store, source, target)
 
 
 def _pieces(store: Store, key: str) -> Iterator[bytes]:
@@ -426,18 +427,18 @@ def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
     try:
         left = pending(store)
         last = None if left is None else _last_record(store.unwrapped, left.id)
-        if last is not None and last.is_committed(store.unwrapped):
+        if left is None or (last is not None and last.is_committed(store.unwrapped)):
             return  # what is left does not concern readers
     except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
         return
     except MetadataError as error:
         warn_of_journal(store, f"{error.problem}; values that were assigned to existing arrays may be new")
         return
-    if left is None or (only_dead and not left.holder.is_gone()):
-        return
-    state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
-    if left.holder.is_gone():
-        state, advice = "was interrupted", "Run `zarrio repair` first."
+    state, advice = "was interrupted", "Run `zarrio repair` first."
+    if not left.holder.is_gone():
+        if only_dead:
+            return
+        state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
     warn_of_journal(
         store,
         f"a change by {left.holder} {state}. The file is read as it was before, except values that were assigned to "
@@ -543,10 +544,9 @@ def _restore_keys(store: Store, record: Record, steps: _Steps) -> None:
 
 
 def _copy_back(store: Store, copy: str, key: str) -> None:
-    """Restore a large value from its copy, by a link if the disk may be full; without a copy, it did not change."""
+    """Restore a large value from its copy; without a copy, it did not change."""
     try:
-        if not store._link_value(copy, key):
-            copy_value(store, copy, key)
+        link_or_copy(store, copy, key)
     except FAILURES:
         if list(map(digest, _pieces(store, copy))) != list(map(digest, _pieces(store, key))):
             raise

@@ -283,7 +283,13 @@ class FileLock(WriterLock):
     def _locks(self, descriptor: int, *, break_lock: bool, existed: bool) -> bool:
         """Lock an open file; return False if its lock was broken, or another file has its name by now."""
         holder = self._holder(descriptor) if self._is_file else None
-        if not _take(descriptor, holder):
+        try:
+            is_mine = lock_descriptor(descriptor, blocking=False)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            is_mine = holder is None or holder.is_gone()
+        if not is_mine:
             may_break = holder is None or holder.is_gone() or not holder.is_here()
             if not (break_lock and self._is_file and may_break):
                 raise locked_error(holder, self.location)
@@ -355,16 +361,6 @@ class FileLock(WriterLock):
         for folder in self._new_folders:
             with suppress(OSError):  # it is not empty
                 os.rmdir(folder)
-
-
-def _take(descriptor: int, holder: Holder | None) -> bool:
-    """Lock an open file; return False if another process has locked it."""
-    try:
-        return lock_descriptor(descriptor, blocking=False)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-    return holder is None or holder.is_gone()
 
 
 def _is_at(descriptor: int, path: str) -> bool:

@@ -31,28 +31,19 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 class Resumption:
     """What makes a folder that another run can continue.
 
-    Attributes
-    ----------
-    record : mapping
-        Everything that decides what is written, as JSON. Runs with equal records write the same keys.
-    differences : callable
-        Returns why a run with another record cannot be continued. Raises TypeError, ValueError or KeyError for what is
-        no record.
-    is_asked : bool
-        Whether to continue what an earlier run left, instead of starting again.
+    The ``record`` has everything that decides what is written, as JSON: runs with equal records write the same keys.
+    ``differences`` tells why a run with another one cannot be continued; TypeError, ValueError or KeyError for what is
+    no record.
     """
 
     record: Mapping[str, Any]
     differences: Callable[[dict[str, Any]], list[str]]
-    is_asked: bool
+    is_asked: bool  # whether to continue what an earlier run left, instead of starting again
 
     def begin(self, target: str, location: str, discard: Callable[..., object]) -> ResumableFolder:
         """Make the folder beside ``target``, or find it; ``discard`` deletes what other runs have left.
 
-        Raises
-        ------
-        ConflictError
-            Something is to be continued, but it is what another conversion writes.
+        ConflictError if something is to be continued that another conversion writes.
         """
         path = files.conversion_path(target, hashlib.sha256(dump(self.record)).hexdigest()[:12])
         left = files.conversions(target)
@@ -106,11 +97,6 @@ class ResumableFolder:
     path: str
     is_resumed: bool  # whether an earlier run has begun it
     is_doubtful: bool  # whether the machine may have been restarted since, so that the end of a value may be lost
-
-    def end(self) -> None:
-        """Move the record beside the folder, which is complete; without it the folder would be started again."""
-        with suppress(FileNotFoundError):  # an earlier run has moved it
-            os.replace(os.path.join(self.path, RECORD), self.path + files.RECORD)
 
 
 def _record_of(folder: str) -> dict[str, Any]:

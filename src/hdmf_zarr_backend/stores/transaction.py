@@ -18,9 +18,10 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Self, TypeVar
 
 from hdmf_zarr_backend.errors import (
@@ -50,9 +51,9 @@ from hdmf_zarr_backend.stores.journal import (
     Record,
     Root,
     aside_key,
-    copy_value,
     delete_leftovers,
     digest,
+    link_or_copy,
     record_key,
     recover,
     remove_journal,
@@ -62,6 +63,7 @@ from hdmf_zarr_backend.stores.journal import (
 from hdmf_zarr_backend.stores.local import LocalStore, NewFolder
 from hdmf_zarr_backend.stores.lock import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.stores.remote import REQUESTS, at_once
+from hdmf_zarr_backend.stores.resumable import RECORD as FOLDER_RECORD
 from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 
@@ -110,11 +112,8 @@ class Writer:
     def change(self, *, root: Sequence[str] = ()) -> Change:
         """Return a new change in place. ``root`` names the documents that its commit is going to set.
 
-        Raises
-        ------
-        StoreError
-            An earlier change of this writer could be neither undone nor finished, and still cannot; or it is in the
-            file although it raised an error, so that the caller takes the file for the old one.
+        It is refused if an earlier change can still be neither undone nor finished, or is in the file although it
+        raised an error, so that the caller takes the file for the old one.
         """
         if not self.store.abilities.consolidates:
             return SessionChange(self)
@@ -122,31 +121,22 @@ class Writer:
             try:
                 self.recover()
             except FAILURES as error:
-                raise StoreError(
+                raise self._refusal(
                     f"an earlier change could not be undone yet ({error})",
-                    store=self.store.location,
-                    remedy="Close the file, and open it with mode 'r+' when the store takes values again.",
+                    "Close the file, and open it with mode 'r+' when the store takes values again.",
                 ) from error
         if self.is_outdated:
-            raise StoreError(
+            raise self._refusal(
                 "an earlier change of this file ended with an error, but is in the file",
-                store=self.store.location,
-                remedy="Close the file, and open it again to see what is in it.",
+                "Close the file, and open it again to see what is in it.",
             )
         return JournalledChange(self, root)
 
     def new_file(self, mark: Root, *, exclusive: bool = False, resume: Resumption | None = None) -> Change:
-        """Return the change that makes a new file, in the place of the one that may be there.
+        """Return the change that makes a new file, in the place of the one that may be there unless ``exclusive``.
 
         With the ``mark``, the documents of the root say that the file is being written, and those are gone that readers
         would use instead. With ``resume``, another run can continue a local folder.
-
-        Raises
-        ------
-        StoreExistsError
-            With ``exclusive``: something is there.
-        ConflictError
-            What is to be continued was begun with another record.
         """
         self.lock.check()
         if resume is not None:
@@ -172,11 +162,13 @@ class Writer:
     def check_session(self) -> None:
         """Refuse a session in which a part of a change is that failed."""
         if self.is_torn:
-            raise StoreError(
+            raise self._refusal(
                 "a change failed in a session that had others before, and a part of it is in the session",
-                store=self.store.location,
-                remedy="Discard the changes of the session, and open the file again.",
+                "Discard the changes of the session, and open the file again.",
             )
+
+    def _refusal(self, problem: str, remedy: str) -> StoreError:
+        return StoreError(problem, store=self.store.location, remedy=remedy)
 
     def put_right(self, report: Callable[[str], object] | None = None) -> None:
         """Undo or finish what a dead writer has left, and report that, by default as a JournalWarning."""
@@ -188,9 +180,7 @@ class Writer:
         """Undo the change that failed, or finish it if its commit is in the store."""
         self.is_unfinished = True
         self.lock.check()
-        last = self.last
-        if last is not None and self.store.get(LAST_RECORD) == last.encode():
-            self.is_outdated |= last.is_committed(self.store)
+        self.is_outdated |= self.last is not None and self.last.is_carried_out(self.store)
         recover(self.store)
         self.is_unfinished = False
 
@@ -237,20 +227,16 @@ def put_file(folder: Store, name: str, value: bytes) -> None:
     folder._set(name, value)
 
 
-class Change(ABC):
+class Change:
     """What becomes visible with one commit. A block that ends without `commit` undoes it.
 
-    In another process a change is `Puts`.
-
-    Attributes
-    ----------
-    reader : Store
-        What is stored, and what was put.
+    ``reader`` has what is stored, and what was put. In another process a change is `Puts`.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, writer: Writer | None = None) -> None:
         self.reader: Store = store
         self._store = store
+        self._lock = None if writer is None else writer.lock
         self._gone: list[str] = []
         self._count = 0
         self._is_over = False
@@ -275,13 +261,7 @@ class Change(ABC):
         return not self._is_over and self._count > 0
 
     def create(self, *paths: str) -> None:
-        """Announce nodes that do not exist: all keys below them are new.
-
-        Raises
-        ------
-        ConflictError
-            There are keys below one of them.
-        """
+        """Announce nodes that do not exist: all keys below them are new; ConflictError if there are such keys."""
 
     def is_created(self, path: str) -> bool:
         """Return whether a path is that of a node that was announced, or below it."""
@@ -354,16 +334,18 @@ class Change(ABC):
         if self._gone:
             self._store._delete(self._gone)
 
-    @abstractmethod
     def abort(self, error: BaseException | None = None) -> None:
         """Undo everything, unless it is committed; a failure to do so is added to ``error`` as a note."""
+        if not self._is_over and (self._lock is None or self._lock.is_held):  # a fork undoes nothing
+            self._is_over = True
+            self._undo(error)
+
+    def _undo(self, error: BaseException | None) -> None:
+        """Undo what `abort` has to undo."""
 
 
 class DirectChange(Change):
     """A change of a store that nobody else sees, such as a file in memory: what is put is there, and is not undone."""
-
-    def abort(self, error: BaseException | None = None) -> None:
-        self._is_over = True
 
 
 class Puts(DirectChange):
@@ -379,31 +361,94 @@ class Puts(DirectChange):
 # ---- a change in place ----------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class _Announced:
+    """What is going to be changed, and is in no record yet."""
+
+    nodes: list[str] = field(default_factory=list)  # that do not exist
+    streams: list[str] = field(default_factory=list)  # keys whose old values are too large for a record
+    new: set[str] = field(default_factory=set)  # keys that do not exist
+
+
+class _Journal:
+    """The records of a change, each of which is in the store before one of its keys is changed."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.id = uuid.uuid4().hex
+        self.records = 0
+        self.keys: set[str] = set()
+        self.late: set[str] = set()
+        self.aside: list[str] = []  # the keys of values that are kept outside of the records
+        self.is_broken = False  # a record may not be in the store, so that what follows it could not be undone
+        self._store, self._lock = writer.store, writer.lock
+
+    def put(
+        self,
+        old: Root,
+        root: Collection[str],
+        announced: _Announced | None = None,
+        late: Mapping[str, bytes] | None = None,
+        mark: Root | None = None,
+    ) -> None:
+        """Put a record of ``old`` values, and of what was ``announced``, with large and ``late`` values aside."""
+        announced, late = announced or _Announced(), late or {}
+        store, first = self._store, len(self.aside)
+        streams = [key for key in announced.streams if key not in announced.new]
+        exist = _of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
+        aside = {key: number for number, key in enumerate(compress(streams, exist), first)}
+        kept = {key: value for key, value in old.items() if value is not None}
+        fresh = dict.fromkeys((*old, *streams, *announced.new))
+        record = Record(
+            self.id,
+            Holder.here(),
+            kept,
+            absent=[key for key in fresh if key not in kept and key not in aside],
+            below=announced.nodes,
+            aside=aside,
+            late={key: number for number, key in enumerate(late, first + len(aside))},
+            root=[key for key in root if key in old],
+            hides={key: digest(text) for key, text in (mark or {}).items()},
+            durable=store.is_durable,
+        )
+        self.is_broken = True
+        if not self.records:
+            self._lock.check()
+            delete_leftovers(store)
+        self.records += 1
+        store._set(record_key(self.records - 1), record.encode())
+        self.aside += record.aside_keys()
+        for _ in _of_each(store, lambda key: link_or_copy(store, key, aside_key(self.id, aside[key])), [*aside]):
+            pass
+        store._set_many({aside_key(self.id, record.late[key]): value for key, value in late.items()})
+        store.sync()
+        self.late.update(late)
+        self.keys.update(fresh)
+        self.is_broken = False
+
+
+def _of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
+    """Return the result of a function that calls the store, for each name; at once for a remote store."""
+    return at_once(function, names) if store.abilities.is_remote else map(function, names)
+
+
 class JournalledChange(Change):
     """A change whose old values are in a journal until it is complete."""
 
     def __init__(self, writer: Writer, root: Sequence[str]) -> None:
-        super().__init__(writer.store)
+        super().__init__(writer.store, writer)
         self._writer = writer
         self._queue = QueuedStore(self._store)
-        self._id = uuid.uuid4().hex
         self._mutex = threading.RLock()
-        self._records = 0
-        self._is_broken = False
-        self._is_hidden = False
-        self._root = tuple(root)
-        self._recorded: set[str] = set()
-        self._stored_root: dict[str, bytes | None] = {}
+        self._journal = _Journal(writer)
+        self._announced = _Announced()
         self._created: set[str] = set()
-        self._to_create: list[str] = []
         self._waiting: dict[str, bytes] = {}
-        self._bytes = 0
-        self._new: set[str] = set()
-        self._to_stream: list[str] = []
+        self._bytes = 0  # of what waits
         self._documents: dict[str, bytes] = {}
         self._late: dict[str, bytes] = {}
-        self._late_numbers: dict[str, int] = {}
-        self._aside: list[str] = []
+        self._root = tuple(root)
+        self._stored_root: dict[str, bytes | None] = {}
+        self._is_hidden = False
         # two wrappers: the method `get` of a ChainMap is not safe for threads
         self.reader: Store = InlinedStore(InlinedStore(self._queue, self._late), self._waiting)
 
@@ -419,13 +464,13 @@ class JournalledChange(Change):
 
     @property
     def is_open(self) -> bool:
-        return not self._is_over and self._records > 0
+        return not self._is_over and self._journal.records > 0
 
     # ---- what is going to change ------------------------------------------------------------------------------------
 
     def create(self, *paths: str) -> None:
         fresh = [path for path in paths if not self.is_created(path)]
-        found = self._of_each(lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
+        found = _of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
         for path, exists in zip(fresh, found, strict=True):
             if exists:  # undoing the change would delete them
                 raise ConflictError(
@@ -436,16 +481,12 @@ class JournalledChange(Change):
                 )
         with self._mutex:
             self._created.update(fresh)
-            self._to_create += fresh
+            self._announced.nodes += fresh
 
     def is_created(self, path: str) -> bool:
         while path and path not in self._created:
             path = path.rpartition("/")[0]
         return bool(path)
-
-    def _of_each(self, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
-        """Return the result of a function that calls the store, for each name; at once for a remote store."""
-        return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
 
     def describe(self, documents: Mapping[str, bytes]) -> None:
         with self._mutex:
@@ -459,8 +500,7 @@ class JournalledChange(Change):
             if not self._may_be_set(key):
                 self._bytes += len(value) - len(self._waiting.get(key, b""))
                 self._waiting[key] = value
-                if is_new:
-                    self._new.add(key)
+                self._announced.new.update([key] if is_new else ())
                 if self._bytes >= BATCH_BYTES:
                     self._record()
                 return
@@ -471,16 +511,17 @@ class JournalledChange(Change):
         """Return whether a key may be set now; the announcement of a new node is recorded before a key below it."""
         self._check_usable()
         if self.is_created(key):
-            if self._to_create:
+            if self._announced.nodes:
                 self._record()
             return True
-        return key in self._recorded
+        return key in self._journal.keys
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         with self._mutex:
-            fresh = [key for key in keys if not self._may_be_set(key) and key not in self._to_stream]
-            self._to_stream += fresh
-            self._new.update(fresh if are_new else ())
+            coming = self._announced
+            fresh = [key for key in keys if not self._may_be_set(key) and key not in coming.streams]
+            coming.streams += fresh
+            coming.new.update(fresh if are_new else ())
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
@@ -521,12 +562,12 @@ class JournalledChange(Change):
         The documents are set by the caller, as is the ``root``, with which the record is the last one.
         """
         self._check_usable()
-        coming = dict(documents or {})
-        rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in self._recorded]
+        coming, journal, announced = dict(documents or {}), self._journal, self._announced
+        rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.keys]
         replaced = [key for key in dict.fromkeys((*self._waiting, *coming)) if self._is_replaced(key)]
-        late = [key for key in self._late if key not in self._late_numbers]
+        late = {key: value for key, value in self._late.items() if key not in journal.late}
         is_last = root is not None
-        others = (self._to_create, self._to_stream, self._new, late, mark, is_last and self._gone)
+        others = (announced.nodes, announced.streams, announced.new, late, mark, is_last and self._gone)
         if not (replaced or is_last or any(others)):
             return coming
         old: dict[str, bytes | None] = {}
@@ -539,17 +580,22 @@ class JournalledChange(Change):
                 coming.pop(key, None)
                 continue
             elif size + len(value or b"") > BATCH_BYTES and size:
-                self._put_record(old, rooted)
+                journal.put(old, rooted)
                 self._put_waiting([key for key in old if key in self._waiting])
                 old, size = {}, 0
             old[key] = value
             size += 0 if key in rooted else len(value or b"")
         is_other = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
         if old.keys() - {*rooted} or any(others) or (is_other and old):
-            self._put_record(old, rooted, late=late, mark=mark, is_complete=True)
+            journal.put(old, rooted, announced, late, mark)
+            self._announced = _Announced()
         self._put_waiting(list(self._waiting))
         self._bytes = 0
         return coming
+
+    def _is_replaced(self, key: str) -> bool:
+        """Return whether the old value of a key has to be recorded, if it has one."""
+        return not (key in self._announced.new or key in self._journal.keys or self.is_created(key))
 
     def _stored(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
         """Yield keys with what the store has of them, a few of which are in memory at a time."""
@@ -568,67 +614,12 @@ class JournalledChange(Change):
         """Refuse to go on in a fork, or after a record that may not be in the store: that could not be undone."""
         if not self._writer.lock.is_held:
             self._writer.lock.check()
-        if self._is_broken or self._is_over:
+        if self._journal.is_broken or self._is_over:
             raise StoreError(
                 "this change has ended, or a part of it could not be recorded, so that it cannot be continued",
                 store=self._store.location,
                 remedy="Repeat the change when the store takes values again.",
             )
-
-    def _is_replaced(self, key: str) -> bool:
-        """Return whether the old value of a key has to be recorded, if it has one."""
-        return not (key in self._new or key in self._recorded or self.is_created(key))
-
-    def _put_record(
-        self,
-        old: Root,
-        root: Collection[str],
-        *,
-        late: Sequence[str] = (),
-        mark: Root | None = None,
-        is_complete: bool = False,
-    ) -> None:
-        """Set a record of ``old`` values; if it ``is_complete``, of all that was announced, with large values aside."""
-        fresh, streamed, created = (self._new, self._to_stream, self._to_create) if is_complete else ((), (), [])
-        streamed = [key for key in streamed if key not in fresh]
-        exist = self._of_each(lambda key: self._store.get_range(key, 0, 1) is not None, streamed)
-        aside = [key for key, exists in zip(streamed, exist, strict=True) if exists]
-        numbers = {key: number for number, key in enumerate((*aside, *late), len(self._aside))}
-        kept = {key: value for key, value in old.items() if value is not None}
-        record = Record(
-            self._id,
-            Holder.here(),
-            kept,
-            [key for key in dict.fromkeys((*old, *streamed, *fresh)) if key not in kept and key not in aside],
-            created,
-            {key: numbers[key] for key in aside},
-            {key: numbers[key] for key in late},
-            [key for key in root if key in old],
-            hides={key: digest(text) for key, text in (mark or {}).items()},
-            durable=self._store.is_durable,
-        )
-        self._is_broken = True
-        if not self._records:
-            self._writer.lock.check()
-            delete_leftovers(self._store)
-        self._records += 1
-        self._store._set(record_key(self._records - 1), record.encode())
-        self._aside += record.aside_keys()
-        for _ in self._of_each(lambda key: self._put_aside(key, aside_key(self._id, numbers[key])), aside):
-            pass
-        self._store._set_many({aside_key(self._id, numbers[key]): self._late[key] for key in late})
-        self._store.sync()
-        self._late_numbers |= record.late
-        self._recorded.update(record.old, record.absent, record.aside)
-        if is_complete:
-            self._to_create, self._to_stream = [], []
-            self._new.clear()
-        self._is_broken = False
-
-    def _put_aside(self, key: str, target: str) -> None:
-        """Put the value of a key aside, by a link if possible, which stays valid when the key gets another value."""
-        if not self._store._link_value(key, target):
-            copy_value(self._store, key, target)
 
     def _put_documents(self, documents: Root) -> None:
         """Set documents, all chunks being in the store."""
@@ -644,13 +635,14 @@ class JournalledChange(Change):
         with self._mutex:
             self.describe(documents)
             self._root = tuple(root)
-            parts = (self._waiting, self._to_create, self._to_stream, self._late, self._documents, root, self._gone)
+            nodes, streams = self._announced.nodes, self._announced.streams
+            parts = (self._waiting, nodes, streams, self._late, self._documents, root, self._gone)
             is_whole = bool(root) or not self._store.is_durable  # whatever a power cut leaves of one key
-            if not self._records and sum(map(len, parts)) <= 1 and is_whole:
+            if not self._journal.records and sum(map(len, parts)) <= 1 and is_whole:
                 return self._commit_one(root)
             documents = {key: text for key, text in self._documents.items() if key not in root}
             differing = self._record(documents, root=root)
-            if self._records:
+            if self._journal.records:
                 self._queue.drain()
                 self._put_documents(differing)
                 self._commit(root)
@@ -659,40 +651,49 @@ class JournalledChange(Change):
 
     def _commit_one(self, root: Root) -> int:
         """Set or delete the one key that changes: that is a transaction by itself."""
-        self._writer.lock.check()
+        store, writer = self._store, self._writer
+        writer.lock.check()
         only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._gone)}
         try:
-            self._set_commit(only, lambda: all(self._has(key, value) for key, value in only.items()))
+            self._set_commit(only, lambda: all(store.get(key) == value for key, value in only.items()))
         except BaseException as error:
-            self._writer.is_outdated = not isinstance(error, FAILURES)  # Ctrl-C: the key may be set
+            writer.is_outdated = not isinstance(error, FAILURES)  # Ctrl-C: the key may be set
             raise
-        self._is_over = self._writer.is_outdated = True
-        self._store.sync()
+        self._is_over = writer.is_outdated = True
+        store.sync()
         return 1
 
     def _commit(self, root: Root) -> None:
+        """Put the last record and the commit, and do what follows."""
+        store, writer, journal = self._store, self._writer, self._journal
         differing = {key: text for key, text in root.items() if self._stored_root.get(key) != text}
         first = next(iter(root), None)
         commit = {key: text for key, text in differing.items() if key == first}
         rest = {key: text for key, text in differing.items() if key != first}
-        if not commit:
-            self._store.sync()  # the last record is the commit
-        writer = self._writer
-        writer.last = last = LastRecord(self._id, {key: digest(text) for key, text in commit.items()}, rest, self._gone)
+        final = {key: digest(text) for key, text in commit.items()}
+        writer.last = last = LastRecord(journal.id, final, rest, self._gone)
         writer.is_unfinished = True
-        steps: list[Root] = [step for step in ({LAST_RECORD: last.encode()}, commit) if step]
-        for step in steps:
-            if step is steps[-1]:
-                writer.lock.check()
-            self._set_commit(step, lambda: self._has(LAST_RECORD, last.encode()) and last.is_committed(self._store))
-            self._store.sync()
+        if commit:
+            self._set_commit({LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
+        store.sync()
+        writer.lock.check()
+        self._set_commit(commit or {LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
+        store.sync()
         self._is_over = writer.is_outdated = True  # committed, even if what follows fails
         self._count += len(commit) + len(rest) + len(self._gone) + len(self._late)
         try:
-            self._finish(rest)
+            set_root(store, rest)
+            if rest:
+                store.sync()
+            store._set_many(self._late)
+            if self._gone:
+                store._delete(self._gone)
+            if self._late or self._gone:
+                store.sync()
+            remove_journal(store, journal.records, journal.aside)
             writer.is_unfinished = False
         except FAILURES as error:
-            warn_of_journal(self._store, f"the change is written, but its journal could not be removed ({error})")
+            warn_of_journal(store, f"the change is written, but its journal could not be removed ({error})")
         writer.last = None
 
     def _set_commit(self, root: Root, is_committed: Callable[[], bool]) -> None:
@@ -703,29 +704,11 @@ class JournalledChange(Change):
             if not is_committed():
                 raise
 
-    def _has(self, key: str, value: bytes | None) -> bool:
-        return self._store.get(key) == value
-
-    def _finish(self, rest: Root) -> None:
-        """Do what follows the commit."""
-        if rest:
-            set_root(self._store, rest)
-            self._store.sync()
-        self._store._set_many(self._late)
-        if self._gone:
-            self._store._delete(self._gone)
-        if self._late or self._gone:
-            self._store.sync()
-        remove_journal(self._store, self._records, self._aside)
-
-    def abort(self, error: BaseException | None = None) -> None:
-        if self._is_over or not self._writer.lock.is_held:  # a fork undoes nothing
-            return
-        self._is_over = True
+    def _undo(self, error: BaseException | None) -> None:
         self._queue.abandon()
         self._waiting.clear()
         self._late.clear()
-        if not self._records:
+        if not self._journal.records:
             return
         try:
             self._writer.recover()
@@ -748,7 +731,7 @@ class SessionChange(Change):
 
     def __init__(self, writer: Writer, *, replaces: bool = False) -> None:
         writer.check_session()
-        super().__init__(QueuedStore(writer.store))
+        super().__init__(QueuedStore(writer.store), writer)
         self._writer = writer
         self._was_clean = not writer.store.has_changes()
         self._replaces = replaces
@@ -769,19 +752,17 @@ class SessionChange(Change):
         super()._complete(root)
         self.drain()
 
-    def abort(self, error: BaseException | None = None) -> None:
-        if not self._is_over and self._writer.lock.is_held:
-            self._is_over = True
-            self._store.abandon()
-            if self._was_clean:
-                self._writer.store._discard_changes()
-            elif self._count:
-                self._writer.is_torn = True
-                if error is not None:
-                    error.add_note(
-                        "The session had changes before, which are kept, so a part of this one is in it too. Discard "
-                        "the changes of the session, and open the file again."
-                    )
+    def _undo(self, error: BaseException | None) -> None:
+        self._store.abandon()
+        if self._was_clean:
+            self._writer.store._discard_changes()
+        elif self._count:
+            self._writer.is_torn = True
+            if error is not None:
+                error.add_note(
+                    "The session had changes before, which are kept, so a part of this one is in it too. Discard "
+                    "the changes of the session, and open the file again."
+                )
 
 
 class StagedChange(Change):
@@ -794,7 +775,7 @@ class StagedChange(Change):
         self._partial = partial_path(self._target)
         self._close: Callable[[], None] = lambda: None
         with os_errors(self._target, "written"):
-            super().__init__(self._new_store(writer.store.location))
+            super().__init__(self._new_store(writer.store.location), writer)
 
     def _new_store(self, location: str) -> Store:
         if self._writer.store.folder:
@@ -822,10 +803,7 @@ class StagedChange(Change):
     def _before_the_rename(self) -> None:
         self._close()
 
-    def abort(self, error: BaseException | None = None) -> None:
-        if self._is_over:
-            return
-        self._is_over = True
+    def _undo(self, error: BaseException | None) -> None:
         with suppress(OSError, ValueError):
             self._close()
         self._writer.discard(self._partial)
@@ -862,11 +840,11 @@ class ResumableChange(StagedChange):
         super()._complete(root)
 
     def _before_the_rename(self) -> None:
-        self._folder.end()
+        """Move the record beside the folder, which is complete; without it the folder would be started again."""
+        with suppress(FileNotFoundError):  # an earlier run has moved it
+            os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + RECORD)
 
-    def abort(self, error: BaseException | None = None) -> None:
-        if self._is_over:
-            return
+    def _undo(self, error: BaseException | None) -> None:
         is_kept = isinstance(error, (StoreError, ResourceError, OSError)) and self._resumption.is_asked
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             error.add_note(f"The finished part of {self.location!r} is kept; continue with resume=True (--resume).")
@@ -876,11 +854,9 @@ class ResumableChange(StagedChange):
             error.remedy = "The finished part is kept; pass resume=True to continue."
             error.remedy_cli = "The finished part is kept; `zarrio convert --resume` continues."
             is_kept = True
-        if is_kept:
-            self._is_over = True
-            return
-        super().abort(error)
-        self._writer.discard(self._partial + RECORD)
+        if not is_kept:
+            super()._undo(error)
+            self._writer.discard(self._partial + RECORD)
 
 
 class MarkedChange(Change):
@@ -888,7 +864,7 @@ class MarkedChange(Change):
 
     def __init__(self, writer: Writer, mark: Root) -> None:
         store = writer.store
-        super().__init__(QueuedStore(store))
+        super().__init__(QueuedStore(store), writer)
         self._writer = writer
         old = list(store.list_prefix(""))
         if JOURNAL in old:  # without the consolidated document, readers would see the half of a change
@@ -913,7 +889,5 @@ class MarkedChange(Change):
             if any(self._store.get(key) != text for key, text in root.items()):
                 raise
 
-    def abort(self, error: BaseException | None = None) -> None:
-        if not self._is_over and self._writer.lock.is_held:
-            self._is_over = True
-            self._store.abandon()  # so that no put runs after the error was raised
+    def _undo(self, error: BaseException | None) -> None:
+        self._store.abandon()  # so that no put runs after the error was raised
