@@ -112,22 +112,14 @@ class Steps:
 
     def on_disk(self) -> None:
         """Let all that changes local files be a step."""
-        write_file, write_all = local_store.write_file, local_store.write_all
+        write_all = local_store.write_all
 
         def halves(file: int, value: bytes) -> None:
-            write_all(file, value[: len(value) // 2])
-            self.step()
-            write_all(file, value[len(value) // 2 :])
-            self.step()
+            for half in (value[: len(value) // 2], value[len(value) // 2 :]):
+                write_all(file, half)
+                self.step()
 
-        def half_files(path: str, value: bytes, **options: Any) -> None:
-            write_file(path, value[: len(value) // 2], **options)
-            self.step()
-            with open(path, "ab") as file:
-                file.write(value[len(value) // 2 :])
-            self.step()
-
-        local_store.write_file, local_store.write_all = half_files, halves
+        local_store.write_all = halves
         for name in ("replace", "rename", "unlink", "rmdir", "mkdir", "link"):
             setattr(os, name, partial(self.stepping, getattr(os, name)))
         # the module of zip files holds its own names of nothing that is patched here

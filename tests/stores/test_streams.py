@@ -60,7 +60,7 @@ def test_a_value_is_never_in_memory_as_a_whole(s3):
         tracemalloc.stop()
     assert most < keys.held_bytes(PIECES * MIB) + 8 * MIB
     assert keys.held_bytes(PIECES * MIB) <= PIECES * MIB / 3
-    assert keys.size("c/0") == PIECES * MIB
+    assert keys.state("c/0").size == PIECES * MIB
     assert keys.get_range("c/0", 37 * MIB - 1, 37 * MIB + 1) == bytes([36, 37])
 
 

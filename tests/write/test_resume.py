@@ -44,7 +44,7 @@ from hdmf_zarr_backend.stores import transaction
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0
-write_file, os_replace, moved = local_store.write_file, os.replace, transaction.move_into_place
+write_all, os_replace, moved = local_store.write_all, os.replace, transaction.move_into_place
 
 def step():
     global done
@@ -52,12 +52,10 @@ def step():
     if done == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def writing(path, value, **options):
-    write_file(path, value[: len(value) // 2], **options)
-    step()
-    with open(path, "ab") as file:
-        file.write(value[len(value) // 2 :])
-    step()
+def writing(file, value):
+    for half in (value[: len(value) // 2], value[len(value) // 2 :]):
+        write_all(file, half)
+        step()
 
 def renaming(one, other):
     os_replace(one, other)
@@ -68,7 +66,7 @@ def ending(*names, **options):
     moved(*names, **options)
     step()
 
-local_store.write_file, os.replace, transaction.move_into_place = writing, renaming, ending
+local_store.write_all, os.replace, transaction.move_into_place = writing, renaming, ending
 
 def run(target):
     options = WriteOptions(executor=int(executor) or None, memory_budget=400_000)

@@ -37,7 +37,6 @@ from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_pos
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.options import Limits, WriteOptions
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
-from hdmf_zarr_backend.stores.files import write_file
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
@@ -110,8 +109,9 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         put_file(open_folder(folder, storage), name, text)
     else:
         durable = request.options.durable
-        with new_local_file(LocalStore(target), exclusive=not request.overwrite, durable=durable) as path:
-            write_file(path, text)
+        target_store, exclusive = LocalStore(target), not request.overwrite
+        with new_local_file(target_store, exclusive=exclusive, durable=durable) as path, open(path, "xb") as file:
+            file.write(text)
     return report
 
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hdmf_zarr_backend.errors import StoreError, at
-from hdmf_zarr_backend.model.nodes import absolute, split
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, at
+from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import DEFAULT_RULES, ReadRules
 from hdmf_zarr_backend.stores.files import OpenValue
 
@@ -41,23 +41,13 @@ class FileState:
     etag: str | None = None  # the entity tag of the content on a server, without quotes
     mtime_ns: int | None = None  # time of the last change, in nanoseconds since 1970
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the record of the file: its size and its tag, or its time, which is less exact, if it has no tag."""
-        version = {"mtime_ns": self.mtime_ns} if self.etag is None else {"etag": self.etag}
-        return {"size": self.size, **{name: value for name, value in version.items() if value is not None}}
-
-    def is_certainly(self, other: FileState) -> bool:
-        """Return whether tag or time prove that this is the same content at the same location."""
+    def is_same(self, other: FileState) -> bool | None:
+        """Return whether size, and tag or time, are those of the same content; None if neither can be compared."""
         if self.size != other.size:
             return False
         if self.etag is not None and other.etag is not None:
             return self.etag == other.etag
-        return self.mtime_ns is not None and self.mtime_ns == other.mtime_ns
-
-    def has_same_kind(self, other: FileState) -> bool:
-        """Return whether both have a tag, or both a time, by which they can be compared."""
-        both_tagged = self.etag is not None and other.etag is not None
-        return both_tagged or (self.mtime_ns is not None and other.mtime_ns is not None)
+        return None if None in (self.mtime_ns, other.mtime_ns) else self.mtime_ns == other.mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +84,8 @@ class Store(ABC):
     streams_values: bool = False  # whether `stream` writes piece by piece; else the complete value is held
     stream_bytes: int = 0  # bytes of a streamed value that are in memory at a time
     is_durable: bool = False  # whether `sync` waits, and keys at the root of a local file are whole after a power cut
+    named_key: str | None = None  # of the file that the user has named, in its folder; a server may have moved it
+    group_above: Callable[[], Store] | None = None  # opens the group of zarr-python that this one is in
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
@@ -125,7 +117,7 @@ class Store(ABC):
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None if it does not exist."""
         value = self.get(key)
-        return None if value is None else cut_ranges(value, ranges)
+        return None if value is None else [value[start:stop] for start, stop in ranges]
 
     def beginning(self, key: str, count: int) -> bytes | None:
         """Return the first ``count`` bytes of the value of ``key``, or None if it does not exist."""
@@ -147,6 +139,11 @@ class Store(ABC):
     @abstractmethod
     def _set(self, key: str, value: bytes) -> None:
         """Set ``key``; a reader sees the old value or the new one, never a part."""
+
+    def _refuse_change(self) -> None:
+        """Refuse to set or delete keys of a store that is read only."""
+        if not self.abilities.change:
+            raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another place.")
 
     def _commit_changes(self, message: str) -> None:
         """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
@@ -224,11 +221,6 @@ class Store(ABC):
         """Return whether the location is an empty local folder."""
         return False
 
-    def size(self, key: str) -> int | None:
-        """Return the bytes of the value of ``key``, or None if it does not exist."""
-        state = self.state(key)
-        return None if state is None else state.size
-
     def state(self, key: str) -> FileState | None:
         """Return size, tag and time of the value of ``key``; None if it does not exist, or they are unknown."""
         return None
@@ -240,7 +232,9 @@ class Store(ABC):
 
     def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
         """Yield the keys that are not below an array."""
-        return (key for key in self.list_prefix("") if not _is_below(key, arrays))
+        for key in () if "" in arrays else self.list_prefix(""):
+            if not any(key[: slash.start()] in arrays for slash in re.finditer("/", key)):
+                yield key
 
     def names_without_values(self, path: str) -> Iterator[str]:
         """Yield the names below ``path/`` of folders, pipes and devices, which are not values."""
@@ -258,32 +252,12 @@ class Store(ABC):
 
     # ---- other files ------------------------------------------------------------------------------------------------
 
-    named_key: str | None = None
-    """The key of the file that the user has named, in the store of its folder; a server may have moved it elsewhere."""
-
-    group_above: Callable[[], Store] | None = None
-    """Opens the group that this group of zarr-python is in; None for the root, and for a path or a URL."""
-
     def neighbour(self, location: str) -> Store | None:
         """Return another file of the same opened file system; None if files are opened by their location."""
         return None
 
     def check_url(self) -> None:
         """Make sure that a library can open the location, without a request."""
-
-
-def cut_ranges(value: bytes, ranges: Sequence[Range]) -> list[bytes]:
-    """Return ranges of bytes of a value that is in memory."""
-    return [value[start:stop] for start, stop in ranges]
-
-
-def _is_below(key: str, arrays: Collection[str]) -> bool:
-    path = key
-    while path:
-        path, _ = split(path)
-        if path in arrays:
-            return True
-    return False
 
 
 def check_value_size(store: Store, key: str, size: int, *, is_inflated: bool = False) -> None:

@@ -19,6 +19,7 @@ import stat
 import sys
 import uuid
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from hdmf_zarr_backend.errors import ChunkError, StoreExistsError, UsageError, warn
@@ -42,7 +43,6 @@ _NEW = "[0-9a-f]{32}"
 _CONVERSION = "conversion-[0-9a-f]{12}"
 _EITHER = f"({_NEW}|{_CONVERSION})"
 _NAME_LETTERS = 40
-_READ_BYTES = 2**24
 
 
 # ---- reading and writing --------------------------------------------------------------------------------------------
@@ -83,14 +83,6 @@ def close_read(file: int) -> None:
         os.close(file)
 
 
-def read_rest(file: int) -> bytes:
-    """Return the rest of an open file."""
-    parts = []
-    while part := os.read(file, _READ_BYTES):
-        parts.append(part)
-    return b"".join(parts)
-
-
 def read_part(file: Any, start: int, stop: int) -> bytes:
     """Return the bytes ``start:stop`` of a file object, fewer at its end."""
     parts, left = [], max(0, stop - start)
@@ -101,41 +93,13 @@ def read_part(file: Any, start: int, stop: int) -> bytes:
     return b"".join(parts)
 
 
-def make_folder(path: str, *, inside: str = "") -> None:
-    """Create a folder, and those above it."""
-    if inside:
-        os.stat(inside)
-    try:
-        os.mkdir(path)  # the folder above usually exists
-    except FileExistsError:
-        pass
-    except FileNotFoundError:
-        os.makedirs(path, exist_ok=True)
-
-
-def create_file(path: str, *, exclusive: bool = True) -> int:
-    """Open a file for writing and return its descriptor; a symbolic link, pipe or device in its place is refused."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | NO_LINKS | (os.O_EXCL if exclusive else 0), 0o666)
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", path)
-        if not exclusive:
-            os.ftruncate(file, 0)
-    except BaseException:
+def create_file(path: str) -> int:
+    """Open an empty file for writing and return its descriptor; a symbolic link, pipe or device there is refused."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINKS, 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
     return file
-
-
-def write_file(path: str, value: bytes, *, exclusive: bool = True, syncs: bool = False) -> None:
-    """Write a file, and wait for the disk if it ``syncs``; arguments as for `create_file`."""
-    file = create_file(path, exclusive=exclusive)
-    try:
-        write_all(file, value)
-        if syncs:
-            os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def write_all(file: int, value: bytes) -> None:
@@ -146,10 +110,7 @@ def write_all(file: int, value: bytes) -> None:
 
 
 def follow_link(path: str) -> str:
-    """Return the target of the symbolic link at ``path``; ``path`` itself if it is not a link.
-
-    A new file is created beside the file that it replaces, and renamed to it, so that the link stays.
-    """
+    """Return the target of a symbolic link, beside which a new file is made, so that the link stays; else ``path``."""
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
@@ -167,14 +128,8 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
     """Return whether an entry is a folder to search; a link to a folder above itself would never end."""
     if not entry.is_symlink():
         return entry.is_dir()
-    folder, above = os.path.realpath(entry.path), os.path.dirname(entry.path)
-    if not os.path.isdir(folder):
-        return False
-    while os.path.commonpath([folder, os.path.realpath(above)]) != folder:
-        if above == os.path.dirname(above):
-            return True
-        above = os.path.dirname(above)
-    return False
+    folder, above = os.path.realpath(entry.path), Path(entry.path).parents
+    return os.path.isdir(folder) and not any(each.resolve().is_relative_to(folder) for each in above)
 
 
 def size_of(entry: os.DirEntry[str]) -> int | None:
@@ -193,21 +148,18 @@ def size_of(entry: os.DirEntry[str]) -> int | None:
 def sync_files(path: str) -> None:
     """Wait until all that was written to the file system of ``path`` is on its disk.
 
-    One call for everything takes a few hundredths of the time of writing thousands of files; one call per file takes
-    five times that time.
+    This takes a few hundredths of the time of writing thousands of files; one call per file takes five times that time.
     """
     call = _linux_call("syncfs")
-    if call is not None:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            if call(descriptor) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), path)
-        finally:
-            os.close(descriptor)
-    else:
-        check_sync()
+    if call is None:
         os.sync()
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if call(descriptor) != 0:
+            raise _last_error(path)
+    finally:
+        os.close(descriptor)
 
 
 def check_sync() -> None:
@@ -233,6 +185,11 @@ def sync_folder(path: str) -> None:
 def _linux_call(name: str) -> Any:
     """Return a function of Linux's C library; None if it does not exist."""
     return getattr(ctypes.CDLL(None, use_errno=True), name, None) if sys.platform.startswith("linux") else None
+
+
+def _last_error(path: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), path)
 
 
 # ---- moving into place ----------------------------------------------------------------------------------------------
@@ -280,7 +237,14 @@ def place(partial: str, target: str) -> None:
         if os.name == "nt":
             os.rename(partial, target)  # does not replace on Windows
         elif os.path.isfile(partial):
-            _link(partial, target)
+            try:
+                os.link(partial, target)
+            except OSError as error:
+                if isinstance(error, FileExistsError) or os.path.lexists(target):
+                    raise
+                os.rename(partial, target)  # this file system has no hard links
+            else:
+                os.unlink(partial)
         else:
             os.mkdir(target)  # reserves the name in one step; a folder can be renamed onto an empty one
             try:
@@ -298,18 +262,6 @@ def place(partial: str, target: str) -> None:
         ) from error
 
 
-def _link(partial: str, target: str) -> None:
-    """Give a file its name, if that is free; in one step if the file system has hard links."""
-    try:
-        os.link(partial, target)
-    except OSError as error:
-        if isinstance(error, FileExistsError) or os.path.lexists(target):
-            raise
-        os.rename(partial, target)
-    else:
-        os.unlink(partial)
-
-
 def _renameat2(one: str, other: str, flag: int) -> bool:
     """Rename according to ``flag``, in one step; return False if the system cannot."""
     call = _linux_call("renameat2")
@@ -317,10 +269,10 @@ def _renameat2(one: str, other: str, flag: int) -> bool:
         return False
     if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), flag) == 0:
         return True
-    code = ctypes.get_errno()
-    if code in _UNSUPPORTED:
+    error = _last_error(other)
+    if error.errno in _UNSUPPORTED:
         return False
-    raise OSError(code, os.strerror(code), other)
+    raise error
 
 
 # ---- files beside a target -------------------------------------------------------------------------------------------

@@ -19,16 +19,11 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute
 
-
-def _fast_parser() -> Callable[[bytes], Any] | None:
-    try:
-        from orjson import loads
-    except ModuleNotFoundError:  # the fallback is complete, only slower
-        return None
-    return loads
-
-
-_loads = _fast_parser()
+_loads: Callable[[bytes], Any] | None
+try:
+    from orjson import loads as _loads
+except ModuleNotFoundError:  # the fallback is complete, only slower
+    _loads = None
 
 _DIGITS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
 _LONG_INTEGER = b"0" * 19  # 2**63 has 19 digits

@@ -34,16 +34,14 @@ from hdmf_zarr_backend.stores.files import (
     create_file,
     follow_link,
     is_folder,
-    make_folder,
     read_part,
-    read_rest,
     size_of,
     sync_files,
     write_all,
-    write_file,
 )
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
 
@@ -84,7 +82,8 @@ class LocalStore(Store):
             value = os.read(file, size + 1)
             if len(value) == size:
                 return value
-            return value + read_rest(file)  # larger than one call reads, or just being written
+            with open(file, "rb", buffering=0, closefd=False) as rest:
+                return value + rest.readall()  # larger than one call reads, or just being written
         except OSError as error:
             raise disk_failure(error, self.location, key, "read") from error
         finally:
@@ -117,13 +116,15 @@ class LocalStore(Store):
             if self._opened is None or not key:
                 return os.open(path, READING)
             return self._opened.open(key, READING)
-        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
+        except (OSError, UnicodeEncodeError) as error:
+            self._raise_unless_absent(error, key, "read")
             self._check_opened()
-            return None  # names cannot contain surrogates
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return None  # such a key cannot have been set
-            raise disk_failure(error, self.location, key, "read") from error
+            return None
+
+    def _raise_unless_absent(self, error: OSError | UnicodeEncodeError, key: str, doing: str) -> None:
+        """Raise the error of a call that failed, unless the key does not exist, or no file can have its name."""
+        if isinstance(error, OSError) and error.errno not in _ABSENT:
+            raise disk_failure(error, self.location, key, doing) from error
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         found = self._descriptor(key)
@@ -138,35 +139,41 @@ class LocalStore(Store):
 
     def _set(self, key: str, value: bytes) -> None:
         path = self._path(key)
-        try:  # a context manager takes a tenth of the time of a small value
+        partial = _partial(path) if self._replaces(key) else path
+        try:  # context managers take a quarter of the time of a small value
             self._make_parent(path)
-            if self._replaces(key):
-                self._write_beside(path, value, syncs=self._syncs(key))
-            else:
-                write_file(path, value, exclusive=False)
-        except OSError as error:
-            raise disk_failure(error, self.location, key, "written") from error
-
-    def _syncs(self, key: str) -> bool:
-        """Return whether the file of a key is on the disk before its name: else a power cut may leave a part of it."""
-        return self.is_durable and "/" not in key
-
-    @staticmethod
-    def _write_beside(path: str, value: bytes, *, syncs: bool) -> None:
-        partial = _partial(path)
-        try:
-            write_file(partial, value, syncs=syncs)
-            os.replace(partial, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(partial)
+            file = create_file(partial)
+            try:
+                write_all(file, value)
+                self._sync_file(file, key)
+            finally:
+                os.close(file)
+            if partial != path:
+                os.replace(partial, path)
+        except BaseException as error:
+            if partial != path:
+                with suppress(OSError):
+                    os.unlink(partial)
+            if isinstance(error, OSError):
+                raise disk_failure(error, self.location, key, "written") from error
             raise
+
+    def _replaces(self, key: str) -> bool:
+        """Return whether a value is written to another file first, and renamed."""
+        return True
+
+    def _sync_file(self, file: int, key: str) -> None:
+        """Wait for the disk before a file at the root gets its name: else a power cut may leave a part of it."""
+        if self.is_durable and "/" not in key:
+            os.fsync(file)
 
     def _make_parent(self, path: str) -> None:
         parent = os.path.dirname(path)
         if parent not in self._made:
             self._check_opened()
-            make_folder(parent, inside=self.root if self._made else "")
+            if self._made:
+                os.stat(self.root)  # it may have been removed meanwhile
+            os.makedirs(parent, exist_ok=True)
             self._made.add(parent)
 
     @contextmanager
@@ -178,14 +185,14 @@ class LocalStore(Store):
             with os_errors(self.location, "written", key):
                 write_all(file, piece)
 
-        try:
-            with os_errors(self.location, "written", key):
-                self._make_parent(path)
-                file = create_file(partial)
-            try:  # errors of the block are not converted
+        with os_errors(self.location, "written", key):
+            self._make_parent(path)
+            file = create_file(partial)
+        try:  # errors of the block are not converted
+            try:
                 yield append
                 with os_errors(self.location, "written", key):
-                    os.fsync(file) if self._syncs(key) else None
+                    self._sync_file(file, key)
             finally:
                 with os_errors(self.location, "written", key):
                     os.close(file)
@@ -197,18 +204,12 @@ class LocalStore(Store):
                     os.unlink(partial)
             raise
 
-    def _replaces(self, key: str) -> bool:
-        """Return whether a value is written to another file first, and renamed."""
-        return True
-
     def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             try:
                 os.unlink(self._path(key))
-            except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
-                pass
-            except OSError as error:
-                raise disk_failure(error, self.location, key, "deleted") from error
+            except (OSError, UnicodeEncodeError) as error:
+                self._raise_unless_absent(error, key, "deleted")
 
     def list_documents(self) -> Iterator[str]:
         stack = [""]
@@ -258,12 +259,9 @@ class LocalStore(Store):
     def _entries(self, prefix: str) -> list[os.DirEntry[str]]:
         try:
             return list(os.scandir(f"{self.root}/{prefix}"))
-        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
+        except (OSError, UnicodeEncodeError) as error:
+            self._raise_unless_absent(error, prefix.rstrip("/"), "listed")
             return []
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return []
-            raise disk_failure(error, self.location, prefix.rstrip("/"), "listed") from error
 
     def exists(self) -> bool:
         return os.path.lexists(self.root)
@@ -312,18 +310,14 @@ class LocalStore(Store):
                 sync_files(self.root)
 
     def is_empty_folder(self) -> bool:
-        if not os.path.isdir(self.root):
-            return False
-        with os_errors(self.location, "read"), os.scandir(self.root) as entries:
-            return next(entries, None) is None
+        return os.path.isdir(self.root) and not self._entries("")
 
     def state(self, key: str) -> FileState | None:
         try:
             found = os.stat(os.path.join(self.root, key))
-        except (FileNotFoundError, NotADirectoryError):
+        except (OSError, UnicodeEncodeError) as error:
+            self._raise_unless_absent(error, key, "read")
             return None
-        except OSError as error:
-            raise disk_failure(error, self.location, key, "read") from error
         return FileState(found.st_size, None, found.st_mtime_ns)
 
     def is_blocked(self, key: str) -> bool:
@@ -339,15 +333,12 @@ class LocalStore(Store):
         super().check_inside(names, paths)
         root = os.path.realpath(self.root)
         for folder in {name.rpartition("/")[0] for name in names} | set(paths):
-            real = self._real(folder)
+            try:
+                real = os.path.realpath(os.path.join(self.root, folder))
+            except UnicodeEncodeError:  # no file system has such a name
+                real = ""
             if not f"{real}/".startswith(f"{root}/") or (folder in paths and real == root):
                 raise outside_error(folder, self.location)
-
-    def _real(self, folder: str) -> str:
-        try:
-            return os.path.realpath(os.path.join(self.root, folder))
-        except UnicodeEncodeError:  # no file system has such a name
-            return ""
 
 
 def _partial(path: str) -> str:
@@ -367,20 +358,20 @@ class NewFolder(LocalStore):
         self._is_resumed = is_resumed
 
     def _set(self, key: str, value: bytes) -> None:
-        state = self.state(key) if self._is_resumed else None
-        if state is None or state.size != len(value) or self.get(key) != value:
+        if not self._is_resumed or self.get(key) != value:
             super()._set(key, value)
-
-    def chunks_below(self, path: str) -> list[str]:
-        """Return the keys of the complete chunks of an array, from one listing."""
-        return [key for key, size in self.sizes(path).items() if size and self._replaces(key) and not _is_partial(key)]
-
-    def delete_partial(self) -> None:
-        """Delete chunks that a dead writer has not written to their end."""
-        self._delete([key for key in self.sizes("") if _is_partial(key)])
 
     def _replaces(self, key: str) -> bool:
         return self._is_kept and key.rpartition("/")[2] not in DOCUMENTS
+
+    def chunks_below(self, path: str) -> list[str]:
+        """Return the keys of the complete chunks of an array, from one listing."""
+        others = (*DOCUMENTS, PARTIAL)
+        return [key for key, size in self.sizes(path).items() if size and not key.endswith(others)]
+
+    def delete_partial(self) -> None:
+        """Delete chunks that a dead writer has not written to their end."""
+        self._delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
 
     def _make_parent(self, path: str) -> None:
         if not self._made and not os.path.isdir(self.root):
@@ -390,10 +381,6 @@ class NewFolder(LocalStore):
                 remedy="Workers on other machines need access to the folder of the target under the same path.",
             )
         super()._make_parent(path)
-
-
-def _is_partial(key: str) -> bool:
-    return key.endswith(PARTIAL)
 
 
 class OpenFolder:
@@ -429,7 +416,13 @@ class OpenFolder:
         return None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _open_again, (self._root, self._identity)
+        return OpenFolder.again, (self._root, self._identity)
+
+    @classmethod
+    def again(cls, root: str, identity: int) -> OpenFolder:
+        """Open the same directory in another process, identified by its number only, since machines number disks."""
+        found = cls.at(root)
+        return found if found is not None and found._identity == identity else cls(-1, identity, root)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:
@@ -438,7 +431,7 @@ class OpenFolder:
     def open(self, key: str, flags: int) -> int:
         """Open a file in the directory."""
         if self._descriptor < 0:
-            raise FileNotFoundError(self._root)
+            raise FileNotFoundError(errno.ENOENT, "", self._root)
         return os.open(key, flags, dir_fd=self._descriptor)
 
     def check(self, location: str) -> None:
@@ -448,11 +441,3 @@ class OpenFolder:
                 return
         problem = "the file was replaced or removed while it was open"
         raise StoreError(problem, store=location, remedy="Open it again.")
-
-
-def _open_again(root: str, identity: int) -> OpenFolder:
-    """Open the same directory in another process, identified by its number only, since machines number disks."""
-    found = OpenFolder.at(root)
-    if found is None or found._identity != identity:
-        return OpenFolder(-1, identity, root)
-    return found

@@ -20,12 +20,13 @@ def not_shared(
 
 
 class MemoryStore(Store):
-    """A mapping."""
+    """A mapping, or its keys below a path."""
 
-    def __init__(self, mapping: Mapping[str, bytes], location: str | None = None) -> None:
-        self.mapping = mapping
+    def __init__(self, mapping: Mapping[str, bytes], location: str | None = None, *, path: str = "") -> None:
+        self.mapping: Any = mapping  # a MutableMapping, unless it is read only
         self.location = location if location is not None else f"object://{id(mapping):x}"
         self.abilities = Abilities() if isinstance(mapping, MutableMapping) else _READ_ONLY
+        self._start = f"{path}/" if path else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise not_shared(self.location)
@@ -33,7 +34,7 @@ class MemoryStore(Store):
     def get(self, key: str) -> bytes | None:
         check_inside(key, self.location)
         with library_errors_named(self.location, key, "read"):
-            value: Any = self.mapping.get(key)
+            value = self.mapping.get(self._start + key)
         if value is None or type(value) is bytes:
             return value
         try:  # zarr-python 2 keeps arrays in its mappings
@@ -46,30 +47,25 @@ class MemoryStore(Store):
                 remedy="Use a mapping whose values are bytes.",
             ) from error
 
-    def _mutable(self) -> MutableMapping[str, bytes]:
-        if not isinstance(self.mapping, MutableMapping):
-            raise StoreError(self.abilities.why, store=self.location, remedy="Give a dict, for example.")
-        return self.mapping
-
     def _set(self, key: str, value: bytes) -> None:
-        mapping = self._mutable()
+        self._refuse_change()
         check_inside(key, self.location)
         with library_errors_named(self.location, key, "written"):
-            mapping[key] = value
+            self.mapping[self._start + key] = value
 
     def _delete(self, keys: Iterable[str]) -> None:
-        mapping = self._mutable()
+        self._refuse_change()
         for key in keys:
             check_inside(key, self.location)
             with library_errors_named(self.location, key, "deleted"):
-                mapping.pop(key, None)
+                self.mapping.pop(self._start + key, None)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        start = f"{prefix}/" if prefix else ""
-        return (key for key in list(self.mapping) if key.startswith(start))
+        start = self._start + (f"{prefix}/" if prefix else "")
+        return (key.removeprefix(self._start) for key in list(self.mapping) if key.startswith(start))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        return {key: len(self.mapping[key]) for key in self.list_prefix(prefix)}
+        return {key: len(self.mapping[self._start + key]) for key in self.list_prefix(prefix)}
 
     def exists(self) -> bool:
-        return next(iter(self.mapping), None) is not None
+        return next(self.list_prefix(""), None) is not None

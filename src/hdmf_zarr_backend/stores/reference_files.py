@@ -37,7 +37,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
-from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size, cut_ranges
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
 from hdmf_zarr_backend.stores.remote import Extent, RemoteStore, at_once, get_at_once, in_thread, joined
 
@@ -77,6 +77,15 @@ class ReferenceStore(RemoteStore):
             return self._loaded
 
     def _text(self) -> bytes:
+        store, name = self._own()
+        text = store.get(name)
+        if text is None:
+            raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
+        self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
+        return text
+
+    def _own(self) -> tuple[Store, str]:
+        """Return the store of the folder of the references, and their key in it."""
         folder, name = split_location(self.location)
         if "remote_options" in self.options:
             options = {name: value for name, value in self.options.items() if name != "remote_options"}
@@ -84,11 +93,7 @@ class ReferenceStore(RemoteStore):
         else:  # a file beside it is read over the same connections
             store = self._folder(folder)
         store.named_key = name
-        text = store.get(name)
-        if text is None:
-            raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
-        self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
-        return text
+        return store, name
 
     def _get(self, key: str) -> bytes | None:
         value = self._references.get(key)
@@ -109,7 +114,7 @@ class ReferenceStore(RemoteStore):
             shifted = [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans]
             return self._read_from(value[0], lambda file: file.store.get_ranges(file.name, shifted))
         data = self._get(key)
-        return None if data is None else cut_ranges(data, ranges)
+        return None if data is None else [data[start:stop] for start, stop in ranges]
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         extents: dict[str, dict[str, Extent]] = {}
@@ -158,9 +163,7 @@ class ReferenceStore(RemoteStore):
     def exists(self) -> bool:
         if not is_url(self.location):
             return os.path.lexists(self.location)
-        folder, name = split_location(self.location)
-        store = self._opener(folder, self.options)
-        store.named_key = name
+        store, name = self._own()
         return store.get_range(name, 0, 1) is not None
 
     # ---- the other files --------------------------------------------------------------------------------------------
@@ -317,8 +320,10 @@ class Recorded:
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as JSON."""
-        more = {"relative": self.relative, "sample": self.sample}
-        return {**{name: value for name, value in more.items() if value is not None}, **self.state.as_json()}
+        size, etag, time = self.state.size, self.state.etag, self.state.mtime_ns
+        record = {"relative": self.relative, "sample": self.sample, "size": size, "etag": etag}
+        record |= {"mtime_ns": time} if etag is None else {}  # which is less exact
+        return {name: value for name, value in record.items() if value is not None}
 
 
 _TYPES = {"size": int, "etag": str, "mtime_ns": int, "relative": str, "sample": str}
@@ -361,8 +366,7 @@ def _is_recorded(source: _Source, recorded: Recorded, *, is_original: bool) -> b
     source.state = state = source.store.state(source.name)
     if state is None:
         return False
-    if known.is_certainly(state):
-        return True
-    if state.size != known.size or (is_original and known.has_same_kind(state)):
-        return False
+    is_same = known.is_same(state)
+    if is_same or state.size != known.size or (is_original and is_same is False):
+        return is_same is True
     return recorded.sample is not None and sample() == recorded.sample

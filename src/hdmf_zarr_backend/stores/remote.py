@@ -17,7 +17,7 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, UsageError
+from hdmf_zarr_backend.errors import StoreError, UsageError
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size
 from hdmf_zarr_backend.stores.failures import library_errors_named, raise_if_not_absent, without_ranges
 
@@ -275,10 +275,6 @@ class RemoteStore(Store):
         if gone:
             self._refuse_change()
             self._called(lambda: self._remove(gone), gone[0], "deleted")
-
-    def _refuse_change(self) -> None:
-        if not self.abilities.write:
-            raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another place.")
 
     def sizes(self, prefix: str) -> dict[str, int]:
         if not self.abilities.listing:

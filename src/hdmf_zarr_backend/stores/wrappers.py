@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.options import ReadRules
-from hdmf_zarr_backend.stores.base import Range, Store, Write, cut_ranges
+from hdmf_zarr_backend.stores.base import Range, Store
 from hdmf_zarr_backend.stores.files import OpenValue
 from hdmf_zarr_backend.stores.remote import request_pool
 
@@ -22,11 +22,19 @@ PUT_BYTES = 64 * 2**20
 _PUT_ERRORS = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
 
 
-class InlinedStore(Store):
-    """A store with some values in memory, such as those in the consolidated document of the file.
+def _forwarded(name: str, *, drains: bool = False) -> Callable[..., Any]:
+    """Return a method that calls the one of the wrapped store; if it ``drains``, after all running puts."""
 
-    It forwards everything else.
-    """
+    def method(self: InlinedStore, *arguments: Any) -> Any:
+        if drains:
+            self.drain()
+        return getattr(self.store, name)(*arguments)
+
+    return method
+
+
+class InlinedStore(Store):
+    """A store with some values in memory, such as those in the consolidated document; it forwards everything else."""
 
     def __init__(self, store: Store, values: Mapping[str, bytes]) -> None:
         self.store = store
@@ -67,32 +75,13 @@ class InlinedStore(Store):
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         value = self.values.get(key)
-        return cut_ranges(value, ranges) if value is not None else self.store.get_ranges(key, ranges)
+        return self.store.get_ranges(key, ranges) if value is None else [value[start:stop] for start, stop in ranges]
 
-    def _set(self, key: str, value: bytes) -> None:
-        self.store._set(key, value)
+    def _stream(self, key: str) -> Any:
+        return self.store._stream(key) if self.streams_values else super()._stream(key)
 
-    @contextmanager
-    def _stream(self, key: str) -> Iterator[Write]:
-        """Yield a function that appends to a new value of ``key``, of the wrapped store if that streams values."""
-        with self.store._stream(key) if self.streams_values else super()._stream(key) as write:
-            yield write
-
-    def _delete(self, keys: Iterable[str]) -> None:
-        self.store._delete(keys)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        return self.store.sizes(prefix)
-
-    def exists(self) -> bool:
-        return self.store.exists()
-
-
-def _forwarded(name: str) -> Callable[..., Any]:
-    def method(self: InlinedStore, *arguments: Any) -> Any:
-        return getattr(self.store, name)(*arguments)
-
-    return method
+    # the other abstract methods
+    _set, _delete, sizes, exists = map(_forwarded, ("_set", "_delete", "sizes", "exists"))
 
 
 # methods with a default in Store that the wrapped store may override; the other defaults call these
@@ -169,23 +158,9 @@ class QueuedStore(InlinedStore):
         with suppress(*_PUT_ERRORS):
             self.drain()
 
-    def _delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that exist, after all running puts."""
-        gone = list(keys)
-        self.drain()
-        self.store._delete(gone)
-
-    def list_documents(self) -> Iterator[str]:
-        self.drain()
-        return self.store.list_documents()
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        self.drain()
-        return self.store.list_prefix(prefix)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        self.drain()
-        return self.store.sizes(prefix)
+    _delete, list_documents, list_prefix, sizes = (
+        _forwarded(name, drains=True) for name in ("_delete", "list_documents", "list_prefix", "sizes")
+    )
 
     def exists(self) -> bool:
         return bool(self._pending) or self.store.exists()

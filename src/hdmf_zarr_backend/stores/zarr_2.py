@@ -6,7 +6,7 @@ zarr-python 2 opens format 2 only. Its codec of pickles runs code, so arrays of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -32,29 +32,6 @@ _ZIP_IS_OPEN = "a ZipStore that is open is read only here; give the path of the 
 # ---- stores of zarr-python ------------------------------------------------------------------------------------------
 
 
-class _Below(MutableMapping[str, bytes]):
-    """The keys of a mapping below a path."""
-
-    def __init__(self, mapping: MutableMapping[str, bytes], path: str) -> None:
-        self._mapping = mapping
-        self._start = f"{path}/"
-
-    def __getitem__(self, key: str) -> bytes:
-        return self._mapping[self._start + key]
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        self._mapping[self._start + key] = value
-
-    def __delitem__(self, key: str) -> None:
-        del self._mapping[self._start + key]
-
-    def __iter__(self) -> Iterator[str]:
-        return (key.removeprefix(self._start) for key in self._mapping if key.startswith(self._start))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
 def store_of_zarr(place: Any) -> Store | None:
     """Return the file in a store or group of zarr-python, or in a store of obstore; None for anything else."""
     if isinstance(place, _zarr.Group):
@@ -74,7 +51,7 @@ def _adapted(store: Any, path: str, *, is_read_only: bool = False) -> Store:
         found.abilities = Abilities(write=False, change=False, why=_ZIP_IS_OPEN)
     else:
         base = str(store.fs.unstrip_protocol(store.path)).rstrip("/") if is_url else f"object://{id(store):x}"
-        found = MemoryStore(_Below(store, path) if path else store, f"{base}/{path}" if path else base)
+        found = MemoryStore(store, f"{base}/{path}" if path else base, path=path)
         found.group_above = partial(_adapted, store, path.rpartition("/")[0]) if path else None
     if is_read_only or not store.is_writeable():
         found.abilities = _READ_ONLY

@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -34,14 +35,6 @@ from hdmf_zarr_backend.stores.zip import ZipStore
 
 B = TypeVar("B")
 
-_ICECHUNK = Abilities(
-    is_remote=True, consolidates=False, formats=(3,), strict_json=True, commits=True,
-    why="Icechunk knows Zarr format 3 only",
-)  # fmt: skip
-_ICECHUNK_READ_ONLY = Abilities(
-    write=False, change=False, is_remote=True, consolidates=False, formats=(3,),
-    why="this session of Icechunk is read only",
-)  # fmt: skip
 _ROOM = {
     "zarr_format": 3,
     "node_type": "array",
@@ -72,14 +65,11 @@ class ZarrPythonStore(RemoteStore):
         return ZarrPythonStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
     def neighbour(self, location: str) -> Store | None:
-        store = self.store
-        if (
-            isinstance(store, zarr.storage.FsspecStore)
-            and location.partition("://")[0] == self.location.partition("://")[0]
-        ):
-            other = zarr.storage.FsspecStore(store.fs, path=store.fs._strip_protocol(location), read_only=True)
-            return ZarrPythonStore(other, "", location)
-        return None
+        store, scheme = self.store, self.location.partition("://")[0]
+        if not isinstance(store, zarr.storage.FsspecStore) or location.partition("://")[0] != scheme:
+            return None
+        other = zarr.storage.FsspecStore(store.fs, path=store.fs._strip_protocol(location), read_only=True)
+        return ZarrPythonStore(other, "", location)
 
     def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
         def opened() -> B:
@@ -208,18 +198,20 @@ def _is_icechunk(store: Any) -> bool:
 
 def _abilities(store: Any) -> Abilities:
     if _is_icechunk(store):
-        return _ICECHUNK_READ_ONLY if store.read_only else _ICECHUNK
+        some = Abilities(is_remote=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
+        if store.read_only:
+            return replace(some, write=False, change=False, why="this session of Icechunk is read only")
+        return replace(some, strict_json=True, commits=True)
     if isinstance(store, zarr.storage.ZipStore):
         return Abilities(write=False, change=False, why=_ZIP_IS_OPEN)
     writes = bool(store.supports_writes and store.supports_deletes and not store.read_only)
-    why = "" if writes else _READ_ONLY
     return Abilities(
         write=writes,
         change=writes,
         listing=bool(store.supports_listing),
         is_remote=not isinstance(store, zarr.storage.MemoryStore),
         control_characters=not isinstance(store, zarr.storage.ObjectStore),
-        why=why,
+        why="" if writes else _READ_ONLY,
     )
 
 

@@ -21,9 +21,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import (
     NotZarrError,
-    ReadOnlyStoreError,
     StoreError,
-    StoreNotFoundError,
     ZarrBackendError,
     at,
 )
@@ -35,7 +33,6 @@ from hdmf_zarr_backend.stores.remote import get_at_once
 
 SUFFIX = ".zip"
 
-_WHY = "a zip file cannot be changed once it is written"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
 _STEP = 2**20
@@ -43,38 +40,45 @@ _SMALL_STEP = 2**12
 _TAIL_BYTES = 2**18
 _BUFFER = 2**16
 _HEADER_BYTES = 30 + 256  # of the header of an entry, without its name: most extra fields are shorter
-_ENCRYPTED = 1
-_NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.error)
+_DAMAGE = (
+    zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, EOFError, struct.error, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 """Errors of `zipfile` for a directory or an entry that is invalid, encrypted, or compressed in an unusual way."""
 
 
 class ZipStore(Store):
     """A zip file that exists, or will be written as a `NewZipStore`."""
 
-    abilities = Abilities(change=False, why=_WHY)
+    abilities = Abilities(change=False, why="a zip file cannot be changed once it is written")
 
     def __init__(self, path: str) -> None:
         self.location = path
-        self.zip_file = self.path = follow_link(path)
-        self._archive: zipfile.ZipFile | None = None
+        self.zip_file = follow_link(path)
+        self._archive: Any = None  # a zipfile.ZipFile
         self._opened = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ZipStore, (self.location,), {"read_rules": self.read_rules}
 
-    def _zip(self) -> zipfile.ZipFile | None:
-        with self._opened, os_errors(self.location, "read"):
-            if self._archive is None and self.exists():
-                try:
-                    self._archive = zipfile.ZipFile(self._file())
-                except ZarrBackendError:
-                    raise
-                except (IsADirectoryError, *_NO_ZIP) as error:
-                    remedy = "It may be cut short; fetch or write it again."
-                    raise NotZarrError(
-                        f"this is not a zip file ({error})", store=self.location, remedy=remedy
-                    ) from error
+    def _zip(self) -> Any:
+        if self._archive is not None:
             return self._archive
+        remedy = "It may be cut short; fetch or write it again."
+        with self._opened, self._errors(NotZarrError, "this is not a zip file", remedy):
+            if self.exists() and self._archive is None:
+                self._archive = zipfile.ZipFile(self._file())
+            return self._archive
+
+    @contextmanager
+    def _errors(self, kind: type[StoreError], problem: str, remedy: str, key: str = "") -> Iterator[None]:
+        """Convert errors of the system, and those of a file that is damaged or encrypted."""
+        try:
+            with os_errors(self.location, "read", key):
+                yield
+        except ZarrBackendError:
+            raise
+        except _DAMAGE as error:
+            raise kind(f"{problem} ({error})", store=self.location, remedy=remedy) from error
 
     def _file(self) -> Any:
         return self.location
@@ -89,37 +93,25 @@ class ZipStore(Store):
         check_value_size(self, key, size, is_inflated=info.compress_type != zipfile.ZIP_STORED)
         # zipfile itself would decompress up to two gigabytes in one step, whatever size the directory states; for bzip2
         # and LZMA the step counts compressed bytes
-        step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
-        value = io.BytesIO()
+        step = {zipfile.ZIP_STORED: size, zipfile.ZIP_DEFLATED: _STEP}.get(info.compress_type, _SMALL_STEP)
         with self._open(info, self._archive_of(info, info.compress_size)) as file:
-            while piece := file.read(step):
-                value.write(piece)
-        return value.getvalue()
+            return b"".join(iter(lambda: file.read(step), b""))
 
     def _info(self, key: str) -> zipfile.ZipInfo | None:
         archive = self._zip()
         return None if archive is None else archive.NameToInfo.get(key)
 
-    def _archive_of(self, info: zipfile.ZipInfo, size: int) -> zipfile.ZipFile:
+    def _archive_of(self, info: zipfile.ZipInfo, size: int) -> Any:
         """Return the zip file to read the first ``size`` stored bytes of an entry from."""
-        archive = self._zip()
-        assert archive is not None
-        return archive
+        return self._archive
 
     @contextmanager
     def _open(self, info: zipfile.ZipInfo, archive: zipfile.ZipFile) -> Iterator[Any]:
-        """Open an entry; errors of damaged or encrypted ones become errors of this package."""
         key = info.filename
-        try:
-            with os_errors(self.location, "read", key), archive.open(info) as file:
-                yield file
-        except ZarrBackendError:
-            raise
-        except (EOFError, zlib.error, lzma.LZMAError, OSError, *_NO_ZIP) as error:
-            remedy = "Fetch or write the file again, without encryption."
-            raise StoreError(
-                f"the entry {key!r} cannot be read ({error})", store=self.location, remedy=remedy
-            ) from error
+        remedy = "Fetch or write the file again, without encryption."
+        errors = self._errors(StoreError, f"the entry {key!r} cannot be read", remedy, key)
+        with errors, archive.open(info) as file:
+            yield file
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         infos = {key: info for key in keys if (info := self._info(key)) is not None}
@@ -137,11 +129,10 @@ class ZipStore(Store):
             return [read_part(file, *slice(start, stop).indices(info.file_size)[:2]) for start, stop in ranges]
 
     def _set(self, key: str, value: bytes) -> None:
-        remedy = "Export it to a directory, change that, and export it to a zip file again."
-        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=remedy)
+        self._refuse_change()
 
     def _delete(self, keys: Iterable[str]) -> None:
-        self._set("", b"")  # refused as well
+        self._refuse_change()
 
     def sizes(self, prefix: str) -> dict[str, int]:
         archive, start = self._zip(), f"{prefix}/" if prefix else ""
@@ -166,10 +157,6 @@ class NewZipStore(ZipStore):
     def __reduce__(self) -> tuple[Any, ...]:
         raise not_shared(self.location, "a zip file is written by one process")
 
-    def _zip(self) -> zipfile.ZipFile:
-        assert self._archive is not None
-        return self._archive
-
     def get(self, key: str) -> bytes | None:
         with self._writing:
             return super().get(key)
@@ -184,13 +171,12 @@ class NewZipStore(ZipStore):
             info = zipfile.ZipInfo(key, _DATE)
             info.external_attr = _MODE
             with os_errors(self.location, "written", key):
-                self._zip().writestr(info, value)
+                self._archive.writestr(info, value)
 
     def _leave_out(self, key: str) -> None:
-        archive = self._zip()
-        known = archive.NameToInfo.pop(key, None)
+        known = self._archive.NameToInfo.pop(key, None)
         if known is not None:
-            archive.filelist.remove(known)
+            self._archive.filelist.remove(known)
 
     def _delete(self, keys: Iterable[str]) -> None:
         with self._writing:
@@ -199,7 +185,7 @@ class NewZipStore(ZipStore):
 
     def close(self) -> None:
         """Write the directory of the zip file, which completes it."""
-        self._zip().close()
+        self._archive.close()
 
 
 _new: weakref.WeakSet[NewZipStore] = weakref.WeakSet()
@@ -209,7 +195,7 @@ def _forget_all() -> None:
     """Redirect the open files of a fork to the null device, since it would write buffered bytes when it ends."""
     nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     for store in list(_new):
-        file = store._zip().fp
+        file = store._archive.fp
         if file is not None:
             os.dup2(nowhere, file.fileno(), inheritable=False)
     os.close(nowhere)
@@ -247,7 +233,8 @@ class RemoteZipStore(ZipStore):
     def exists(self) -> bool:
         if self._size is None:
             self._folder.read_rules = self.read_rules
-            self._size = self._folder.size(self._name)
+            state = self._folder.state(self._name)
+            self._size = None if state is None else state.size
         return self._size is not None
 
     def read(self, start: int, stop: int) -> bytes:
@@ -263,14 +250,12 @@ class RemoteZipStore(ZipStore):
         return part
 
     def _file(self) -> Any:
-        if not self.exists():
-            raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
         size = self._size or 0
         first = max(0, size - _TAIL_BYTES)
         self._end = first, self.read(first, size)  # zipfile would report an error of the server as damage
         return io.BufferedReader(RangeFile(self.read, size), _BUFFER)
 
-    def _archive_of(self, info: zipfile.ZipInfo, size: int) -> zipfile.ZipFile:
+    def _archive_of(self, info: zipfile.ZipInfo, size: int) -> Any:
         # zipfile reads one value at a time; here each has a file object of its own, which requests it once
         archive, length = copy.copy(super()._archive_of(info, size)), self._size or 0
         most = min(_HEADER_BYTES + 3 * len(info.orig_filename) + size, length - info.header_offset)
@@ -280,12 +265,12 @@ class RemoteZipStore(ZipStore):
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         info = self._info(key)
-        if info is None or info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
+        if info is None or info.compress_type != zipfile.ZIP_STORED:
             return Store.get_ranges(self, key, ranges)
         if key not in self._begins:
             archive = self._archive_of(info, 0)
             with self._open(info, archive):
-                self._begins[key] = archive.fp.tell()  # type: ignore[union-attr]
+                self._begins[key] = archive.fp.tell()
         begin = self._begins[key]
         spans = [slice(start, stop).indices(info.file_size)[:2] for start, stop in ranges]
         return [self.read(begin + start, begin + max(start, stop)) for start, stop in spans]
@@ -307,9 +292,6 @@ class RangeFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def tell(self) -> int:
         return self._position
 
     def readinto(self, buffer: Any) -> int:
