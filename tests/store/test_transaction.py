@@ -136,7 +136,9 @@ def check_recovery(values: State, *, is_hidden: bool, is_cut: bool = False) -> i
 
 
 @VARIANTS
-def test_a_change_killed_anywhere_is_done_or_undone_and_so_is_its_recovery(is_hidden):
+@pytest.mark.parametrize("batch", [transaction.BATCH_BYTES, 1])
+def test_a_change_killed_anywhere_is_done_or_undone_and_so_is_its_recovery(monkeypatch, is_hidden, batch):
+    monkeypatch.setattr(transaction, "BATCH_BYTES", batch)
     log = log_of(is_hidden=is_hidden)
     order = {"old": 0, "refused": 1, "new": 2}
     readers, cases = [], 0
@@ -263,6 +265,11 @@ def test_what_was_put_is_read_wherever_it_waits(monkeypatch):
         assert change.reader.get_many(["a/0", "a/1", "d/0"]) == {"a/0": b"zero", "a/1": b"two", "d/0": b"12"}
         change.put("b/0", b"yyy")
         assert (store.values["a/1"], store.values["b/0"], store.values["d/0"]) == (b"two", b"yyy", b"1234")
+        change.put("a/0", b"0000", is_late=True)  # as much as may be in memory
+        (aside,) = (key for key, value in store.values.items() if value == b"0000")
+        assert aside.startswith(f"{JOURNAL}.old.")
+        assert change.reader.get_many(["a/0", "d/0", "x"]) == {"a/0": b"0000", "d/0": b"12"}
+        assert (store.values["a/0"], store.values["d/0"]) == (b"zero", b"1234")
     assert store.values == BEFORE
 
 

@@ -652,7 +652,7 @@ def test_what_was_cut_off_is_not_seen_again_where_an_array_has_grown_in_between(
     assert seen == {(4, 4), (4, 2)}
 
 
-@pytest.mark.parametrize("is_grown", [True])
+@pytest.mark.parametrize("is_grown", [False, True])
 def test_chunks_that_are_only_cut_are_cut_again_when_they_are_needed(tmp_path, monkeypatch, is_grown):
     monkeypatch.setattr(transaction, "BATCH_BYTES", 2**20)
     count, values = 32, np.random.default_rng(0).integers(0, 2**16, (2**10, 2**9), "u2")

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, Self, TypeVar
 
 from hdmf_zarr_backend.errors import (
@@ -70,7 +70,10 @@ from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 A = TypeVar("A")
 
 BATCH_BYTES = 8 * 2**20
-"""Values that replace others wait for each other up to this size, so that one record has all their old values."""
+"""Values that replace others wait for each other up to this size, so that one record has all their old values.
+
+So much of the values that are set after the commit is in memory, too.
+"""
 
 
 class Writer:
@@ -377,7 +380,7 @@ class _Journal:
         self.id = uuid.uuid4().hex
         self.records = 0
         self.keys: set[str] = set()
-        self.late: set[str] = set()
+        self.late: dict[str, str] = {}  # where values are kept that are set after the commit
         self.aside: list[str] = []  # the keys of values that are kept outside of the records
         self.is_broken = False  # a record may not be in the store, so that what follows it could not be undone
         self._store, self._lock = writer.store, writer.lock
@@ -419,9 +422,9 @@ class _Journal:
         self.aside += record.aside_keys()
         for _ in _of_each(store, lambda key: link_or_copy(store, key, aside_key(self.id, aside[key])), [*aside]):
             pass
-        store._set_many({aside_key(self.id, record.late[key]): value for key, value in late.items()})
+        self.late |= {key: aside_key(self.id, number) for key, number in record.late.items()}
+        store._set_many({self.late[key]: value for key, value in late.items()})
         store.sync()
-        self.late.update(late)
         self.keys.update(fresh)
         self.is_broken = False
 
@@ -429,6 +432,46 @@ class _Journal:
 def _of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
     """Return the result of a function that calls the store, for each name; at once for a remote store."""
     return at_once(function, names) if store.abilities.is_remote else map(function, names)
+
+
+class _LateValues(Mapping[str, bytes]):
+    """Values that are set after the commit: those in memory, and others, which are read from the journal."""
+
+    def __init__(self, store: Store, aside: Mapping[str, str]) -> None:
+        self.waiting: dict[str, bytes] = {}
+        self._bytes = 0
+        self._batches: list[list[str]] = []  # those in the journal, together as much as may be in memory
+        self._store = store
+        self._aside = aside
+
+    def __getitem__(self, key: str) -> bytes:
+        value = self.waiting.get(key)
+        if value is None and (value := self._store.get(self._aside[key])) is None:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(*self._batches, self.waiting)
+
+    def __len__(self) -> int:
+        return sum(map(len, (*self._batches, self.waiting)))
+
+    def add(self, key: str, value: bytes, record: Callable[[], object]) -> None:
+        """Add a value; if there are too many in memory, ``record`` them."""
+        self.waiting[key] = value
+        self._bytes += len(value)
+        if self._bytes >= BATCH_BYTES:
+            record()
+            self._batches.append([*self.waiting])
+            self.waiting.clear()
+            self._bytes = 0
+
+    def set(self) -> None:
+        """Set all of them."""
+        for batch in self._batches:
+            values = self._store.get_many([self._aside[key] for key in batch])  # not if somebody has recovered the file
+            self._store._set_many({key: values[aside] for key in batch if (aside := self._aside[key]) in values})
+        self._store._set_many(self.waiting)
 
 
 class JournalledChange(Change):
@@ -445,7 +488,7 @@ class JournalledChange(Change):
         self._waiting: dict[str, bytes] = {}
         self._bytes = 0  # of what waits
         self._documents: dict[str, bytes] = {}
-        self._late: dict[str, bytes] = {}
+        self._late = _LateValues(self._store, self._journal.late)
         self._root = tuple(root)
         self._stored_root: dict[str, bytes | None] = {}
         self._is_hidden = False
@@ -495,7 +538,7 @@ class JournalledChange(Change):
     def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
         with self._mutex:
             if is_late:
-                self._late[key] = value
+                self._late.add(key, value, self._record)
                 return
             if not self._may_be_set(key):
                 self._bytes += len(value) - len(self._waiting.get(key, b""))
@@ -565,7 +608,7 @@ class JournalledChange(Change):
         coming, journal, announced = dict(documents or {}), self._journal, self._announced
         rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.keys]
         replaced = [key for key in dict.fromkeys((*self._waiting, *coming)) if self._is_replaced(key)]
-        late = {key: value for key, value in self._late.items() if key not in journal.late}
+        late = {key: value for key, value in self._late.waiting.items() if key not in journal.late}
         is_last = root is not None
         others = (announced.nodes, announced.streams, announced.new, late, mark, is_last and self._gone)
         if not (replaced or is_last or any(others)):
@@ -685,7 +728,7 @@ class JournalledChange(Change):
             set_root(store, rest)
             if rest:
                 store.sync()
-            store._set_many(self._late)
+            self._late.set()
             if self._gone:
                 store._delete(self._gone)
             if self._late or self._gone:
@@ -707,7 +750,7 @@ class JournalledChange(Change):
     def _undo(self, error: BaseException | None) -> None:
         self._queue.abandon()
         self._waiting.clear()
-        self._late.clear()
+        self._late.waiting.clear()
         if not self._journal.records:
             return
         try:
