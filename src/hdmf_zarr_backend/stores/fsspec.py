@@ -15,7 +15,6 @@ from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absen
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.memory import not_shared
 from hdmf_zarr_backend.stores.remote import RemoteStore, state_of
-from hdmf_zarr_backend.stores.web import origin_of, redirect_refused
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
@@ -112,6 +111,8 @@ class FsspecStore(RemoteStore):
     def _redirect_guard(self, headers: Mapping[str, str]) -> Any:
         """Return what makes aiohttp stay on the server of the file; see `stores.web`."""
         import aiohttp
+
+        from hdmf_zarr_backend.stores.web import origin_of, redirect_refused
 
         async def check(session: Any, context: Any, params: Any) -> None:
             target = urljoin(str(params.url), params.response.headers.get("Location", ""))

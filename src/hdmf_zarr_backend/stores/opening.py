@@ -51,7 +51,6 @@ from hdmf_zarr_backend.stores.locations import (
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
 from hdmf_zarr_backend.stores.reference_files import ReferenceStore
-from hdmf_zarr_backend.stores.web import WebStore
 from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
 
 NOWHERE = "object://"
@@ -140,6 +139,8 @@ def open_folder(location: str, options: Mapping[str, Any]) -> Store:
     if not is_url(location):
         return LocalStore(location)
     if location.partition("://")[0] in WEB_SCHEMES:
+        from hdmf_zarr_backend.stores.web import WebStore  # local files are opened without asyncio
+
         return WebStore(location, options)
     settings = object_settings(location, options)
     return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)

@@ -9,30 +9,26 @@ Source: RFC 9110, sections 14 (ranges) and 15.4 (redirects); RFC 6454 for the or
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
+import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from inspect import signature
 from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from hdmf_zarr_backend.errors import LinkRefusedError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, check_value_size, node_of, size_limit
-from hdmf_zarr_backend.stores.remote import (
-    REQUESTS,
-    RemoteStore,
-    completed,
-    duration,
-    joined,
-    no_such_option,
-    state_of,
-)
+from hdmf_zarr_backend.stores.remote import REQUESTS, RemoteStore, completed, duration, joined, no_such_option, state_of
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ABSENT = (404, 410)
@@ -134,8 +130,6 @@ class WebStore(RemoteStore):
 
     async def _ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         """Return ranges of a value, near ones with one request; all are requested at once."""
-        import asyncio  # local files are opened without it
-
         numbered = dict(enumerate(ranges))
         plain = {number: (start, stop) for number, (start, stop) in numbered.items() if start >= 0 and stop is not None}
         runs = list(joined(plain))
@@ -172,8 +166,6 @@ class WebStore(RemoteStore):
         return self._run(self._head(key))
 
     async def _head(self, key: str) -> FileState:
-        from email.utils import parsedate_to_datetime
-
         headers, _ = await self._request("HEAD", key)
         size, changed = headers.get("Content-Length"), headers.get("Last-Modified")
         if size is None or not is_small_number(size):
@@ -189,8 +181,6 @@ class WebStore(RemoteStore):
         """Run requests on the event loop of fsspec, whose thread is that of this process after a fork, too."""
         try:
             self.check_url()
-            import asyncio
-
             from fsspec.asyn import get_loop
 
             return asyncio.run_coroutine_threadsafe(request, get_loop()).result()
@@ -202,8 +192,6 @@ class WebStore(RemoteStore):
 
         ``wanted`` is the range of bytes, if any; ``most`` bytes of the body are read.
         """
-        import asyncio
-
         import aiohttp
 
         retries = self._settings["retries"]
@@ -277,8 +265,6 @@ class WebStore(RemoteStore):
     def _opened(self) -> Any:
         """Return the session of aiohttp, whose connections are used again."""
         import aiohttp
-        from fsspec.asyn import get_loop
-        from fsspec.implementations.http import HTTPFileSystem
 
         if self._client is None or self._pid != os.getpid():
             if self._client is not None:
@@ -289,17 +275,20 @@ class WebStore(RemoteStore):
             connector = aiohttp.TCPConnector(limit=REQUESTS, ssl=not self._settings["trusts_all"])
             self._client = aiohttp.ClientSession(connector=connector, cookie_jar=jar, auto_decompress=False, **options)
             self._pid = os.getpid()
-            weakref.finalize(self, _close, HTTPFileSystem.close_session, get_loop(), self._client, self._pid)
+            weakref.finalize(self, _close, self._client, asyncio.get_running_loop(), self._pid)
         return self._client
 
 
 _forked: list[Any] = []
 
 
-def _close(close: Callable[[Any, Any], None], loop: Any, session: Any, pid: int) -> None:
+def _close(session: Any, loop: Any, pid: int) -> None:
     """Close the connections of a session; not in a fork."""
-    if pid == os.getpid():
-        close(loop, session)
+    if pid == os.getpid() and loop.is_running():
+        closed = asyncio.run_coroutine_threadsafe(session.close(), loop)
+        if threading.current_thread().name != "fsspecIO":  # garbage collection may run in any thread
+            with suppress(TimeoutError):
+                closed.result(1)
 
 
 # ---- options --------------------------------------------------------------------------------------------------------
@@ -338,8 +327,6 @@ def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
 
 
 def _proxy_of(origin: Origin, given: str | None = None) -> str | None:
-    from urllib.request import getproxies, proxy_bypass
-
     proxy = given or (None if proxy_bypass(origin[1]) else getproxies().get(origin[0]))
     return proxy and (proxy if "://" in proxy else f"http://{proxy}")
 
