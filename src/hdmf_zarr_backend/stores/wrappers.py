@@ -104,7 +104,6 @@ class QueuedStore(InlinedStore):
         self._pending: dict[str, bytes] = {}
         super().__init__(store, self._pending)
         self._is_remote = store.abilities.is_remote  # else a put is done at once
-        self._bytes = 0
         self._failed: BaseException | None = None
         self._changed = threading.Condition()
 
@@ -125,11 +124,11 @@ class QueuedStore(InlinedStore):
             except RuntimeError:  # the interpreter is ending, and starts no threads any more
                 self.store._set(key, value)
                 return
-            self._bytes += len(value)
             self._pending[key] = value
 
     def _may_start(self, size: int) -> bool:
-        return not self._pending or (len(self._pending) < PUTS and self._bytes + size <= PUT_BYTES)
+        sizes = [len(value) for value in self._pending.values()]
+        return not sizes or (len(sizes) < PUTS and sum(sizes) + size <= PUT_BYTES)
 
     def _put(self, key: str, value: bytes) -> None:
         try:
@@ -140,7 +139,6 @@ class QueuedStore(InlinedStore):
                 self._failed = self._failed or error
         finally:
             with self._changed:
-                self._bytes -= len(value)
                 self._pending.pop(key, None)
                 self._changed.notify_all()
 

@@ -39,22 +39,22 @@ def open_zarr_group(store: Store, zarr_format: int | None = None) -> Any:
 def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
     """Return the array at ``path``, of that format, as a ``zarr.Array``."""
     remedy = "Index the dataset itself, or install zarr 3.3 or newer."
-    return _opened(zarr.open_array, store, path, zarr_format, remedy, path=path)
+    return _opened(zarr.open_array, store, path, zarr_format, remedy)
 
 
 def _opened(
-    function: Callable[..., Any], store: Store, node: str, zarr_format: int | None, remedy: str, **options: Any
+    function: Callable[..., Any], store: Store, path: str, zarr_format: int | None, remedy: str, **options: Any
 ) -> Any:
     try:
         if not opens(zarr_format):
             raise ValueError("it opens Zarr format 2 only")
         if not _IS_ZARR_2:
             options["zarr_format"] = zarr_format
-        return function(zarr_location(store.unwrapped), mode="r", **options)
+        return function(zarr_location(store.unwrapped), mode="r", path=path, **options)
     except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
         raise NotZarrError(
             f"zarr-python {zarr.__version__} cannot open this ({error})",
             store=store.location,
-            path=absolute(node),
+            path=absolute(path),
             remedy=remedy,
         ) from error
