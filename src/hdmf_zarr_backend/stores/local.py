@@ -384,11 +384,10 @@ class NewFolder(LocalStore):
 
 
 class OpenFolder:
-    """A directory that is held open, so that reads never return content of another directory that replaced it.
+    """A directory that is held open, so that reads never return content of another one that a rename put in its place.
 
-    A file is replaced by a rename, after which a reader would find chunks of the new file by its path, under documents
-    of the old one. While a descriptor of a directory is open, the system does not reuse its number, and names are
-    looked up in it wherever it was moved.
+    While a descriptor of a directory is open, the system does not reuse its number, and names are looked up in it
+    wherever it was moved.
     """
 
     def __init__(self, descriptor: int, identity: int, root: str) -> None:
