@@ -154,11 +154,13 @@ def _null(_: Any) -> Reference:
 
 def _attribute_content(value: Any) -> AttributeContent:
     """Return a decoded attribute as HDF5 would store it."""
+    if type(value) is str:  # as most are
+        return AttributeContent(UTF8, (), _objects([value], ()))
     if isinstance(value, Reference):
         return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Reference}:
         return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
-    if type(value) in (str, bytes):
+    if type(value) is bytes:
         value = np.array(value, dtype=object)
     is_json = isinstance(value, dict) or (isinstance(value, list) and bool(value))
     array = np.asarray(None if is_json else value)
