@@ -233,6 +233,28 @@ def test_the_next_change_of_a_writer_finishes_what_the_last_one_left():
     assert store.values == {**AFTER[False], ".zmetadata": b"newer"}
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_without_documents_of_the_root_is_committed_by_its_last_record(kind):
+    after = {**BEFORE, "a/0": b"1", "a/1": b"2"}
+
+    def change(store: Steps) -> Steps:
+        with Writer(store) as writer, writer.change() as change:
+            change.put("a/0", b"1")
+            change.put("a/1", b"2")
+            change.commit({}, {})
+        return store
+
+    for at in range(1, len(change(Steps(BEFORE)).log) + 1):
+        store, expected = Steps(BEFORE, at, kind), [after]
+        try:
+            with warnings.catch_warnings(action="ignore", category=JournalWarning):
+                change(store)
+        except (Killed, StoreError, KeyboardInterrupt) as error:
+            expected = [BEFORE] if isinstance(error, StoreError) and kind != "away" else [BEFORE, after]
+        recover(following := Steps(store.values))
+        assert of_the_file(following.values) in expected
+
+
 def test_one_key_needs_no_journal():
     with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
         assert change.commit({}, {".zmetadata": b"new"}) == 1
@@ -299,6 +321,17 @@ def test_late_values_are_set_together():
             change.put(key, b"12", is_late=True)
         change.commit({}, {".zmetadata": b"new"})
     assert batches == [3, 3]
+
+
+def test_of_late_values_of_a_key_the_last_one_is_set_also_by_the_next_writer():
+    with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
+        for value in (b"12", b"34"):
+            change.put("d/0", value, is_late=True)
+            change.drain()
+        change.commit({}, {".zmetadata": b"new"})
+    for values in states(BEFORE, store.log):
+        recover(following := Steps(values))
+        assert following.values["d/0"] == (b"34" if values[".zmetadata"] == b"new" else BEFORE["d/0"])
 
 
 def test_the_writer_of_an_existing_file_recovers_it():

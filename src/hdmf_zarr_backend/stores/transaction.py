@@ -538,6 +538,7 @@ class JournalledChange(Change):
     def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
         with self._mutex:
             if is_late:
+                self._journal.late.pop(key, None)  # another value of it is recorded anew
                 self._late.add(key, value, self._record)
                 return
             if not self._may_be_set(key):
