@@ -356,7 +356,16 @@ class FileMachine(RuleBasedStateMachine):
             except (StoreNotFoundError, IncompleteStoreError):
                 found = None
             if found is not None and found != states[-1].content():
-                return  # it is torn as before, since nothing was done yet
+                finish = was_torn.finish
+
+                def repair_and_finish() -> None:
+                    repair(self._given(), storage_options=self.setup.storage_options)
+                    assert finish is not None
+                    finish()
+
+                if finish is not None:  # it is torn as before, but its root may have the mark of the new file
+                    was_torn.finish = repair_and_finish
+                return
         self._settle(states, can_be_nothing=False)
 
     # ---- a writer ---------------------------------------------------------------------------------------------------
