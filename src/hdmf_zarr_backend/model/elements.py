@@ -8,12 +8,12 @@ with text of fixed length.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import printable
+
+if TYPE_CHECKING:  # the structure of a file is listed without NumPy
+    import numpy.typing as npt
 
 Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 """A selection in canonical form: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
@@ -92,6 +92,6 @@ def check_characters(values: npt.NDArray[Any]) -> None:
     for name in dtype.names or ():
         check_characters(values[name])
     if dtype.kind == "U" and values.size and dtype.itemsize:
-        codes = np.ravel(values, order="K").view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        codes = values.ravel("K").view(f"{dtype.byteorder}u4")
         if codes.max() > _LAST_CHARACTER:
             raise ValueError("a character that Unicode does not have")
