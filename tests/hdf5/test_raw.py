@@ -7,6 +7,7 @@ import ctypes
 import glob
 import itertools
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -497,3 +498,23 @@ def test_chunks_without_an_address_are_read_through_hdf5(path: Path) -> None:
         raw = RawChunks(_listing(real, chunk_iter))
         assert raw.file is None
         assert raw.read((1,)) == RawChunks(real).read((1,))
+
+
+THREADS = """
+import h5py
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+from hdmf_zarr_backend.hdf5.filters import check_chunks
+
+with h5py.File("m", "w", driver="core", backing_store=False) as file:
+    values = np.random.default_rng(0).integers(-50, 50, (20_000, 16), "i2")
+    node = file.create_dataset("a", data=values, chunks=(2_000, 16), compression="lzf").id
+    blocks = [[(start, start + 2_000), (0, 16)] for start in range(0, 20_000, 2_000)] * 60
+    with ThreadPoolExecutor(4) as threads:
+        assert len(list(threads.map(lambda block: check_chunks(node, block), blocks))) == 600
+"""
+
+
+def test_threads_that_read_raw_chunks_wait_for_each_other():
+    """Old releases of h5py call HDF5 for them without their lock: most runs ended in a crash, or in an error."""
+    subprocess.run([sys.executable, "-c", THREADS], check=True, timeout=600)

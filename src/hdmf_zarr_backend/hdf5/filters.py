@@ -28,12 +28,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import get_ident
 from typing import Any, TypeAlias
 
 import h5py
 import numpy as np
 from h5py import h5d, h5o, h5t, h5z
+from h5py._objects import phil  # the lock around HDF5, without which old releases of h5py read and write raw chunks
 
 from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, between_filters, decode_bounded, make_codec
 from hdmf_zarr_backend.errors import ChunkError
@@ -309,7 +309,8 @@ def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
         if start in known:
             continue
         try:  # `get_chunk_info_by_coord` takes the longer, the more chunks there are
-            mask, data = node.read_direct_chunk(start)
+            with phil:
+                mask, data = node.read_direct_chunk(start)
         except (RuntimeError, OSError, MemoryError):  # an old h5py takes a missing chunk for a huge one
             continue  # it is not stored, or HDF5 says why it cannot be read
         if len(data) == nbytes:
@@ -336,7 +337,7 @@ def _check_lzf(data: bytes, nbytes: int, *, is_plain: bool) -> None:
     """
     for mark in _MARKS:
         behind, length = b"", nbytes + len(mark)
-        with h5py.File(f"lzf {get_ident()}", "w", driver="core", backing_store=False) as file, suppress(OSError):
+        with phil, h5py.File("lzf", "w", driver="core", backing_store=False) as file, suppress(OSError):
             dataset = file.create_dataset("x", (length,), "u1", chunks=(length,), compression="lzf")
             dataset.id.write_direct_chunk((0,), data + bytes([len(mark) - 1]) + mark)
             behind = dataset[nbytes:].tobytes()

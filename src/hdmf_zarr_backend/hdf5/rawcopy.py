@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from h5py import h5d
+from h5py._objects import phil
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
@@ -82,7 +83,8 @@ class _Direct:
     def read(self, index: Index) -> tuple[bytes, int]:
         start = tuple(i * c for i, c in zip(index, self._dataset.chunks, strict=True))
         try:
-            mask, data = self._dataset.id.read_direct_chunk(start)
+            with phil:
+                mask, data = self._dataset.id.read_direct_chunk(start)
         except (OSError, RuntimeError, ValueError) as error:
             store, path = self._dataset.file.filename, self._dataset.name
             raise resource_failure(error, "read", store=store, path=path, what=f"the chunk {index}") or ChunkError(
@@ -652,4 +654,6 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
             problem = f"the chunk {index} has {len(data)} bytes instead of {size}"
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")
         stored = lz4_to_hdf5(data) if is_framed else data
-        dataset.id.write_direct_chunk(tuple(i * c for i, c in zip(index, dataset.chunks, strict=True)), stored)
+        start = tuple(i * c for i, c in zip(index, dataset.chunks, strict=True))
+        with phil:
+            dataset.id.write_direct_chunk(start, stored)
