@@ -270,7 +270,7 @@ class FileMachine(RuleBasedStateMachine):
             states = torn.states[-1:] if torn.is_done and not has_hint else torn.states
             return [*states], torn.loose, torn.may_be_incomplete
         loose = self.session.loose if self.session is not None and self.session.is_partial else Loose()
-        if self.is_incomplete and has_hint:  # of a new file of both formats, the root of format 3 is written first
+        if self.is_incomplete and has_hint:  # of both formats, the root of format 3 is marked last, and written first
             return [None, *self.unfinished], loose, True
         return [self.model], loose, self.is_incomplete
 
@@ -302,7 +302,9 @@ class FileMachine(RuleBasedStateMachine):
 
     def _replace(self, wanted: Model, fault: Fault | None) -> None:
         is_staged = self._is_staged()
-        before = self.torn.states if self.torn is not None else [self.model] if self.model is not None else []
+        before = (
+            self.torn.states if self.torn is not None else [self.model] if self.model is not None else self.unfinished
+        )
         was_torn = self.torn
 
         def write_all() -> None:
@@ -333,7 +335,7 @@ class FileMachine(RuleBasedStateMachine):
         except (StoreNotFoundError, IncompleteStoreError) as error:
             was_there = self.model is not None
             self.model, self.is_incomplete = None, isinstance(error, IncompleteStoreError)
-            self.unfinished.append(states[-1])
+            self.unfinished = [*states]
             self.torn = None
             if was_there and can_be_nothing:
                 raise self._diverged("a file is gone although its replacement did not succeed") from None
@@ -356,15 +358,13 @@ class FileMachine(RuleBasedStateMachine):
             except (StoreNotFoundError, IncompleteStoreError):
                 found = None
             if found is not None and found != states[-1].content():
-                finish = was_torn.finish
+                finish = was_torn.finish or self._open_and_close
 
                 def repair_and_finish() -> None:
                     repair(self._given(), storage_options=self.setup.storage_options)
-                    assert finish is not None
                     finish()
 
-                if finish is not None:  # it is torn as before, but its root may have the mark of the new file
-                    was_torn.finish = repair_and_finish
+                was_torn.finish = repair_and_finish  # as before, but the root may have the mark of the new file
                 return
         self._settle(states, can_be_nothing=False)
 
