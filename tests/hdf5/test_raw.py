@@ -9,6 +9,8 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.errors import ChunkError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.filters import check_chunks
 from hdmf_zarr_backend.hdf5.rawcopy import RawChunks
 from tests import trees
 from tests.zarrs import IS_ZARR_2
@@ -278,24 +281,43 @@ def test_a_chunk_that_is_cut_off_is_an_error(path, pipeline, size, dtype):
     assert [one.kind for one in compare(path, path)] == ["unreadable"]
 
 
-def test_a_chunk_is_checked_once_for_all_blocks_that_are_read_of_it(path):
-    checks = []
+@contextmanager
+def _calls(function: str) -> Iterator[list[str]]:
+    """Note the calls of a function, by its qualified name."""
+    calls = []
 
     def note(frame: Any, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_qualname == "CodecPipeline.decode":
-            checks.append(event)
+        if event == "call" and frame.f_code.co_qualname == function:
+            calls.append(event)
 
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+def test_a_chunk_is_checked_once_for_all_blocks_that_are_read_of_it(path):
     with h5py.File(path, "w") as file:
         values = np.arange(4000).reshape(-1, 4)
         dataset = file.create_dataset("x", data=values, chunks=(500, 4), **COPIED["zstd"])
         tree = trees.root(trees.dataset("x", ZarrDataIO(dataset, chunks=(100, 4))))
-        before = sys.getprofile()
-        sys.setprofile(note)
-        try:
+        with _calls("CodecPipeline.decode") as checks:
             trees.write_builder(path.with_suffix(".zarr"), tree)
-        finally:
-            sys.setprofile(before)
     assert len(checks) == 2
+
+
+def test_many_chunks_of_lzf_are_checked_with_one_file_in_memory(path):
+    with h5py.File(path, "w") as file:
+        node = file.create_dataset("x", data=np.zeros((300, 30), "i4"), chunks=(10, 10), compression="lzf").id
+        with _calls("File.__init__") as files:
+            check_chunks(node, [(0, 250), (0, 30)])
+        assert len(files) == 1
+        start, (mask, data) = (290, 20), node.read_direct_chunk((290, 20))
+        node.write_direct_chunk(start, data[:-1], mask)
+        with pytest.raises(ChunkError, match="it does not become 400 bytes"):
+            check_chunks(node, [(250, 300), (0, 30)])
 
 
 @pytest.mark.parametrize("pipeline", ["bzip2", "zstd", "lz4"])  # Blosc divides by zero for such text

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import struct
+import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import h5py
@@ -304,21 +306,23 @@ def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
     starts = (range(start - start % chunk, stop, chunk) for (start, stop), chunk in zip(bounds, chunks, strict=True))
     info = h5o.get_info(node)
     known, checked = _CHECKED.get((info.fileno, info.addr), frozenset()), []
-    for start in itertools.product(*starts):
-        checked.append(start)
-        if start in known:
-            continue
-        try:  # `get_chunk_info_by_coord` takes the longer, the more chunks there are
-            with phil:
-                mask, data = node.read_direct_chunk(start)
-        except (RuntimeError, OSError, MemoryError):  # an old h5py takes a missing chunk for a huge one
-            continue  # it is not stored, or HDF5 says why it cannot be read
-        if len(data) == nbytes:
-            continue  # a chunk at the edge may have no filters
-        if pipeline is None:
-            _check_lzf(data, nbytes, is_plain=bool(mask >> len(entries) - 1 & 1))
-        elif not (BLOSC in numbers and is_snappy(data)):
-            pipeline.decode(data, nbytes, mask=mask)
+    with ExitStack() as files:
+        lzf = cache(lambda: _empty_lzf(nbytes, files))
+        for start in itertools.product(*starts):
+            checked.append(start)
+            if start in known:
+                continue
+            try:  # `get_chunk_info_by_coord` takes the longer, the more chunks there are
+                with phil:
+                    mask, data = node.read_direct_chunk(start)
+            except (RuntimeError, OSError, MemoryError):  # an old h5py takes a missing chunk for a huge one
+                continue  # it is not stored, or HDF5 says why it cannot be read
+            if len(data) == nbytes:
+                continue  # a chunk at the edge may have no filters
+            if pipeline is None:
+                _check_lzf(lzf(), data, nbytes, is_plain=bool(mask >> len(entries) - 1 & 1))
+            elif not (BLOSC in numbers and is_snappy(data)):
+                pipeline.decode(data, nbytes, mask=mask)
     _CHECKED.clear()
     _CHECKED[info.fileno, info.addr] = frozenset(checked[:_MANY])
 
@@ -327,23 +331,31 @@ _CHECKED: dict[tuple[int, int], frozenset[tuple[int, ...]]] = {}
 """Which chunks of which dataset were checked for the last block: the next one is often of the same chunks."""
 
 _MANY = 1000
-_MARKS = (bytes(8), b"\xff" * 8)
+_MARK_BYTES = 16
 
 
-def _check_lzf(data: bytes, nbytes: int, *, is_plain: bool) -> None:
+def _empty_lzf(nbytes: int, files: ExitStack) -> Any:
+    """Return a dataset of one chunk of LZF, of ``nbytes`` and a mark, in a file in memory, which ``files`` closes.
+
+    To make one takes many times longer than to decode a small chunk.
+    """
+    file = files.enter_context(h5py.File(uuid.uuid4().hex, "w", driver="core", backing_store=False))
+    shape = (nbytes + _MARK_BYTES,)
+    return file.create_dataset("x", shape, "u1", chunks=shape, compression="lzf")
+
+
+def _check_lzf(dataset: Any, data: bytes, nbytes: int, *, is_plain: bool) -> None:
     """Make sure that a chunk of LZF decodes to ``nbytes``, which neither its filter nor HDF5 does.
 
-    Bytes behind it must come out behind ``nbytes``; others too, since what is in memory may look like the first ones.
+    Bytes behind it must come out behind ``nbytes``. They are new each time, so that they are not in memory from before.
     """
-    for mark in _MARKS:
-        behind, length = b"", nbytes + len(mark)
-        with phil, h5py.File("lzf", "w", driver="core", backing_store=False) as file, suppress(OSError):
-            dataset = file.create_dataset("x", (length,), "u1", chunks=(length,), compression="lzf")
-            dataset.id.write_direct_chunk((0,), data + bytes([len(mark) - 1]) + mark)
-            behind = dataset[nbytes:].tobytes()
-        if is_plain or behind != mark:
-            problem = f"a chunk of HDF5 cannot be decoded (LZF: it does not become {nbytes} bytes)"
-            raise ChunkError(problem, remedy=_DAMAGED)
+    mark, behind = os.urandom(_MARK_BYTES), b""
+    with phil, suppress(OSError):
+        dataset.id.write_direct_chunk((0,), data + bytes([len(mark) - 1]) + mark)
+        behind = dataset[nbytes:].tobytes()
+    if is_plain or behind != mark:
+        problem = f"a chunk of HDF5 cannot be decoded (LZF: it does not become {nbytes} bytes)"
+        raise ChunkError(problem, remedy=_DAMAGED)
 
 
 def _stored_bytes(tid: Any) -> int:
