@@ -1,6 +1,7 @@
 """The packages import what the table allows and nothing else; the check itself finds planted faults."""
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -82,6 +83,13 @@ def test_the_start_is_light(module):
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == "[]"
+
+
+def test_what_reads_web_servers_is_imported_where_a_url_is_opened():
+    code = f"import sys, {PACKAGE}.io; print('{PACKAGE}.stores.web' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert answer.stdout.strip() == "False", answer.stderr
 
 
 WRITES = frozenset({

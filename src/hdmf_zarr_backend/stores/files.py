@@ -152,6 +152,7 @@ def sync_files(path: str) -> None:
     """
     call = _linux_call("syncfs")
     if call is None:
+        check_sync()  # a journal tells that its writer was durable, perhaps on another system
         os.sync()
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -68,4 +68,4 @@ class MemoryStore(Store):
         return {key: len(self.mapping[self._start + key]) for key in self.list_prefix(prefix)}
 
     def exists(self) -> bool:
-        return next(self.list_prefix(""), None) is not None
+        return any(key.startswith(self._start) for key in self.mapping)  # `list_prefix` lists all of them first

@@ -30,7 +30,6 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
 from hdmf_zarr_backend.stores.obstore import ANY_STORE, ObjectStore, object_settings, store_of_bucket, url_of_bucket
 from hdmf_zarr_backend.stores.remote import RemoteStore, at_once
-from hdmf_zarr_backend.stores.web import WebStore
 from hdmf_zarr_backend.stores.zip import ZipStore
 
 B = TypeVar("B")
@@ -273,6 +272,8 @@ def _location(store: Any) -> str:
 
 def zarr_location(store: Store) -> Any:
     """Return the argument for zarr's functions: a path, or a store."""
+    from hdmf_zarr_backend.stores.web import WebStore  # imported here: local files are opened without it
+
     if isinstance(store, LocalStore):
         return store.root
     if isinstance(store, ZarrPythonStore):
