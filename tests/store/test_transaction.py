@@ -448,6 +448,7 @@ OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
     ("text", "reason"),
     [
         (b"[]\n", "cannot be understood"),
+        (b"[" * 2000 + b"]" * 2000 + b"\n", "it is nested more than 1,000 deep"),
         (record(version=3), "it is of version 3, and this package reads 1 and 2"),
         (record(id="a/b"), "'a/b' is not the id of a change"),
         (record(b"zero", old={"a/0": 3}), "its values are damaged"),

@@ -189,7 +189,7 @@ class LastRecord:
 def _damage_named(location: str) -> Iterator[None]:
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MetadataError(
             f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
             store=location,
