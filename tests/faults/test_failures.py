@@ -19,6 +19,7 @@ from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import (
     StoreError,
     StoreFullError,
+    StoreNotFoundError,
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
@@ -112,6 +113,14 @@ def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
         write_piece(b"1")
     assert told.value.path == "/a"
     assert stored_files(tmp_path / "a.zarr") == {}
+
+
+def test_a_value_below_a_file_is_refused_by_the_reason_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a file")
+    for key in ("x/0", "x/c/0"):
+        with pytest.raises(StoreNotFoundError, match="Not a directory"):
+            LocalStore(str(tmp_path))._set(key, b"1")
+    assert stored_files(tmp_path) == {"x": b"a file"}
 
 
 # ---- a directory that vanishes --------------------------------------------------------------------------------------

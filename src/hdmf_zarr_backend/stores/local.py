@@ -173,7 +173,8 @@ class LocalStore(Store):
             self._check_opened()
             if self._made:
                 os.stat(self.root)  # it may have been removed meanwhile
-            os.makedirs(parent, exist_ok=True)
+            with suppress(FileExistsError):  # a file in its place: then the one below it cannot be made
+                os.makedirs(parent, exist_ok=True)
             self._made.add(parent)
 
     @contextmanager
