@@ -243,8 +243,9 @@ def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
             os.chown(path, 65534, 65534)
         # Python itself may lie where that user cannot read: what is needed is imported before
         code = f"{_WARM_UP}\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n{code}"
+        temporary = Path(tempfile.gettempdir()).resolve()
         for path in folder.parents:
-            if Path(tempfile.gettempdir()) in path.parents:  # of pytest and its workers
+            if path == folder.parent or temporary in path.parents:  # of pytest and its workers
                 path.chmod(0o755)
     return subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
