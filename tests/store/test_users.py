@@ -22,7 +22,7 @@ import pytest
 from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorIndex, get_manager
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
-from hdmf_zarr_backend.errors import FormatsDifferWarning, StoreError, StoreFullError, StoreRefusedError
+from hdmf_zarr_backend.errors import ChunkError, FormatsDifferWarning, StoreError, StoreFullError, StoreRefusedError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.stores import transaction
 from hdmf_zarr_backend.stores.base import Abilities
@@ -633,6 +633,21 @@ def test_a_chunk_that_is_absent_gets_larger_elements_too(files):
     del store.values["table/ragged_index/0"]
     appending.append(store, "wider")
     assert appending.said(store)["/table/ragged_index"] == ("uint16", [0, 0, 450, 650])
+
+
+def test_an_array_with_a_damaged_chunk_is_not_cut_and_other_changes_are_written():
+    tree = trees.root(*(trees.dataset(name, ZarrDataIO(np.ones((8, 8)), chunks=(4, 4))) for name in "xy"))
+    trees.write_builder(store := Steps(), tree)
+    store.values["x/1.0"] = b"damaged"
+    with ZarrIO(store, "r+") as io:
+        x, y = (io.read_builder()[name].data for name in "xy")
+        y[0, 0] = 2
+        with pytest.raises(ChunkError, match=re.escape("'1.0' cannot be decoded")):
+            x.resize((6, 2))
+        x[:4, :4] = 3
+    with ZarrIO(store) as io:
+        x, y = (io.read_builder()[name].data for name in "xy")
+        assert (y[0, 0], x.shape, x[:4].tolist()) == (2, (8, 8), [[3] * 4 + [1] * 4] * 4)
 
 
 def test_what_was_cut_off_is_not_seen_again_where_an_array_has_grown_in_between():

@@ -321,14 +321,23 @@ class Edits:
         reader.array.shape = shape
 
     def _cut(self, array: _ChangedArray, shape: Index) -> None:
-        stored = array.reader.array
+        """Cut an array; a damaged chunk that stays in part is refused, or the write of all changes would fail."""
+        stored, stays = array.reader.array, dict[Index, bool]()
         for index in array.indices():
             left = [n - i * c for i, n, c in zip(index, shape, stored.chunks, strict=True)]
             has = (min(c, m - i * c) for c, m, i in zip(stored.chunks, stored.shape, index, strict=True))
-            if all(n >= m for n, m in zip(left, has, strict=True)):
-                continue
+            if any(n < m for n, m in zip(left, has, strict=True)):
+                stays[index] = min(left) > 0
+
+        def is_read(index: Index) -> bool:
+            is_stored = index in array.early or not array.is_new(index)
+            return is_stored and stays.get(index, False) and index not in array.cut
+
+        for _ in array.reader.chunks(REWRITTEN_BYTES, is_read):
+            pass
+        for index, is_part in stays.items():
             is_early = index in array.early
-            if min(left) <= 0:
+            if not is_part:
                 self._drop(array, index)
                 array.removed.add(index)
             elif index in array.chunks or (is_early and (array.is_replaced or array.shards is not None)):
@@ -466,10 +475,10 @@ class Edits:
     def _rewritten(self, array: _ChangedArray) -> Iterator[tuple[Index, Array]]:
         """Yield the stored chunks of an array that are cut, or get larger elements, and are not changed otherwise."""
         old, dtype = array.narrow or (array.reader, array.reader.codec.dtype)
-        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
-        old.changed = lambda index: None  # by this writer: a chunk that is absent has fill values
         changed = array.chunks.keys() | array.removed
         if array.narrow is not None:
+            old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
+            old.changed = lambda index: None  # by this writer: a chunk that is absent has fill values
             array.narrow = old, dtype
 
         def is_rewritten(index: Index) -> bool:
