@@ -98,7 +98,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
         hint = likely if is_read and likely != BOTH else None
         found = parse(store, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
     except StoreNotFoundError as error:
-        raise _missing(error, mode) from error
+        raise _missing(error, store, mode) from error
     if found.is_foreign and not is_read:
         raise ReadOnlyStoreError(
             "a file of LINDI is read only here",
@@ -114,14 +114,16 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
     return found
 
 
-def _missing(error: StoreNotFoundError, mode: str) -> TargetMissingError:
+def _missing(error: StoreNotFoundError, store: Store, mode: str) -> TargetMissingError:
     """Return the error in hdmf's words, with what a writer has left beside the file."""
     absent = "the file does not exist"
     left = error.problem.removeprefix(absent) if error.problem.startswith(absent) else f": {error.problem}"
     is_begun = left.startswith("; ")  # by a writer
-    remedy = error.remedy if is_begun else f"{error.remedy} Use mode 'w' to make a new file."
+    remedy = error.remedy
+    if store.abilities.write and not is_begun:
+        remedy += " Use mode 'w' to make a new file."
     problem = f"Unable to open file in {mode!r} mode. File does not exist{left}"
-    return TargetMissingError(problem, store=error.store, remedy=remedy)
+    return TargetMissingError(problem, store=store.location, remedy=remedy)
 
 
 def _view(name: str) -> Callable[..., Any]:
@@ -346,7 +348,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
             local = self._place.folder or self._place.zip_file
             if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
-                raise _missing(not_found(local, self.source), self._mode)  # the lock would make the folder
+                raise _missing(not_found(local, self.source), self._place, self._mode)  # the lock would make the folder
             is_new = self._mode == "a" and local is not None and not os.path.lexists(local)
             replaces = is_new or self._mode not in ("r+", "a")
             self._writer = Writer(

@@ -14,6 +14,7 @@ import pytest
 from fsspec.implementations.dirfs import DirFileSystem
 from zarr import storage as zarr_storage
 
+from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreFullError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.link_sources import resolve_source
 from hdmf_zarr_backend.stores import remote, wrappers
@@ -342,6 +343,10 @@ def test_a_zip_file_that_fsspec_does_not_find(tmp_path):
     with pytest.raises(StoreNotFoundError, match="could not be listed: No such file") as caught:
         open_store(f"zip::{tmp_path}/missing.zip").exists()
     assert "written" not in str(caught.value)
+    url = f"zip://a.zarr::{tmp_path}/missing.zip"
+    with pytest.raises(StoreNotFoundError, match="could not be read: No such file") as caught, ZarrIO(url):
+        pass
+    assert (caught.value.store, "Use mode 'w'" in caught.value.remedy) == (url, False)
 
 
 def test_a_mapping_on_a_full_disk():

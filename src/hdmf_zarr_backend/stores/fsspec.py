@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, size_limit
-from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absent, status_of
+from hdmf_zarr_backend.stores.failures import library_errors, library_errors_named, raise_if_not_absent, status_of
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.memory import not_shared
 from hdmf_zarr_backend.stores.remote import RemoteStore, state_of
@@ -29,10 +29,13 @@ _EXISTS = ("PreconditionFailed", "pre-conditions", "412")
 _READ_ONLY = {
     "http": Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only"),
     "reference": Abilities(write=False, change=False, is_remote=True, why="a file of references is read only"),
-    "zip": Abilities(write=False, change=False, why="a zip file behind a URL is read only"),
+    "zip": Abilities(write=False, change=False, why="an archive behind a URL is read only"),
     "cache": Abilities(write=False, change=False, is_remote=True, why="what is read through a cache is read only"),
 }
-_GROUPS = {"https": "http", "tar": "zip", "filecache": "cache", "blockcache": "cache", "simplecache": "cache"}
+_GROUPS = {
+    "https": "http", "tar": "zip", "libarchive": "zip",
+    "filecache": "cache", "blockcache": "cache", "simplecache": "cache",
+}  # fmt: skip
 
 
 class FsspecStore(RemoteStore):
@@ -129,11 +132,12 @@ class FsspecStore(RemoteStore):
         return guard
 
     def check_url(self) -> None:
-        """Make sure that fsspec can open the URL, without a request."""
-        self._filesystem  # noqa: B018 - creates it
+        """Make sure that fsspec can open the URL, without a request if it is not in an archive."""
+        with library_errors_named(self.location, "", "read"):
+            self._filesystem  # noqa: B018 - creates it
 
     def _path(self, key: str) -> str:
-        self.check_url()  # sets the root
+        self._filesystem  # noqa: B018 - sets the root
         root = self._root
         if self.location.startswith("http"):  # of a file system that a user has opened: a key is not a part of a query
             root, mark, query = root.partition("?")
