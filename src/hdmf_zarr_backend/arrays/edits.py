@@ -333,7 +333,9 @@ class Edits:
             is_stored = index in array.early or not array.is_new(index)
             return is_stored and stays.get(index, False) and index not in array.cut
 
-        for _ in array.reader.chunks(REWRITTEN_BYTES, is_read):
+        reader = ChunkReader(self._store, array.path, stored, ChunkCache(0))  # they are not kept in memory
+        reader.changed = array.reader.changed
+        for _ in reader.chunks(REWRITTEN_BYTES, is_read):
             pass
         for index, is_part in stays.items():
             is_early = index in array.early
@@ -475,10 +477,10 @@ class Edits:
     def _rewritten(self, array: _ChangedArray) -> Iterator[tuple[Index, Array]]:
         """Yield the stored chunks of an array that are cut, or get larger elements, and are not changed otherwise."""
         old, dtype = array.narrow or (array.reader, array.reader.codec.dtype)
+        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
+        old.changed = lambda index: None  # by this writer: a chunk that is absent has fill values
         changed = array.chunks.keys() | array.removed
         if array.narrow is not None:
-            old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
-            old.changed = lambda index: None  # by this writer: a chunk that is absent has fill values
             array.narrow = old, dtype
 
         def is_rewritten(index: Index) -> bool:
