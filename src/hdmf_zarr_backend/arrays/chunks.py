@@ -86,9 +86,8 @@ class ChunkReader:
         if self._allowed is chunks:
             return
         size = math.prod(chunks) * self.codec.dtype.itemsize
-        if size > limits.max_chunk_bytes:
-            with at(self.store, self.path):
-                raise limits.exceeded("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
+        with at(self.store, self.path):
+            limits.check("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
         self._allowed = chunks
 
     def _check_selection(self, axes: list[Axis]) -> None:

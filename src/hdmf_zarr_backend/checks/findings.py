@@ -68,7 +68,8 @@ DAMAGE: Final[dict[str, str]] = {
 """Kinds of damage, with what to do about them. Later releases only add kinds."""
 
 REPAIRABLE: Final[dict[str, str]] = {
-    "incomplete": "If its writer has stopped, run `zarrio repair`, which restores the old file, or write it again.",
+    "incomplete": "Run `zarrio repair`, which restores the old file, or write the new one again, once its writer has "
+    "stopped.",
     "document-missing": f"{_REPAIR} {_FORGET}",
     "document-damaged": "Readers use its copy in the consolidated document, so `zarrio convert OLD NEW` writes a whole "
     "file; or restore it from a copy.",

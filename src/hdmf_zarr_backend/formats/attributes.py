@@ -423,4 +423,4 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
 
 def _mapping(holder: Any, key: str) -> dict[str, Any]:
     """Return the object under ``key``, ``{}`` if another program stored something else there."""
-    return as_dict(holder.get(key)) if isinstance(holder, dict) else {}
+    return as_dict(as_dict(holder).get(key))

@@ -80,8 +80,7 @@ def stores_all_chunks(root: dict[str, Any]) -> bool:
 
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the note of a node, which has what Zarr cannot express; ``{}`` if there is none."""
-    note = attributes.get(NOTES)
-    return note if isinstance(note, dict) else {}
+    return as_dict(attributes.get(NOTES))
 
 
 def as_dict(value: Any) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
     remedy = "Check the address and whether the server is up, then try again."
     # a key can be written to any existing bucket; some libraries only report that something is absent
     if _NO_BUCKET.search(text) or (doing == "written" and isinstance(error, FileNotFoundError)):
-        kind, problem = StoreNotFoundError, f"there is no such bucket; {problem}"
+        kind, problem = StoreNotFoundError, f"there is no such bucket: {problem}"
         remedy = "Check the name of the bucket, and the endpoint."
     elif type(error).__module__ == _OF_PANIC:
         kind, problem = StoreError, f"{what} could not be {doing}: its library failed: {text}"

@@ -74,8 +74,7 @@ class InlinedStore(Store):
         return {**values, **self.store.get_many(missing)} if missing else values
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        value = self.values.get(key)
-        return self.store.get_ranges(key, ranges) if value is None else [value[start:stop] for start, stop in ranges]
+        return super().get_ranges(key, ranges) if key in self.values else self.store.get_ranges(key, ranges)
 
     def _stream(self, key: str) -> Any:
         return self.store._stream(key) if self.streams_values else super()._stream(key)
