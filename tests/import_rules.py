@@ -20,23 +20,25 @@ PACKAGES: dict[str, frozenset[str]] = {
         "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop formats arrays stores "
         "progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
-        "cli": "__init__ conversion reporting checks comparison zom interop io files formats model progress",
-        "reporting": "comparison checks files formats stores model",
-        "conversion": "checks nwb io builders transfer hdf5 execution files arrays formats stores model progress",
-        "checks": "builders transfer execution files arrays formats stores model progress",
-        "comparison": "hdf5 files formats stores model",
-        "zom": "transfer files formats stores model",
-        "interop": "files arrays formats stores model",
-        "nwb": "io builders files formats stores model dataio progress",
-        "io": "interop builders transfer files arrays formats stores model dataio progress",
-        "builders": "transfer files arrays formats stores model dataio progress",
-        "transfer": "hdf5 execution arrays formats stores model progress",
-        "hdf5": "execution arrays formats stores model",
+        "cli": "__init__ conversion reporting checks comparison zom interop io files formats encoding model progress",
+        "reporting": "comparison checks files formats encoding stores model",
+        "conversion": "checks nwb io builders transfer hdf5 execution files arrays formats encoding stores model "
+        "progress",
+        "checks": "builders transfer execution files arrays formats encoding stores model progress",
+        "comparison": "hdf5 files formats encoding stores model",
+        "zom": "transfer files formats encoding stores model",
+        "interop": "files arrays formats encoding stores model",
+        "nwb": "io builders files formats encoding stores model dataio progress",
+        "io": "interop builders transfer files arrays formats encoding stores model dataio progress",
+        "builders": "transfer files arrays formats encoding stores model dataio progress",
+        "transfer": "hdf5 execution arrays formats encoding stores model progress",
+        "hdf5": "execution arrays formats encoding stores model",
         "execution": "arrays stores model progress",
-        "files": "arrays formats stores model",
-        "arrays": "oldfiles formats stores model",
+        "files": "arrays formats encoding stores model",
+        "arrays": "oldfiles formats encoding stores model",
         "oldfiles": "model",
-        "formats": "model",
+        "formats": "encoding model",
+        "encoding": "oldfiles stores model",
         "stores": "model",
         "dataio": "formats",
         "model": "",
@@ -73,7 +75,7 @@ LIBRARIES: dict[str, Library] = {
     "hdmf": Library(
         frozenset(PACKAGES)
         - _PURE
-        - {"model", "formats", "stores", "arrays", "oldfiles", "execution", "files", "transfer"}
+        - {"model", "formats", "encoding", "stores", "arrays", "oldfiles", "execution", "files", "transfer"}
     ),
     "numcodecs": _in(
         "alias/names", "dataio", "execution", "hdf5", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
@@ -83,7 +85,7 @@ LIBRARIES: dict[str, Library] = {
     "google_crc32c": _in("arrays/crc32c"),
     "orjson": _in("stores/json_text"),
     "pynwb": _in("nwb", "conversion/readability", "checks/validate"),
-    "h5py": _in("transfer/sources", "hdf5", "conversion/readability"),
+    "h5py": _in("transfer/sources", "hdf5", "conversion/readability", "encoding"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("transfer/sources", "interop"),
     "distributed": _on_use_in("execution/executors"),

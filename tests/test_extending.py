@@ -21,7 +21,7 @@ from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import elements, registry, zarr2
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.element import UTF8
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.transaction import DirectChange
@@ -102,7 +102,7 @@ def test_a_codec_that_is_not_registered_is_refused(tmp_path):
 @formats
 def test_another_name_of_text_is_one_row_for_datasets_and_fields_of_rows(tmp_path, monkeypatch, zarr_format):
     monkeypatch.setitem(elements.WORDS, "uri", "text")
-    assert elements.word_element("uri") == Element("text", encoding="utf-8")
+    assert elements.word_element("uri") == UTF8
     places = DatasetBuilder("places", ["http://a", "http://ä"], dtype="uri")
     fields = [{"name": "place", "dtype": "uri"}, {"name": "count", "dtype": "int32"}]
     rows = DatasetBuilder("rows", [("http://ä", 1)], dtype=fields)

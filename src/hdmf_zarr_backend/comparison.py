@@ -39,7 +39,20 @@ from hdmf_zarr_backend.model.content import (
     Selection,
     Values,
 )
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.element import (
+    ArrayOf,
+    Bits,
+    Compound,
+    Element,
+    Enum,
+    Number,
+    Opaque,
+    Precision,
+    Reference,
+    Sequence,
+    Text,
+    Time,
+)
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.stored import indices_of
 from hdmf_zarr_backend.stores.base import Store
@@ -159,8 +172,7 @@ BLOCK_BYTES = 8 * 2**20
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _SPECIFICATIONS = "/specifications/"
-_NUMBERS = frozenset({"int", "uint", "float", "complex", "bool", "enum", "bitfield"})
-_REFERENCES = frozenset({"reference", "region"})
+_NUMBERS = (Number, Enum, Bits)
 _OBJECT_BYTES = 512  # estimated bytes of an element that is a Python object
 
 
@@ -172,7 +184,7 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
     """
     if not aligned(a.shape, b.shape):
         return
-    as_json = path.startswith(_SPECIFICATIONS) and a.dtype.kind == b.dtype.kind == "text"
+    as_json = path.startswith(_SPECIFICATIONS) and isinstance(a.dtype, Text) and isinstance(b.dtype, Text)
     found = Findings(a.dtype, b.dtype)
     only = tuple(slice(0, 1) for _ in b.shape or ())  # of shapes that differ, both have one element
     for selection in _blocks(a, b):
@@ -226,12 +238,15 @@ def _block_shape(a: DatasetContent, b: DatasetContent, shape: tuple[int, ...]) -
     return block
 
 
-def _element_bytes(dtype: Element) -> int:
-    if dtype.fields:
-        return sum(_element_bytes(member) for _, member in dtype.fields)
-    if dtype.kind == "array" and dtype.base is not None:
-        return math.prod(dtype.shape) * _element_bytes(dtype.base)
-    return (dtype.size or 0) + (0 if dtype.kind in _NUMBERS | {"datetime"} else _OBJECT_BYTES)
+def _element_bytes(element: Element) -> int:
+    match element:
+        case Compound(fields):
+            return sum(_element_bytes(member) for _, member in fields)
+        case ArrayOf(base, shape):
+            return math.prod(shape) * _element_bytes(base)
+        case Number() | Enum() | Bits() | Time():
+            return element.size
+    return (getattr(element, "size", None) or 0) + _OBJECT_BYTES
 
 
 def _canonical_json(values: Values) -> Values:
@@ -297,31 +312,29 @@ def _columns(
     a: Values, b: Values, type_a: Element, type_b: Element, column: str = ""
 ) -> Iterator[tuple[str, str, Values, Values, Callable[[Values, Values], _Mask]]]:
     """Split two arrays into columns: kind of finding, name of the column, values, and function that compares them."""
-    if type_a.kind == type_b.kind == "compound":
+    if isinstance(type_a, Compound) and isinstance(type_b, Compound):
         others = dict(type_b.fields)
         for name, member in type_a.fields:
             if name in others:
                 yield from _columns(a[name], b[name], member, others[name], f"{column}[{name!r}]")
-    elif type_a.kind == type_b.kind == "array":
-        if type_a.shape == type_b.shape and type_a.base is not None and type_b.base is not None:
+    elif isinstance(type_a, ArrayOf) and isinstance(type_b, ArrayOf):
+        if type_a.shape == type_b.shape:
             yield from _columns(a, b, type_a.base, type_b.base, column)
     elif (unequal := _comparison(type_a, type_b)) is not None:
         inner = type_a
-        while inner.base is not None:
+        while isinstance(inner, (ArrayOf, Sequence)):
             inner = inner.base
-        yield "reference" if inner.kind in _REFERENCES else "value", column, a, b, unequal
+        yield "reference" if isinstance(inner, Reference) else "value", column, a, b, unequal
 
 
 def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | None:
-    if a.kind in _NUMBERS and b.kind in _NUMBERS:
+    if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
         return _unequal_numbers
-    if a.kind in _REFERENCES and b.kind in _REFERENCES:
-        return _unequal_objects
-    if a.kind != b.kind:
+    if type(a) is not type(b):
         return None
-    if a.kind == "datetime":
+    if isinstance(a, Time):
         return lambda a, b: np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
-    if a.kind == "sequence" and a.base is not None and b.base is not None:
+    if isinstance(a, Sequence) and isinstance(b, Sequence):
         return partial(_unequal_sequences, a.base, b.base)
     return _unequal_objects
 
@@ -552,25 +565,44 @@ def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
 
 def _inner_types(element: Element) -> dict[str | None, Element]:
     """Return the types inside a type: of its fields by name, or of the elements of an array or sequence."""
-    return dict(element.fields) | ({} if element.base is None else {None: element.base})
+    if isinstance(element, Compound):
+        return dict(element.fields)
+    return {None: element.base} if isinstance(element, (ArrayOf, Sequence)) else {}
 
 
 def _type_changes(a: Element, b: Element) -> set[str]:
     if a == b:
         return set()
-    if a.kind != b.kind or a.shape != b.shape:
-        return {"dtype"}
-    if a.kind == "text":
-        return {"text-encoding"}
     inner_a, inner_b = _inner_types(a), _inner_types(b)
-    if list(inner_a) != list(inner_b):
+    shapes = {getattr(each, "shape", None) for each in (a, b)}
+    if a.kind != b.kind or list(inner_a) != list(inner_b) or len(shapes) > 1:
         return {"dtype"}
+    if isinstance(a, Text):
+        return {"text-encoding"}
     found = set().union(*(_type_changes(inner_a[name], inner_b[name]) for name in inner_a))
-    if (a.size, a.detail, a.members) != (b.size, b.detail, b.members):
+    if _parts(a) != _parts(b):
         found.add("dtype")
-    if a.byte_order != b.byte_order and "|" not in {a.byte_order, b.byte_order}:
+    order_a, order_b = (getattr(each, "byte_order", "|") for each in (a, b))
+    if order_a != order_b and "|" not in {order_a, order_b}:
         found.add("byte-order")
     return found
+
+
+def _parts(element: Element) -> tuple[Any, ...]:
+    """Return what makes a type another one than those of its kind, apart from its byte order and its inner types."""
+    match element:
+        case Number(kind, size, _, layout):
+            is_native = kind == "complex" and isinstance(layout, Number)
+            return size, is_native, layout if isinstance(layout, Precision) else None
+        case Enum(base, members):
+            return base.kind, base.size, members
+        case Time(name):
+            return (name,)
+        case Opaque(size, tag):
+            return size, tag
+        case Bits(size):
+            return (size,)
+    return ()
 
 
 def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:

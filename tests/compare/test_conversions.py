@@ -16,7 +16,7 @@ from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.comparison import Difference, compare
 from hdmf_zarr_backend.conversion.convert import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.element import Target, Text
 from tests import samples
 from tests.compare import planted
 
@@ -138,12 +138,12 @@ def is_documented(d: Difference) -> bool:
         return d.kind == "attribute" and d.a is None
     if d.kind in {"text-encoding", "attribute-text-encoding"}:
         # attributes and scalars become str, whatever text they were
-        assert isinstance(d.a, Element)
-        return d.a.encoding == "ascii"
+        assert isinstance(d.a, Text)
+        return d.a.charset == "ascii"
     if d.kind == "dtype":
         return (str(d.a), str(d.b)) == ("region", "reference")
     if d.kind == "reference":
-        assert isinstance(d.a, Reference)
+        assert isinstance(d.a, Target)
         return d.a.region is not None and replace(d.a, region=None) == d.b
     return d.kind == "missing" and d.a == "link"  # broken links are dropped, with a warning
 

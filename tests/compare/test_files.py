@@ -13,7 +13,7 @@ import pytest
 
 from hdmf_zarr_backend.comparison import KINDS, Difference, compare, open_content, summarise
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
-from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.element import Number, Target
 from tests.compare.planted import PLANTED, SPEC, changed, field, places, put, write_sample
 
 
@@ -175,7 +175,7 @@ def test_regions_are_equal_however_they_are_spelled(tmp_path, swap):
     content = open_content(files[0])
     regions = dataset(content["/regions"]).read((slice(0, 3),))
     content.close()
-    assert regions[0] == Reference("/data", (("slice", (1, 5, 1)), ("slice", (0, 3, 1))))
+    assert regions[0] == Target("/data", (("slice", (1, 5, 1)), ("slice", (0, 3, 1))))
     points = tuple((row, column) for row in range(4) for column in range(4) if row < 2 or column < 1)
     assert regions[1].region == (("points", points),)
     assert regions[2].region == (("index", (0, 1, 4)), ("slice", (0, 2, 1)))
@@ -227,7 +227,7 @@ class MemoryContent(dict[str, NodeContent]):
 
 def memory_dataset(read: Callable[[tuple[slice, ...]], np.ndarray]) -> DatasetContent:
     fill = np.zeros((), "<i4")
-    number = Element("int", 4, "<")
+    number = Number("int", 4, "<")
     return DatasetContent({}, number, (3,), (3,), None, ("contiguous",), (), fill, read)
 
 

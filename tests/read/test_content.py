@@ -11,7 +11,7 @@ from hdmf_zarr_backend.comparison import compare, open_content, summarise
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
-from hdmf_zarr_backend.model.elements import Reference
+from hdmf_zarr_backend.model.element import Target
 
 
 def dataset(node: NodeContent) -> DatasetContent:
@@ -55,29 +55,29 @@ def attribute(path: Path, name: str) -> Any:
 )
 def test_regions_have_one_spelling(tmp_path: Path, region: Any, meant: Any) -> None:
     path = hand_made(tmp_path / "a.zarr", part=stored("/group/data", region=region))
-    assert attribute(path, "part") == Reference("/group/data", meant)
+    assert attribute(path, "part") == Target("/group/data", meant)
 
 
 @pytest.mark.parametrize(
     ("reference", "meant"),
     [
-        (stored("/group/data"), Reference("/group/data")),
-        (stored("group/data/"), Reference("/group/data")),
-        (stored("/"), Reference("/")),
-        (stored("/nothing"), Reference("<dangling>")),
-        (stored("/group/data/deeper"), Reference("<dangling>")),
-        (stored("/soft"), Reference("/group/data")),
-        (stored("/chain"), Reference("/group/data")),
-        (stored("/folder/data"), Reference("/group/data")),
-        (stored("/loop_a"), Reference("<dangling>")),
-        (stored("/outside/x"), Reference("/there/x", None, "../b.zarr")),
-        (stored("/x", "../b.zarr"), Reference("/x", None, "../b.zarr")),
-        (stored("/group", "a.zarr"), Reference("/group")),  # as hdmf-zarr 0.10 named the file itself
-        ({"zarr_dtype": "object", "value": {"source": "."}}, Reference("<dangling>")),
+        (stored("/group/data"), Target("/group/data")),
+        (stored("group/data/"), Target("/group/data")),
+        (stored("/"), Target("/")),
+        (stored("/nothing"), Target("<dangling>")),
+        (stored("/group/data/deeper"), Target("<dangling>")),
+        (stored("/soft"), Target("/group/data")),
+        (stored("/chain"), Target("/group/data")),
+        (stored("/folder/data"), Target("/group/data")),
+        (stored("/loop_a"), Target("<dangling>")),
+        (stored("/outside/x"), Target("/there/x", None, "../b.zarr")),
+        (stored("/x", "../b.zarr"), Target("/x", None, "../b.zarr")),
+        (stored("/group", "a.zarr"), Target("/group")),  # as hdmf-zarr 0.10 named the file itself
+        ({"zarr_dtype": "object", "value": {"source": "."}}, Target("<dangling>")),
     ],
     ids=lambda value: str(value["value"]) if isinstance(value, dict) else "",
 )
-def test_references_lead_through_links_and_never_astray(tmp_path: Path, reference: Any, meant: Reference) -> None:
+def test_references_lead_through_links_and_never_astray(tmp_path: Path, reference: Any, meant: Target) -> None:
     links = [
         {"name": "soft", "source": ".", "path": "/group/data"},
         {"name": "chain", "source": ".", "path": "/soft"},

@@ -43,7 +43,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
-from hdmf_zarr_backend.model.elements import check_characters
+from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, at
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of
 from hdmf_zarr_backend.formats.zarr3 import has_records
-from hdmf_zarr_backend.model.elements import check_characters
+from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 

@@ -21,7 +21,7 @@ from numcodecs import VLenUTF8
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.lindi import CELLS
 from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3
-from hdmf_zarr_backend.model.elements import check_characters
+from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
 Array = npt.NDArray[Any]

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, Usage
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.formats.links import encode_link, find_link
-from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
@@ -281,14 +281,14 @@ class AppendPlanner(Planner):
         self._link(link, group)
         self._note_added(group, link.name)
 
-    def _link_target(self, target: Any) -> Reference:
+    def _link_target(self, target: Any) -> ZarrReference:
         """Return the reference that a link to ``target`` has."""
         try:
             return self.targets.moved(target) or self.targets.reference_to(target)
         except ValueRefusedError:  # no Zarr file can point there, and so it is copied
-            return Reference(str(target.source), builder_path(target))
+            return ZarrReference(str(target.source), builder_path(target))
 
-    def _linked_data(self, builder: Any, path: str) -> Reference | None:
+    def _linked_data(self, builder: Any, path: str) -> ZarrReference | None:
         """Return the link for a dataset whose data are a stored array; None if the data are written instead."""
         given = builder.data
         data = stored_view(unwrapped(given))
@@ -352,7 +352,7 @@ class AppendPlanner(Planner):
         """Return the location of a file that a link or reference names."""
         return self._resolver.locate(self._resolver.main, source)
 
-    def _leads_to(self, one: Reference, other: Reference) -> bool:
+    def _leads_to(self, one: ZarrReference, other: ZarrReference) -> bool:
         return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
@@ -373,5 +373,5 @@ class AppendPlanner(Planner):
         return is_same(data, self._original(path).data)
 
 
-def _named(target: Reference) -> str:
+def _named(target: ZarrReference) -> str:
     return target.path if target.source == THIS_FILE else f"{target.path} of {target.source}"

@@ -26,6 +26,7 @@ from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
+from hdmf_zarr_backend.encoding.kind import to_hdmf
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     DamagedMetadataWarning,
@@ -40,12 +41,13 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
-from hdmf_zarr_backend.formats.elements import Described, describe, hdmf_type, is_scalar
+from hdmf_zarr_backend.formats.elements import Described, describe, is_scalar
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, TYPE_KEYS, notes_of
+from hdmf_zarr_backend.model.element import Reference, Text
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.links import Resolver, nothing_at
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
@@ -204,7 +206,7 @@ def make_dataset(
 
 def _text_word(means: Described) -> str:
     """Return HDMF's name of a type of text."""
-    return "ascii" if means.stored.encoding == "ascii" else "utf8"
+    return "ascii" if isinstance(means.stored, Text) and means.stored.charset == "ascii" else "utf8"
 
 
 def _to_ascii(values: Any) -> Any:
@@ -236,7 +238,7 @@ class Assembler:
     left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
-    _scalar_references: dict[str, Reference] = field(default_factory=dict, init=False)  # that wait for the target
+    _scalar_references: dict[str, ZarrReference] = field(default_factory=dict, init=False)  # that wait for the target
     _scalar_rows: dict[str, BuilderTable] = field(default_factory=dict, init=False)  # the same for rows
     _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)  # what `check_ids` has warned of
     _warned: set[str] = field(default_factory=set, init=False)
@@ -391,7 +393,7 @@ class Assembler:
             raise taken(name, store=builder.source, path=absolute(path))
         builder.set_attribute(name, found if isinstance(value, list) else found[0])
 
-    def _referred(self, reference: Reference) -> Any:
+    def _referred(self, reference: ZarrReference) -> Any:
         target = self.resolve(reference)
         return target if reference.region is None else RegionReference(target, reference.region)
 
@@ -445,15 +447,14 @@ class Assembler:
 
     def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
         stored = means.stored
-        kind = stored.kind
         if means.form == "rows":
-            return BuilderTable(lazy, self.references, dict(stored.fields)), hdmf_type(stored)
-        if kind in ("reference", "region"):
+            return BuilderTable(lazy, self.references, dict(means.fields)), to_hdmf(stored)
+        if isinstance(stored, Reference):
             return BuilderReferences(lazy, self.references), "object"
         if means.form == "objects":
             return lazy, _text_word(means)
         # hdmf's validator takes the types of listed fields from the first row; without one, it takes them from NumPy's
-        return lazy, hdmf_type(stored) if kind == "compound" and 0 not in lazy.shape else lazy.dtype
+        return lazy, to_hdmf(stored) if means.fields and 0 not in lazy.shape else lazy.dtype
 
     def _scalar(
         self, path: str, node: Dataset[Attributes], means: Described, scalars: dict[str, bytes]
@@ -464,15 +465,14 @@ class Assembler:
             if not node.stored.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
-            self._scalar_rows[path] = BuilderTable(lazy, self.references, dict(means.stored.fields))
-            return None, hdmf_type(means.stored)
+            self._scalar_rows[path] = BuilderTable(lazy, self.references, dict(means.fields))
+            return None, to_hdmf(means.stored)
         value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
-        if means.stored.kind in ("reference", "region") and isinstance(value, dict):
+        if isinstance(means.stored, Reference) and isinstance(value, dict):
             self._scalar_references[path] = decode_reference(value)
             return None, "object"
         if isinstance(value, np.void):
-            fields = means.stored.kind == "compound"
-            return np.array(value, dtype=lazy.dtype), hdmf_type(means.stored) if fields else lazy.dtype
+            return np.array(value, dtype=lazy.dtype), to_hdmf(means.stored) if means.fields else lazy.dtype
         if isinstance(value, bytes):
             try:
                 value = value.decode("utf-8")
@@ -493,7 +493,7 @@ class Assembler:
                 continue
             set_link(builder, link.name, target, path=absolute(path))
 
-    def resolve(self, reference: Reference) -> Any:
+    def resolve(self, reference: ZarrReference) -> Any:
         """Return the builder that ``reference`` points to, in this file or another."""
         file = self.assembler_of(self.resolver.file(self.file, reference.source))
         try:
@@ -505,7 +505,7 @@ class Assembler:
         self.check_ids(reference, target.attributes.get("object_id"), file)
         return target
 
-    def check_ids(self, reference: Reference, found: Any, file: Assembler) -> None:
+    def check_ids(self, reference: ZarrReference, found: Any, file: Assembler) -> None:
         """Warn where the object id of a target, or that of its file, is not the one that the reference names."""
         for what, wanted, actual in (
             (f"the object at {reference.path}", reference.object_id, found),

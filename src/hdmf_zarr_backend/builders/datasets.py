@@ -19,13 +19,13 @@ from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, Referenc
 from hdmf_zarr_backend.arrays.edits import DeferredReference
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.targets import REFERENCES
+from hdmf_zarr_backend.encoding.kind import to_hdmf
 from hdmf_zarr_backend.errors import DamagedFileError, ValueRefusedError, at
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text
-from hdmf_zarr_backend.formats.elements import hdmf_type
-from hdmf_zarr_backend.formats.references import Reference, decode_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_reference
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.transfer.sources import json_numbers
 
 Array = npt.NDArray[Any]
@@ -125,13 +125,13 @@ class _Table(_Resolving):
         super().__init__(dataset, resolver)
         self.fields = fields
         self._row_dtype = np.dtype([(name, dtypes.dtype_of(field)) for name, field in fields.items()])
-        self._references = [name for name, field in fields.items() if field.kind in ("reference", "region")]
-        self._bytes = [name for name, field in fields.items() if field.encoding == "ascii"]
+        self._references = [name for name, field in fields.items() if isinstance(field, Reference)]
+        self._bytes = [name for name, field in fields.items() if isinstance(field, Text) and field.charset == "ascii"]
 
     @property
     def dtype(self) -> list[str]:
         """HDMF's names for the types of the fields."""
-        return [hdmf_type(field) for field in self.fields.values()]
+        return [to_hdmf(field) for field in self.fields.values()]
 
     @property
     def types(self) -> list[str]:
@@ -256,7 +256,7 @@ _INVERSE |= {other: one for one, other in _INVERSE.items()}
 class FileResolver:
     """Finds the builders and containers that the datasets of one file refer to, each distinct target once."""
 
-    def __init__(self, resolve: Callable[[Reference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
+    def __init__(self, resolve: Callable[[ZarrReference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
         self._resolve = resolve
         self._construct = construct
         self._manager = manager
@@ -307,9 +307,9 @@ class FileResolver:
 
 def _cells(values: list[Any], field: Element, place: Place) -> Array:
     """Return the values of one field of rows as JSON, or as references that are encoded when the file is written."""
-    if field.kind in ("reference", "region"):
+    if isinstance(field, Reference):
         return _deferred(values)
-    if field.kind == "text":
+    if isinstance(field, Text):
         return cast_text(values, to_text, place)
     return np.fromiter(json_numbers(values, dtypes.dtype_of(field), place), object, len(values))
 

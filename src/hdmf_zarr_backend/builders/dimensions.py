@@ -14,6 +14,7 @@ from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of
+from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import WritePlan, set_dimensions
@@ -207,7 +208,7 @@ def _labels_of(specs: list[Spec], node: Dataset[Attributes]) -> tuple[str | None
     if not bounds or not _are_lists(bounds, dims) or (means := describe_any(node)).is_scalar:
         return None
     dtype = next((spec["dtype"] for spec in specs if spec.get("dtype") is not None), None)
-    is_row = not isinstance(dtype, str | None) or means.stored.kind == "reference"
+    is_row = not isinstance(dtype, str | None) or means.stored == REFERENCE
     shape = means.axes[:1] if is_row else means.axes
     is_choice = isinstance(bounds[0], (list, tuple))
     choices = zip(bounds, dims, strict=False) if is_choice else [(bounds, dims)]

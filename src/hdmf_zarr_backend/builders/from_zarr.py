@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
-from hdmf_zarr_backend.model.elements import ASCII, UTF8, Element
+from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, copy_hierarchy, split
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -144,8 +144,8 @@ class ZarrPlanner:
         word = node.attributes.get(DTYPE)
         means = describe(node)
         if means.form == "rows":
-            return self._rows(lazy, dict(means.stored.fields))
-        if means.stored.kind in ("reference", "region"):
+            return self._rows(lazy, means.fields)
+        if isinstance(means.stored, Reference):
             made, notes = self._new_objects(lazy, means.stored, lazy.shape)
             return PlannedArray(made, ElementSource(lazy, made.stored.shape, self._reference), notes=notes)
         if means.form == "objects":
@@ -189,13 +189,12 @@ class ZarrPlanner:
         source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.stored.shape, to_text)
         return PlannedArray(made, source, notes=notes)
 
-    def _rows(self, lazy: LazyArray, fields: dict[str, Element]) -> PlannedArray:
+    def _rows(self, lazy: LazyArray, fields: tuple[tuple[str, Element], ...]) -> PlannedArray:
         length = lazy.shape[0] if lazy.shape else 1
-        element = Element("compound", fields=tuple(fields.items()))
-        made, notes = self._new_objects(lazy, element, (length,))
-        are_references = [field.kind in ("reference", "region") for field in fields.values()]
-        converters = [self._reference if is_one else _cell for is_one in are_references]
-        source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters, tuple(fields))
+        made, notes = self._new_objects(lazy, Compound(fields), (length,))
+        converters = [self._reference if isinstance(field, Reference) else _cell for _, field in fields]
+        names = [name for name, _ in fields]
+        source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters, names)
         return PlannedArray(made, source, notes=notes)
 
     def _scalar(self, lazy: LazyArray) -> list[Any]:
@@ -216,7 +215,7 @@ class ZarrPlanner:
         ``keeps_filters``: apply the same filters after the codec for objects.
         """
         old = lazy.node.stored
-        axes = 1 if element.kind == "compound" else max(1, len(shape))
+        axes = 1 if isinstance(element, Compound) else max(1, len(shape))
         layout = Layout(chunks=(old.chunks or (1,))[:axes])
         made, notes = new_dataset(element, shape, layout, as_bytes=as_bytes)
         stored = made.stored

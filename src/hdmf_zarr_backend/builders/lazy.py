@@ -33,7 +33,7 @@ from hdmf_zarr_backend.builders.namespaces import is_registered, version_conflic
 from hdmf_zarr_backend.builders.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.model.nodes import Attributes, Group, Hierarchy, absolute, join, relative, split
@@ -207,7 +207,7 @@ class LazyAssembler(Assembler):
 
     def _targets(
         self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
-    ) -> Iterator[tuple[str, Reference]]:
+    ) -> Iterator[tuple[str, ZarrReference]]:
         for path, _, value in pending:
             for item in value if isinstance(value, list) else [value]:
                 try:
@@ -221,7 +221,7 @@ class LazyAssembler(Assembler):
                 for link in self.file.links(path, node):
                     yield path, link.target
 
-    def place_of(self, reference: Reference) -> str | None:
+    def place_of(self, reference: ZarrReference) -> str | None:
         """Return the path in this file that a reference leads to, None where it leads elsewhere or to nothing."""
         try:
             if self.resolver.locate(self.file, reference.source) != self.source:

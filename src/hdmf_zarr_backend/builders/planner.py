@@ -24,7 +24,7 @@ from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
-from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, TYPE_KEYS, root_notes
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
@@ -175,7 +175,7 @@ class Planner:
             return
         reference = self.targets.reference_to(target)
         if own and reference.source != THIS_FILE:
-            reference = Reference(THIS_FILE, builder_path(target), reference.object_id)
+            reference = ZarrReference(THIS_FILE, builder_path(target), reference.object_id)
         group.links.append(Link(name, reference))
 
     def _is_own(self, link: Any) -> bool:
@@ -286,7 +286,7 @@ class Planner:
         )
         return np.broadcast_to(fill, wrapper.shape)
 
-    def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> Reference | None:
+    def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
         """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied.
 
         On export, a dataset of the exported file is copied to its own path, and linked from other paths, as by HDF5IO.
@@ -297,10 +297,10 @@ class Planner:
             return None
         identifier = data.node.attributes.get("object_id")
         if is_own:
-            return Reference(THIS_FILE, data.name, identifier, self.targets.root_id)
+            return ZarrReference(THIS_FILE, data.name, identifier, self.targets.root_id)
         if isinstance(data, UnlinkedArray) or not can_be_named(data.location):
             return None
-        return Reference(relative_source(data.location, self.targets.location), data.name, identifier, data.file_id)
+        return ZarrReference(relative_source(data.location, self.targets.location), data.name, identifier, data.file_id)
 
     def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.builders.schema import restore_types
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 
@@ -66,7 +66,7 @@ class ReadSession:
     def _construct(self, builder: Any) -> Any:
         return self._manager.construct(builder) if self.containers is None else self.containers.container(builder)
 
-    def _resolve(self, location: str, reference: Reference) -> Any:
+    def _resolve(self, location: str, reference: ZarrReference) -> Any:
         return self._assemblers[location].resolve(reference)
 
     def _assembler_of(self, file: LinkedFile) -> Assembler:

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.builders.namespaces import USE_INSTALLED
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, at
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
-from hdmf_zarr_backend.model.elements import UTF8
+from hdmf_zarr_backend.model.element import UTF8
 from hdmf_zarr_backend.model.nodes import Group, join, split
 
 if TYPE_CHECKING:

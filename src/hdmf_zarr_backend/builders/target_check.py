@@ -25,6 +25,7 @@ from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import LINKS
+from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
@@ -34,7 +35,6 @@ from hdmf_zarr_backend.transfer.sources import ElementSource, EncodedSource, Row
 _ABSENT = (ReferenceTargetError, StoreNotFoundError, NotZarrError)
 _KEPT_ELEMENTS = 2**20
 """Columns up to this length are encoded once; longer ones again when they are written, which needs less memory."""
-_REFERENCES = ("reference", "region")
 _Key: TypeAlias = "tuple[str, str, str | None]"
 """Source, path and object id of a target."""
 
@@ -74,9 +74,9 @@ def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
         return
     means = describe(planned.node, planned.notes)
     if means.form == "rows":
-        columns = [number for number, (_, field) in enumerate(means.stored.fields) if field.kind in _REFERENCES]
+        columns = [number for number, (_, field) in enumerate(means.fields) if isinstance(field, Reference)]
     else:
-        columns = [0] if means.stored.kind in _REFERENCES else []
+        columns = [0] if isinstance(means.stored, Reference) else []
     if not columns:
         return
     is_kept = int(np.prod(source.shape)) <= _KEPT_ELEMENTS

@@ -12,7 +12,7 @@ from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
 from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
-from hdmf_zarr_backend.formats.references import Reference, encode_attribute_reference, encode_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, encode_attribute_reference, encode_reference
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import data_type_of
 from hdmf_zarr_backend.model import link_sources
@@ -22,7 +22,7 @@ from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
 ROOT = "root"
 """Name of the builder of the root."""
 
-REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionReference)
+REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, ZarrReference, RegionReference)
 """Types of values that are written as references."""
 
 
@@ -87,8 +87,8 @@ class Targets:
     file_ids: Mapping[str, str | None]
     root: Any = None
     source_manager: Any = None
-    _encoded: dict[Reference, dict[str, Any]] = field(default_factory=dict, init=False)
-    _known: dict[int, tuple[Any, Reference]] = field(default_factory=dict, init=False)
+    _encoded: dict[ZarrReference, dict[str, Any]] = field(default_factory=dict, init=False)
+    _known: dict[int, tuple[Any, ZarrReference]] = field(default_factory=dict, init=False)
     _replaced: dict[int, tuple[Any, Any]] = field(default_factory=dict, init=False)
     _copied: set[int] = field(default_factory=set, init=False)  # ids of builders in `_known`
 
@@ -98,7 +98,7 @@ class Targets:
         places = (self.location, self.export_location)
         return source is None or source in places or link_sources.full_location(source) in places
 
-    def reference_to(self, target: Any) -> Reference:
+    def reference_to(self, target: Any) -> ZarrReference:
         """Return the reference to a builder, a reference builder or a container."""
         builder = self._builder(target)
         builder = self._replaced.get(id(builder), (None, builder))[1]
@@ -111,7 +111,7 @@ class Targets:
     def move(self, builder: Any, path: str) -> None:
         """Record that ``builder``, from another file, is copied with all its members to ``path`` in this file."""
         for place, here in builders_below(builder, path):
-            reference = Reference(link_sources.THIS_FILE, absolute(place), object_id(here), self.root_id)
+            reference = ZarrReference(link_sources.THIS_FILE, absolute(place), object_id(here), self.root_id)
             self._known[id(here)] = (here, reference)
             self._copied.add(id(here))
 
@@ -119,12 +119,12 @@ class Targets:
         """Let references and links to a builder that was read lead to the one that is written in its place."""
         self._replaced[id(old)] = (old, new)
 
-    def moved(self, builder: Any) -> Reference | None:
+    def moved(self, builder: Any) -> ZarrReference | None:
         """Return the reference to the copy of a builder from another file, None if it is not copied."""
         known = self._known.get(id(builder))
         return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
 
-    def made(self) -> Iterator[tuple[Any, Reference]]:
+    def made(self) -> Iterator[tuple[Any, ZarrReference]]:
         """Yield each builder that is a target so far, and the reference to it."""
         yield from self._known.values()
 
@@ -157,10 +157,10 @@ class Targets:
             return self.manager.build(target)
         raise ValueRefusedError(f"{target!r} cannot be the target of a reference")
 
-    def _make(self, builder: Any) -> Reference:
+    def _make(self, builder: Any) -> ZarrReference:
         path = builder_path(builder)
         if self.is_own(builder):
-            return Reference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
+            return ZarrReference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
         root = builder
         while root.parent is not None:
             root = root.parent
@@ -169,7 +169,7 @@ class Targets:
             problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
             raise ValueRefusedError(problem, remedy="Copy the object, or write its file to a location with an address.")
         file_id = self.file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
-        return Reference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
+        return ZarrReference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
 
     def encode(self, target: Any) -> dict[str, Any] | None:
         """Return the JSON of a reference in an array; None for None."""
@@ -183,8 +183,8 @@ class Targets:
                 self._encoded[reference] = encoded  # the same object each time, so that the codec encodes it once
         return encoded
 
-    def _reference(self, target: Any) -> Reference:
-        if isinstance(target, Reference):
+    def _reference(self, target: Any) -> ZarrReference:
+        if isinstance(target, ZarrReference):
             if not {".", ".."}.isdisjoint(target.node_path.split("/")):  # Zarr v2, "Logical storage paths"
                 raise ValueRefusedError(
                     f"{target.path!r} is not a path of a node", remedy='Leave "." and ".." out of it.'

@@ -23,12 +23,12 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
+from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, join
 
-_REFERENCES = frozenset({"reference", "region"})
 _CACHE_BYTES = 2**24
 
 
@@ -127,20 +127,20 @@ class _Checker:
             kind = "dangling" if problem[0] == "circular" else problem[0]
             self._report.add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
 
-    def _problem_of_value(self, value: Any, decode: Callable[[Any], Reference]) -> _Problem | None:
+    def _problem_of_value(self, value: Any, decode: Callable[[Any], ZarrReference]) -> _Problem | None:
         try:
             return self._problem(decode(value))
         except MetadataError as error:
             return "damaged", error.problem
 
-    def _problem(self, reference: Reference) -> _Problem | None:
+    def _problem(self, reference: ZarrReference) -> _Problem | None:
         """Return the problem with a target, None if there is none; each distinct target is looked up once."""
         key = (reference.source, reference.path, reference.object_id, reference.source_object_id)
         if key not in self._known:
             self._known[key] = self._look_up(reference)
         return self._known[key]
 
-    def _look_up(self, reference: Reference) -> _Problem | None:
+    def _look_up(self, reference: ZarrReference) -> _Problem | None:
         try:
             file, _, node = self._resolver.find(self._resolver.main, reference.source, reference.node_path)
         except CircularLinkError as error:
@@ -169,12 +169,12 @@ def _message(error: BaseException) -> str:
 def _reference_columns(node: Dataset[Any]) -> dict[str, int] | None:
     """Return names and positions of fields with references: ``{}`` for the complete array, None for no references."""
     means = describe_any(node)
-    if means.stored.kind in _REFERENCES:
+    if isinstance(means.stored, Reference):
         return {}
     if means.form != "rows":
         return None
-    fields = enumerate(means.stored.fields)
-    return {name: position for position, (name, field) in fields if field.kind in _REFERENCES} or None
+    fields = enumerate(means.fields)
+    return {name: position for position, (name, field) in fields if isinstance(field, Reference)} or None
 
 
 def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> Iterator[Any]:

@@ -12,19 +12,21 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hdmf_zarr_backend.encoding.kind import to_note
+from hdmf_zarr_backend.encoding.text import text_of
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
-from hdmf_zarr_backend.formats.references import Reference, encode_attribute_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
 from hdmf_zarr_backend.hdf5.placement import HDF5
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated, reading
-from hdmf_zarr_backend.hdf5.types import encode_type, text_of
+from hdmf_zarr_backend.hdf5.types import storable_type
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.transfer.array_planner import plan_described
@@ -123,7 +125,7 @@ class Hdf5Planner:
         placed = self.tree.named_type(node.get_type()) if self._has_types else None
         return {} if placed is None else {"named": absolute(placed.path)}
 
-    def _target(self, value: Any, file: SourceFile) -> Reference | None:
+    def _target(self, value: Any, file: SourceFile) -> ZarrReference | None:
         """Return what a value refers to, None for other values."""
         return self._references.refer(value, file) if type(value).__module__ == "h5py.h5r" else None
 
@@ -142,7 +144,7 @@ class Hdf5Planner:
         attributes: dict[str, Any] = {}
         for name, attribute in attribute_names(node):
             attributes[name] = {**note_attribute(attribute, self._encoder(file)), **self._named_type(attribute)}
-        return {"type": encode_type(node), **({"attributes": attributes} if attributes else {})}
+        return {"type": to_note(storable_type(node)), **({"attributes": attributes} if attributes else {})}
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,6 @@ HDF5, from the notes of a conversion, so that a lossless conversion shows no dif
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import math
 import os
@@ -21,16 +19,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hdmf_zarr_backend.encoding.kind import decode_array, from_note, plain_values
+from hdmf_zarr_backend.encoding.rows import JSON_ROW
+from hdmf_zarr_backend.encoding.text import text_of
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
-from hdmf_zarr_backend.formats.elements import JSON_ROW, Described, describe, noted_element
+from hdmf_zarr_backend.formats.elements import Described, describe
 from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import Reference as StoredReference
-from hdmf_zarr_backend.formats.references import decode_reference, is_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_reference, is_reference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, as_dict, notes_of, visible
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
@@ -44,10 +44,20 @@ from hdmf_zarr_backend.model.content import (
     Values,
     canonical_region,
     hdf5_filter,
-    plain_values,
-    text_of,
 )
-from hdmf_zarr_backend.model.elements import REFERENCE, REGION, UTF8, Element, Reference
+from hdmf_zarr_backend.model.element import (
+    REFERENCE,
+    REGION,
+    UTF8,
+    ArrayOf,
+    Bits,
+    Compound,
+    Element,
+    Enum,
+    Reference,
+    Target,
+    Text,
+)
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, relative, split
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -55,9 +65,7 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.opening import open_store
 
-Resolve: TypeAlias = Callable[[Any], Reference]
-
-_JSON_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, binascii.Error)
+Resolve: TypeAlias = Callable[[Any], Target]
 
 
 # ---- blocks of arrays ---------------------------------------------------------------------------------------------
@@ -69,14 +77,19 @@ def _block_values(values: Values, element: Element, shape: tuple[int, ...], reso
     Rows come from the codecs as ``(n, k)`` objects, or as ``n`` tuples. ``shape`` is that of the block in HDMF, without
     the axes of an element. Raises a DamagedFileError if rows do not fit their fields.
     """
-    if element.kind == "compound" and values.dtype.kind == "O":
+    if isinstance(element, Compound) and values.dtype.kind == "O":
         rows = values.reshape(-1, values.shape[-1]) if values.ndim > len(shape) else values.reshape(-1)
-        return _json_values(list(rows), element, resolve).reshape(shape)
-    if element.kind == "text" and values.dtype.kind == "O":
+        return _json_values(list(rows), (len(rows),), element, resolve).reshape(shape)
+    if isinstance(element, Text) and values.dtype.kind == "O":
         values = _objects([_text(item) for item in values.flat], values.shape)
-    if values.size != math.prod((*shape, *element.shape)):
+    shape = (*shape, *_axes_of(element))
+    if values.size != math.prod(shape):
         raise DamagedFileError(f"the shape of the values does not fit their type {element}")
-    return plain_values(values.reshape((*shape, *element.shape)), element, resolve)
+    return plain_values(values.reshape(shape), element, resolve)
+
+
+def _axes_of(element: Element) -> tuple[int, ...]:
+    return element.shape if isinstance(element, ArrayOf) else ()
 
 
 def _text(item: Any) -> Any:
@@ -84,54 +97,10 @@ def _text(item: Any) -> Any:
     return item if item is None or isinstance(item, str | bytes) else json.dumps(item, default=repr)
 
 
-def _json_values(items: Sequence[Any], element: Element, resolve: Resolve) -> Values:
-    """Return values that are stored as JSON: rows, attributes in notes, fill values; else a DamagedFileError."""
-    dtype = dtype_of(element)
-    base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
-    made: Values = np.empty((len(items), *inner), base)
-    try:
-        for position, item in enumerate(items):
-            made[position] = _json_value(item, element, resolve)
-    except _JSON_ERRORS as error:
-        raise DamagedFileError(f"a value does not fit its type {element} ({error})") from error
-    return made
-
-
-def _json_value(item: Any, element: Element, resolve: Resolve) -> Any:
-    if element.kind in ("reference", "region"):
-        return resolve(item)
-    if element.kind == "text":
-        return text_of(_raw(item) if isinstance(item, dict) else _text(item))
-    if element.kind == "opaque":
-        return _raw(item)
-    if element.kind == "compound":
-        row = [_json_value(part, member, resolve) for part, (_, member) in zip(item, element.fields, strict=True)]
-        return tuple(row)
-    if element.kind == "array" and element.base is not None:
-        return _json_values(_flattened(item, len(element.shape)), element.base, resolve).reshape(element.shape)
-    if element.base is not None:
-        return _json_values(item, element.base, resolve)
-    if element.kind == "complex" and isinstance(item, list):
-        return complex(*(float(_number(part, (element.size or 16) // 2)) for part in item))
-    return _number(item, element.size)
-
-
-def _number(item: Any, size: int | None) -> Any:
-    """Return a number; a NaN with a payload is stored as its bits."""
-    if isinstance(item, str) and item.startswith("0x"):
-        return np.array(int(item, 16), f"u{size}").view(f"f{size}")[()]
-    return float(item) if isinstance(item, str) else item
-
-
-def _raw(item: Any) -> bytes:
-    return item if isinstance(item, bytes) else base64.b64decode(item["base64"])
-
-
-def _flattened(items: Any, depth: int) -> list[Any]:
-    rows = list(items)
-    for _ in range(depth - 1):
-        rows = [item for row in rows for item in row]
-    return rows
+def _json_values(value: Any, shape: tuple[int, ...], element: Element, resolve: Resolve) -> Values:
+    """Return values that are stored as JSON: rows, attributes in notes, fill values; else a MetadataError."""
+    values = decode_array(value, shape, element, dtype_of(element), resolve)
+    return plain_values(values, element, lambda target: target)
 
 
 def _nested_array(value: Any) -> Values | None:
@@ -145,8 +114,8 @@ def _nested_array(value: Any) -> Values | None:
     return found if found.ndim == depth else None
 
 
-def _null(_: Any) -> Reference:
-    return Reference(None)
+def _null(_: Any) -> Target:
+    return Target(None)
 
 
 # ---- attributes ---------------------------------------------------------------------------------------------------
@@ -156,9 +125,9 @@ def _attribute_content(value: Any) -> AttributeContent:
     """Return a decoded attribute as HDF5 would store it."""
     if type(value) is str:  # as most are
         return AttributeContent(UTF8, (), _objects([value], ()))
-    if isinstance(value, Reference):
+    if isinstance(value, Target):
         return AttributeContent(_reference_type(value), (), _objects([value], ()))
-    if isinstance(value, list) and set(map(type, value)) == {Reference}:
+    if isinstance(value, list) and set(map(type, value)) == {Target}:
         return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
     if type(value) is bytes:
         value = np.array(value, dtype=object)
@@ -167,11 +136,11 @@ def _attribute_content(value: Any) -> AttributeContent:
     texts = array.reshape(-1).tolist() if array.dtype.kind in "OUT" else []
     if not all(isinstance(item, str | bytes) for item in texts):
         text = json.dumps(value if is_json else array.tolist(), sort_keys=True, default=repr)
-        return AttributeContent(noted_element(JSON_ROW), (), np.array((text,), [("json", object)]))
+        return AttributeContent(JSON_ROW, (), np.array((text,), [("json", object)]))
     if array.dtype.kind in "OUT":
         dtype = UTF8
         if texts and all(isinstance(item, bytes) for item in texts):  # as h5py writes bytes
-            dtype = Element("text", max(1, *map(len, texts)), encoding="ascii", detail="null-padded")
+            dtype = Text("ascii", max(1, *map(len, texts)), "nullpad")
         return AttributeContent(dtype, array.shape, _objects([text_of(item) for item in texts], array.shape))
     element = element_of(array.dtype)
     return AttributeContent(element, array.shape, plain_values(array, element, _null))
@@ -185,17 +154,15 @@ def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resol
     """
     if "type" not in note:
         return found
-    element = noted_element(note["type"])
+    element = from_note(note["type"])
     if note.get("space") == "null":
         return AttributeContent(element, None, None)
     if "value" in note:
         try:
             shape = tuple(int(n) for n in note["shape"])
-            items = _flattened(note["value"], len(shape)) if shape else [note["value"]]
-            values = _json_values(items, element, resolve)
-            return AttributeContent(element, shape, values.reshape((*shape, *values.shape[1:])))
-        except _JSON_ERRORS as error:
-            raise DamagedFileError(f"the note of an attribute does not fit its type {element} ({error})") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedFileError(f"the note of an attribute has no shape ({error})") from error
+        return AttributeContent(element, shape, _json_values(note["value"], shape, element, resolve))
     if found is None or found.value is None or found.shape is None:
         return found
     return _as_noted(found, element)
@@ -206,20 +173,18 @@ def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
     values, shape = found.value, found.shape
     assert values is not None
     assert shape is not None
-    if element.kind == found.dtype.kind or (
-        found.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
-    ):
+    if element.kind == found.dtype.kind or (found.dtype.kind in ("int", "uint") and isinstance(element, (Enum, Bits))):
         return replace(found, dtype=element)
-    if element.kind == "array" and element.base is not None and shape[-len(element.shape) :] == element.shape:
+    if isinstance(element, ArrayOf) and shape[-len(element.shape) :] == element.shape:
         inner = _as_noted(found, element.base)
         outer = shape[: len(shape) - len(element.shape)]
         return AttributeContent(replace(element, base=inner.dtype), outer, inner.value)
-    if values.size == 0 and element.kind in ("reference", "region"):
+    if values.size == 0 and isinstance(element, Reference):
         return AttributeContent(element, shape, _objects([], shape))
     return found
 
 
-def _reference_type(value: Reference) -> Element:
+def _reference_type(value: Target) -> Element:
     return REFERENCE if value.region is None else REGION
 
 
@@ -230,7 +195,7 @@ def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
 class ArrayReader:
     """Describes the arrays of one file. The modules that decode values are imported when the first value is read."""
 
-    def __init__(self, store: Store, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
+    def __init__(self, store: Store, resolve: Resolve, *, as_hdf5: bool) -> None:
         self._store = store
         self._resolve = resolve
         self._as_hdf5 = as_hdf5
@@ -291,22 +256,22 @@ class ArrayReader:
         element = means.element
         note = (means.note or {}).get("fill")
         if isinstance(note, dict) and "value" in note:
-            return _json_values([note["value"]], element, self._resolve)[0:1].reshape(())
+            return _json_values(note["value"], (), element, self._resolve)
         if self._as_hdf5 and note == "undefined":
             return None
         # old files have pickles as fill values of rows and references: these are not needed, and never decoded
-        is_text = element.kind == "text"
+        is_text = isinstance(element, Text)
         dtype = numpy_dtype(stored.data_type)
         chosen = fill_scalar(stored, dtype) if is_text or means.form == "plain" else None
         if is_text and chosen == 0:  # zarr 2 declared 0 for all types, also for text that is stored as JSON
             chosen = ""
         if chosen is not None:
-            return _block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
+            return _block_values(np.full(_axes_of(element), chosen, dtype), element, (), self._resolve)
         if not self._as_hdf5:
             return None
         # HDF5's default: zero, empty text, a null reference
-        dtype = dtype_of(element) if dtype.kind == "O" and element.kind == "compound" else dtype
-        return plain_values(np.zeros(element.shape, dtype), element, _null)
+        dtype = dtype_of(element) if dtype.kind == "O" and isinstance(element, Compound) else dtype
+        return plain_values(np.zeros(_axes_of(element), dtype), element, _null)
 
 
 def _maxshape(node: Dataset[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
@@ -412,11 +377,11 @@ class ZarrContent(Mapping[str, NodeContent]):
             noted_content = _noted_attribute(None, as_dict(noted), self._resolve)
             if noted_content is not None:
                 attributes[name] = noted_content
-        return DatatypeContent(attributes, noted_element(note.get("type")))
+        return DatatypeContent(attributes, from_note(note.get("type")))
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
-    def _link_content(self, target: StoredReference) -> LinkContent:
+    def _link_content(self, target: ZarrReference) -> LinkContent:
         location = self._resolver.locate(self._resolver.main, target.source)
         if location == self.source:
             return LinkContent("soft", absolute(target.path))
@@ -435,32 +400,32 @@ class ZarrContent(Mapping[str, NodeContent]):
             return LinkContent("external", absolute(noted["path"]), noted["source"], location)
         return None
 
-    def _resolve(self, value: Any) -> Reference:
+    def _resolve(self, value: Any) -> Target:
         """Return the target of a stored reference; an invalid one is dangling."""
         if value is None:
-            return Reference(None)
+            return Target(None)
         try:
             decoded = decode_reference(value)
         except ZarrBackendError:
-            return Reference(_DANGLING)
+            return Target(_DANGLING)
         return self._follow(decoded.source, decoded.node_path, decoded.region)
 
-    def _attribute_reference(self, value: dict[str, Any]) -> Reference:
+    def _attribute_reference(self, value: dict[str, Any]) -> Target:
         return self._resolve(value.get("value") or {})
 
-    def _follow(self, source: str, path: str, region: Any) -> Reference:
+    def _follow(self, source: str, path: str, region: Any) -> Target:
         try:
             source, path, target = self._resolver.find_inside(source, path)
         except ReferenceTargetError as error:
             is_datatype = error.store == self.source and error.path in self._datatypes
-            return Reference(error.path if is_datatype else _DANGLING)
+            return Target(error.path if is_datatype else _DANGLING)
         except ZarrBackendError:
-            return Reference(_DANGLING)
+            return Target(_DANGLING)
         if target is None:
             location = self._resolver.locate(self._resolver.main, source)
-            return Reference(absolute(path), canonical_region(region, None), source, location)
+            return Target(absolute(path), canonical_region(region, None), source, location)
         shape = target.stored.shape if isinstance(target, Dataset) else None
-        return Reference(absolute(path), canonical_region(region, shape))
+        return Target(absolute(path), canonical_region(region, shape))
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.formats.both import BOTH
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import cached_versions, spec_location
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, is_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of, visible
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
@@ -147,7 +147,7 @@ class Outline:
             found["attributes"] = {name: value for name, value in _values(node).items() if name not in references}
         return found
 
-    def _reference(self, reference: Reference) -> dict[str, Any]:
+    def _reference(self, reference: ZarrReference) -> dict[str, Any]:
         place = {"path": absolute(reference.path)}
         location = self._resolver.locate(self._resolver.main, reference.source)
         return place if location == self.location else {**place, "file": location}
@@ -158,7 +158,7 @@ class Outline:
             for link in self._resolver.main.links(path, node)
         ]
 
-    def _references(self, path: str, node: Node) -> dict[str, list[Reference]]:
+    def _references(self, path: str, node: Node) -> dict[str, list[ZarrReference]]:
         found = {}
         remarks = notes_of(node.attributes).get("attributes")
         for name, value in _values(node).items():

@@ -17,7 +17,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.formats import type_codes, zarr2, zarr3, zarr3_fills, zarr3_types
+from hdmf_zarr_backend.encoding.numbers import itemsize
+from hdmf_zarr_backend.formats import zarr2, zarr3, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.reserved import NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -86,7 +87,7 @@ def use_structured(node: Dataset[Attributes]) -> None:
         return
     data_type, fill = node.stored.data_type, document["fill_value"]
     if node.stored.fill_value is None or zarr3_fills.decode_fill(fill, data_type, stored) is None:
-        zeros = bytes(zarr3.row_bytes(node.stored) or type_codes.itemsize(node.stored.data_type))
+        zeros = bytes(zarr3.row_bytes(node.stored) or itemsize(node.stored.data_type))
         fill = base64.b64encode(zeros).decode()
         zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})
 

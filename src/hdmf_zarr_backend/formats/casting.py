@@ -533,14 +533,6 @@ def to_text(value: Any) -> str:
     raise ValueRefusedError(problem, remedy="Replace it by text; an empty string for a missing value.")
 
 
-def utf8_or_none(value: bytes) -> str | None:
-    """Return bytes as text, None if they are not UTF-8."""
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
 def to_bytes(value: Any) -> bytes:
     """Return an element as ``bytes``; text becomes UTF-8."""
     if isinstance(value, bytes):

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hdmf_zarr_backend.encoding.numbers import KINDS, NAMES, split_code
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats.elements import NUMBER_WORDS, OPEN_WORDS, WORDS, type_element
-from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, split_code
-from hdmf_zarr_backend.model.elements import REFERENCE, UTF8, Element
+from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Bits, Compound, Element, Enum, Number, Time
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
 
@@ -87,14 +87,14 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def element_of(dtype: np.dtype[Any]) -> Element:
     """Return the `Element` for a NumPy dtype; fields of objects are references."""
     if dtype.subdtype is not None:
-        return Element("array", base=element_of(dtype.base), shape=dtype.shape)
+        return ArrayOf(element_of(dtype.base), dtype.shape)
     if dtype.names is not None:
         fields = [(name, REFERENCE if dtype[name].kind == "O" else element_of(dtype[name])) for name in dtype.names]
-        return Element("compound", fields=tuple(fields))
+        return Compound(tuple(fields))
     return UTF8 if dtype.kind in "OUT" else type_element(dtype.str)
 
 
-_LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
+_LETTERS = {kind: letter for letter, kind in KINDS.items()}
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
@@ -102,17 +102,20 @@ def dtype_of(element: Element) -> np.dtype[Any]:
 
     Text, references and opaque elements are objects.
     """
-    if element.kind == "compound":
-        return np.dtype([(name, dtype_of(member)) for name, member in element.fields])
-    if element.kind == "array" and element.base is not None:
-        return np.dtype((dtype_of(element.base), element.shape))
-    if element.kind == "datetime":
-        return np.dtype(element.detail)
-    kind = element.detail if element.kind == "enum" else element.kind
-    if kind == "bool":
-        return np.dtype(bool)
-    letter = _LETTERS.get(kind)
-    return np.dtype(object if letter is None else f"{letter}{element.size}")
+    match element:
+        case Compound(fields):
+            return np.dtype([(name, dtype_of(member)) for name, member in fields])
+        case ArrayOf(base, shape):
+            return np.dtype((dtype_of(base), shape))
+        case Time(name):
+            return np.dtype(name)
+        case Number("bool"):
+            return np.dtype(bool)
+        case Number(kind, size) | Enum(Number(kind, size)):
+            return np.dtype(f"{_LETTERS[kind]}{size}")
+        case Bits(size):
+            return np.dtype(f"u{size}")
+    return np.dtype(object)
 
 
 def word_of(dtype: Any) -> Any:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, at
-from hdmf_zarr_backend.formats.references import Reference, decode_reference, encode_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_reference, encode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy
 
@@ -23,7 +23,7 @@ class Link:
     """A named link to a group or dataset."""
 
     name: str
-    target: Reference
+    target: ZarrReference
 
 
 def encode_link(link: Link) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
     return links
 
 
-def find_link(attributes: dict[str, Any], name: str) -> Reference | None:
+def find_link(attributes: dict[str, Any], name: str) -> ZarrReference | None:
     """Return the target of the link of a group with a name, None if it does not exist."""
     entries = attributes.get(LINKS, [])
     if isinstance(entries, list):  # decoding all of them for each step of a long chain would take too long

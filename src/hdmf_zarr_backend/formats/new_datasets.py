@@ -19,7 +19,7 @@ from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.elements import row_word
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.element import Compound, Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
 
@@ -123,13 +123,13 @@ def new_dataset(
     """Return a new dataset and the entries of its note."""
     if isinstance(element, np.dtype):
         return _plain(element, shape, layout)
-    if element.kind == "compound":
+    if isinstance(element, Compound):
         return _rows(element, shape, layout)
-    if element.kind == "text" and element.size is None:
+    if isinstance(element, Text) and element.size is None:
         codec = VLEN_BYTES if as_bytes else VLEN_UTF8
         word: Any = _SCALAR if not shape else "bytes" if as_bytes else "str"
-        notes: Notes = {"text": "ascii"} if element.encoding == "ascii" and not as_bytes else {}
-    elif element.kind in ("reference", "region"):
+        notes: Notes = {"text": "ascii"} if element.charset == "ascii" and not as_bytes else {}
+    elif isinstance(element, Reference):
         codec, word = JSON2, row_word(element)
         notes = {} if shape else {"scalar": True}
     else:
@@ -150,7 +150,7 @@ def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tupl
     return _dataset(data_type, word, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}
 
 
-def _rows(element: Element, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
+def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
     """Return a dataset of compounds with text or references: lists of JSON, whose fields are the last axis."""
     fields = len(element.fields)
     lengths = shape or (1,)

@@ -24,8 +24,8 @@ REGION = "region"
 
 
 @dataclass(slots=True, frozen=True)
-class Reference:
-    """A reference as a value; public as ``ZarrReference``.
+class ZarrReference:
+    """A reference as a value.
 
     It is stored as it is as the value of an attribute, as the data of a scalar dataset, or as an element of a dataset
     of references or of compound rows.
@@ -65,13 +65,10 @@ class Reference:
 # The constructor of hdmf's DatasetBuilder accepts only scalars of certain types and instances of Iterable. A reference
 # has
 # no elements, and iterating over it raises a TypeError.
-Iterable.register(Reference)
-
-ZarrReference = Reference
-"""The public name."""
+Iterable.register(ZarrReference)
 
 
-def encode_reference(reference: Reference) -> dict[str, Any]:
+def encode_reference(reference: ZarrReference) -> dict[str, Any]:
     """Return the dict for ``reference`` in an array."""
     encoded: dict[str, Any] = {
         "source": reference.source,
@@ -84,13 +81,13 @@ def encode_reference(reference: Reference) -> dict[str, Any]:
     return encoded
 
 
-def decode_reference(value: Any) -> Reference:
+def decode_reference(value: Any) -> ZarrReference:
     """Return the reference for a dict; unknown keys are ignored."""
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
         raise MetadataError(f"{value!r} is not a reference")
     source = value.get("source")
     try:
-        return Reference(
+        return ZarrReference(
             source=source if isinstance(source, str) else ".",
             path=value["path"],
             object_id=_text(value.get("object_id")),
@@ -106,7 +103,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def encode_attribute_reference(reference: Reference) -> dict[str, Any]:
+def encode_attribute_reference(reference: ZarrReference) -> dict[str, Any]:
     """Return the JSON of an attribute that is a reference."""
     kind = OBJECT if reference.region is None else REGION
     return {DTYPE: kind, "value": encode_reference(reference)}
@@ -117,6 +114,6 @@ def is_reference(value: Any) -> bool:
     return isinstance(value, dict) and value.get(DTYPE) in (OBJECT, REGION) and isinstance(value.get("value"), dict)
 
 
-def decode_attribute_reference(value: dict[str, Any]) -> Reference:
+def decode_attribute_reference(value: dict[str, Any]) -> ZarrReference:
     """Return the reference for the JSON of an attribute."""
     return decode_reference(value.get("value"))

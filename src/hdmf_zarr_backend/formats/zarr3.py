@@ -30,8 +30,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from hdmf_zarr_backend.encoding.numbers import itemsize as itemsize_of
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats import type_codes, zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
+from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
@@ -302,7 +303,7 @@ def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int,
     kind = zarr3_types.object_kind(stored)
     if kind is None:
         data_type = zarr3_types.decode_type(stored, chain.endian)
-        if noted is not None and type_codes.itemsize(noted) == type_codes.itemsize(data_type):
+        if noted is not None and itemsize_of(noted) == itemsize_of(data_type):
             data_type = noted
         default = zarr3_types.word_of_type(data_type)
         if isinstance(data_type, list) and zarr3_types.is_mixed(data_type):
@@ -500,7 +501,7 @@ def _encode_elements(
         endian, itemsize, noted = None, 1, None
     else:
         stored, default = zarr3_types.encode_type(plain), zarr3_types.word_of_type(plain)
-        endian, itemsize = zarr3_types.endian_of(plain), type_codes.itemsize(plain)
+        endian, itemsize = zarr3_types.endian_of(plain), itemsize_of(plain)
         noted = known if zarr3_types.decode_type(stored, endian) != known else None
     if filters or itemsize > _LARGEST_ELEMENT:
         itemsize = 1
@@ -569,4 +570,4 @@ def has_records(stored: StoredArray) -> bool:
 
 def row_bytes(stored: StoredArray) -> int | None:
     """Return the bytes of a stored row, None for an array without records."""
-    return type_codes.itemsize(zarr3_codecs.field_types(stored.first_filter["fields"])) if has_records(stored) else None
+    return itemsize_of(zarr3_codecs.field_types(stored.first_filter["fields"])) if has_records(stored) else None

@@ -15,6 +15,7 @@ import re
 import struct
 from typing import Any
 
+from hdmf_zarr_backend.encoding.numbers import json_float
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.zarr3_types import DATES, OBJECTS, STRING, STRUCT, STRUCTURED, object_kind
 
@@ -101,13 +102,6 @@ def _from_bits(value: str, data_type: Any) -> Any:
     except (OverflowError, struct.error) as error:
         raise MetadataError(f"the fill value {value!r} does not fit {data_type}") from error
     return json_float(number)
-
-
-def json_float(value: float) -> float | str:
-    """Return a number as strict JSON: NaN and infinities by name."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------

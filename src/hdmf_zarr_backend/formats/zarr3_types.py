@@ -14,16 +14,9 @@ import math
 import re
 from typing import Any, Literal
 
+from hdmf_zarr_backend.encoding.kind import MAX_DEPTH
+from hdmf_zarr_backend.encoding.numbers import NAMES, NUMBERS, field_shape, itemsize, ordered, split_code, split_unit
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.type_codes import (
-    MAX_DEPTH,
-    NAMES,
-    NUMBERS,
-    field_shape,
-    itemsize,
-    split_code,
-    split_unit,
-)
 
 Endian = Literal["little", "big"]
 
@@ -117,9 +110,9 @@ def little(data_type: Any) -> Any:
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
     """Return the format-2 data type for a format-3 one."""
-    number = NUMBERS.get(data_type) if isinstance(data_type, str) else None
-    if number is not None:  # the most frequent case
-        return number.ordered(">" if endian == "big" else "<")
+    code = NUMBERS.get(data_type) if isinstance(data_type, str) else None
+    if code is not None:  # the most frequent case
+        return ordered(code, ">" if endian == "big" else "<")
     try:
         return _decode(data_type, ">" if endian == "big" else "<", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -138,7 +131,7 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
         data_type = {"name": data_type}
     name, configuration = data_type["name"], data_type.get("configuration") or {}
     if name in NUMBERS:
-        return NUMBERS[name].ordered(order)
+        return ordered(NUMBERS[name], order)
     if name in _FIXED:
         code, width = _FIXED[name]
         length = _length(configuration["length_bytes"])

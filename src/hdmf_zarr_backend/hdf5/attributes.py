@@ -29,25 +29,20 @@ import numpy as np
 from h5py import h5, h5a, h5g, h5s
 
 from hdmf_zarr_backend.arrays.objects import in_layout
+from hdmf_zarr_backend.encoding.kind import array_of, decode_array, encode_array, from_note, to_hdf5, to_note
+from hdmf_zarr_backend.encoding.rows import JSON_ROW
+from hdmf_zarr_backend.encoding.text import decode_text, encode_text, raw_of, text_of
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.formats.elements import JSON_ROW
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference, is_reference
-from hdmf_zarr_backend.hdf5.types import (
-    OBJECT,
-    REGION,
-    UTF8,
-    TypeJSON,
-    decode_type,
-    encode_type,
-    is_sparse,
-    kind_of_type,
-    memory_type,
-    raw_of,
-    text_of,
-    type_of_dtype,
+from hdmf_zarr_backend.formats.dtypes import element_of
+from hdmf_zarr_backend.formats.references import (
+    ZarrReference,
+    decode_attribute_reference,
+    decode_reference,
+    is_reference,
 )
-from hdmf_zarr_backend.hdf5.values import Array, array_of, decode_array, decode_text, encode_array, encode_text
+from hdmf_zarr_backend.hdf5.types import Array, is_sparse, kind_word, memory_type, storable_type
+from hdmf_zarr_backend.model.element import REFERENCE, REGION, UTF8, Element, Reference, Text
 
 LINK_ORDER = "link_order"
 ATTRIBUTE_ORDER = "attribute_order"
@@ -55,7 +50,7 @@ ATTRIBUTE_ORDER = "attribute_order"
 _TRACKED, _INDEXED = 1, 2
 
 Encode = Callable[[Any], "dict[str, Any] | None"]
-Refer = Callable[[Reference], Any]
+Refer = Callable[[ZarrReference], Any]
 NamedType = Callable[[Any, Any], Any]
 
 
@@ -73,28 +68,30 @@ class NewerFormatNeededError(Exception):
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
     """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
     tid = attribute.get_type()
-    kind = encode_type(tid)
+    element = storable_type(tid)
+    note = {"type": to_note(element)}
     if attribute.shape is None:
-        return h5py.Empty(tid.dtype), {"type": kind, "space": "null"}
+        return h5py.Empty(tid.dtype), {**note, "space": "null"}
     values = read_values(attribute, tid.dtype, memory_type(tid, writing=False))
-    if kind == JSON_ROW and not values.ndim and (value := _of_json(values["json"][()])) is not None:
+    if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _of_json(values["json"][()])) is not None:
         return value, {}
-    if _only_in_note(kind, values):
+    if _only_in_note(element, values):
         return None, note_attribute(attribute, encode)
-    value = _value(values, kind)
-    if kind in (OBJECT, REGION):
-        return value, {} if values.size else {"type": kind}
-    return value, {} if default_attribute_type(value) == kind else {"type": kind}
+    value = _value(values, element)
+    if isinstance(element, Reference):
+        return value, {} if values.size else note
+    return value, {} if to_note(default_attribute_type(value)) == note["type"] else note
 
 
 def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
     """Return an attribute as a note, for an object that Zarr does not have. `write_attribute` is the inverse."""
     tid = attribute.get_type()
-    kind = encode_type(tid)
+    element = storable_type(tid)
+    note = {"type": to_note(element)}
     if attribute.shape is None:
-        return {"type": kind, "space": "null"}
+        return {**note, "space": "null"}
     values = read_values(attribute, tid.dtype, memory_type(tid, writing=False))
-    return {"type": kind, "shape": list(attribute.shape), "value": encode_array(values, kind, encode)}
+    return {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
 
 
 def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:
@@ -105,11 +102,11 @@ def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:
     return values
 
 
-def _only_in_note(kind: TypeJSON, values: Array) -> bool:
-    if kind in (OBJECT, REGION):
+def _only_in_note(element: Element, values: Array) -> bool:
+    if isinstance(element, Reference):
         return any(not item for item in values.flat)
     try:
-        return kind_of_type(kind) == "compound"
+        return kind_word(element) == "compound"
     except ValueRefusedError:
         return True
 
@@ -132,8 +129,8 @@ def _of_json(text: Any) -> Any:
     return value if is_own else None
 
 
-def _value(values: Array, kind: TypeJSON) -> Any:
-    if isinstance(kind, dict) and "text" in kind and (values.ndim == 0 or "size" not in kind):
+def _value(values: Array, element: Element) -> Any:
+    if isinstance(element, Text) and (values.ndim == 0 or element.size is None):
         texts = [encode_text(item) for item in values.flat]
         if not all(isinstance(text, str) for text in texts):
             texts = [decode_text(text) for text in texts]
@@ -194,14 +191,14 @@ def refusing(what: str = "this") -> Iterator[None]:
         raise ValueRefusedError(problem, remedy="Change it in the Zarr file, or leave it out.") from error
 
 
-def default_attribute_type(value: Any) -> TypeJSON:
-    """Return the JSON of the HDF5 type for an attribute whose note has no type."""
+def default_attribute_type(value: Any) -> Element:
+    """Return the `Element` of an attribute whose note has no type."""
     array = _array(value)
     if array.dtype.kind != "O":
-        return UTF8 if array.dtype.kind in "UT" else type_of_dtype(array.dtype)
+        return UTF8 if array.dtype.kind in "UT" else element_of(array.dtype)
     texts = array.reshape(-1).tolist()
     if texts and all(isinstance(item, bytes) for item in texts):
-        return {"text": "ascii", "size": max(1, *map(len, texts)), "pad": "nullpad"}
+        return Text("ascii", max(1, *map(len, texts)), "nullpad")
     return UTF8
 
 
@@ -211,16 +208,16 @@ def _array(value: Any) -> Array:
 
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
     """Return the type and the values in memory; the values are None for an attribute without a dataspace."""
-    noted = note.get("type")
+    noted = from_note(note["type"]) if note.get("type") is not None else None
     if noted is not None and note.get("space") == "null" and (value is None or np.size(value) == 0):
-        return decode_type(noted), None
+        return to_hdf5(noted), None
     if noted is not None and "value" in note:  # it is kept only there
-        tid = decode_type(noted)
-        return tid, decode_array(note["value"], note.get("shape"), noted, tid.dtype, refer_json(refer))
+        tid = to_hdf5(noted)
+        return tid, decode_array(note["value"], note.get("shape") or (), noted, tid.dtype, refer_json(refer))
     references = _references(value)
     if references is not None:
         has_region = any(item.region is not None for item in references.flat)
-        tid = decode_type(REGION if has_region else OBJECT)
+        tid = to_hdf5(REGION if has_region else REFERENCE)
         return tid, array_of([refer(item) for item in references.flat], references.shape, tid.dtype)
     typed = _in_own_type(value, noted)
     if typed is not None:
@@ -228,21 +225,21 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
     try:
         text = as_json(value)
     except (TypeError, ValueError):
-        kind = default_attribute_type(value)
-        is_bytes = isinstance(kind, dict) and "size" in kind
+        element = default_attribute_type(value)
+        is_bytes = isinstance(element, Text) and element.size is not None
         what = "with bytes that end in NUL" if is_bytes else f"of type {type(value).__name__}"
         problem = f"HDF5 cannot store the attribute {name!r} {what}"
         raise ValueRefusedError(problem, remedy="Remove or change it.") from None
-    tid = decode_type(JSON_ROW)
+    tid = to_hdf5(JSON_ROW)
     return tid, array_of([(raw_of(text),)], (), tid.dtype)
 
 
-def _in_own_type(value: Any, noted: Any) -> tuple[Any, Array] | None:
+def _in_own_type(value: Any, noted: Element | None) -> tuple[Any, Array] | None:
     """Return the type for a value, and the values in it; None if HDF5 has no type for it."""
     if not isinstance(value, dict) and not (isinstance(value, list) and value):  # NumPy makes text of mixed lists
-        for kind in filter(None, (noted, default_attribute_type(value))):
-            tid = decode_type(kind)
-            values = _fitting(value, kind, tid.dtype)
+        for element in (noted or default_attribute_type(value), default_attribute_type(value)):
+            tid = to_hdf5(element)
+            values = _fitting(value, element, tid.dtype)
             if values is not None:
                 return tid, values
     return None
@@ -255,7 +252,7 @@ def refer_json(refer: Refer) -> Callable[[Any], Any]:
 
 def _references(value: Any) -> Any:
     """Return an array of references if the value is a reference or consists of references."""
-    if isinstance(value, Reference):
+    if isinstance(value, ZarrReference):
         return array_of([value], (), np.dtype(object))
     if not isinstance(value, (list, np.ndarray)):
         return None
@@ -264,16 +261,16 @@ def _references(value: Any) -> Any:
         return None
     if all(is_reference(item) for item in array.flat):  # those of several axes are left as JSON
         return array_of([decode_attribute_reference(item) for item in array.flat], array.shape, array.dtype)
-    return array if all(isinstance(item, Reference) for item in array.flat) else None
+    return array if all(isinstance(item, ZarrReference) for item in array.flat) else None
 
 
-def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
+def _fitting(value: Any, element: Element, dtype: np.dtype[Any]) -> Array | None:
     """Return the value as an array of ``dtype``, None if something would be lost."""
     try:
         array = _array(value)
-        if isinstance(kind, dict) and "text" in kind:
+        if isinstance(element, Text):
             return _fitting_text(array, dtype)
-        if kind in (OBJECT, REGION):
+        if isinstance(element, Reference):
             return np.empty(array.shape, dtype) if not array.size else None
         base = dtype.base
         if base.names is None:

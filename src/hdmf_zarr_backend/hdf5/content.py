@@ -10,15 +10,16 @@ import h5py
 import numpy as np
 from h5py import h5d, h5l, h5o, h5r, h5t
 
+from hdmf_zarr_backend.encoding.kind import from_hdf5, plain_values
+from hdmf_zarr_backend.encoding.text import raw_of, text_of
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.elements import noted_element
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_values
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, check_allocated, check_depth, check_other_files, reading
-from hdmf_zarr_backend.hdf5.types import any_type, memory_type, raw_of, text_of
+from hdmf_zarr_backend.hdf5.types import memory_type
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -30,9 +31,8 @@ from hdmf_zarr_backend.model.content import (
     Values,
     canonical_region,
     hdf5_filter,
-    plain_values,
 )
-from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
 from hdmf_zarr_backend.options import ReadOptions
 
 
@@ -135,34 +135,34 @@ class Hdf5Content(Mapping[str, NodeContent]):
     def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> Values | None:
         defined = creation.fill_value_defined()
         is_own = defined == h5d.FILL_VALUE_USER_DEFINED
-        if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and element.kind in {"array", "sequence"}):
+        if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and isinstance(element, (ArrayOf, Sequence))):
             return None  # h5py cannot read fill values of arrays and sequences
-        return plain_values(stored_fill(creation, dtype, is_text=element.kind == "text"), element, self._resolve)
+        return plain_values(stored_fill(creation, dtype, is_text=isinstance(element, Text)), element, self._resolve)
 
-    def _resolve(self, reference: Any) -> Reference:
+    def _resolve(self, reference: Any) -> Target:
         if not reference:
-            return Reference(None)
+            return Target(None)
         try:
             target = h5r.dereference(reference, self._file.file.id)
             info = h5o.get_info(target)
             path = self._addresses.get((info.fileno, info.addr), "<unlinked>")
             if not isinstance(reference, h5py.RegionReference):
-                return Reference(path)
+                return Target(path)
             space = h5r.get_region(reference, self._file.file.id)
-            return Reference(path, canonical_region(encode_region(space), space.shape))
+            return Target(path, canonical_region(encode_region(space), space.shape))
         except H5_ERRORS:
-            return Reference("<dangling>")
+            return Target("<dangling>")
 
 
 def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
     """Return an HDF5 type as `Element`, as NumPy type and as memory type; raw bytes if NumPy has no such type."""
     try:
-        element, dtype = noted_element(any_type(tid)), tid.dtype
+        element, dtype = from_hdf5(tid), tid.dtype
     except ValueRefusedError:
         size = tid.get_size()
-        return Element("opaque", size, detail=f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
-    if dtype.kind == "c" and element.kind == "compound":  # of floats with a custom layout
-        element = Element("complex", tid.get_size())
+        return Opaque(size, f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
+    if dtype.kind == "c" and isinstance(element, Compound):  # of floats with a custom layout
+        element = Number("complex", tid.get_size())
     return element, dtype, memory_type(tid, writing=False)
 
 

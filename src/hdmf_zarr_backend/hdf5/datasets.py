@@ -8,7 +8,7 @@ is kept in the reserved attribute of the array, and Zarr -> HDF5 restores the sa
     filters  list of [number, flags, [values]], in the order in which HDF5 applies them
     enum     {name: value}, for an enumeration
     charset  "utf-8", for text of fixed length
-    type     the type as JSON (see `types`), if it is not the `default_type` of the array
+    type     the type as JSON (`formats.elements.to_note`), if it is not the one that is derived from the array
     fill     "undefined", or {"value": JSON} if Zarr may not have exactly it: text, rows, NaN payloads, scalars
     null     true, for a dataset without a dataspace
     named    path of the named type of the dataset
@@ -30,11 +30,12 @@ import numpy as np
 from h5py import h5d, h5p, h5t
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
+from hdmf_zarr_backend.encoding.kind import decode_array, encode_array
+from hdmf_zarr_backend.encoding.text import encode_text
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
 from hdmf_zarr_backend.formats import elements
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks, is_chunk_shape
 from hdmf_zarr_backend.formats.dtypes import Kind, numpy_dtype, plain
-from hdmf_zarr_backend.formats.reserved import as_dict
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,
@@ -48,8 +49,8 @@ from hdmf_zarr_backend.hdf5.filters import (
     set_filters,
     usable,
 )
-from hdmf_zarr_backend.hdf5.types import TypeJSON, encode_type, is_same_layout, kind_of_type, type_of_element
-from hdmf_zarr_backend.hdf5.values import Array, decode_array, encode_array, encode_text
+from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_word, storable_type
+from hdmf_zarr_backend.model.element import Compound, Element, Enum, Opaque, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
 
@@ -74,8 +75,8 @@ class Description:
         Type of plain elements, packed and without metadata.
     fields : list of (name, word)
         Fields of a compound.
-    type : str or dict
-        The HDF5 type as JSON.
+    element : Element
+        Type of the elements.
     inner : tuple of int
         Shape of an element that is an array; these are further axes of the Zarr array.
     maxshape, chunks : tuple or None
@@ -88,8 +89,8 @@ class Description:
 
     kind: Kind
     dtype: np.dtype[Any]
+    element: Element
     fields: list[tuple[str, str]] = field(default_factory=list)
-    type: TypeJSON = ""
     inner: tuple[int, ...] = ()
     maxshape: tuple[int | None, ...] | None = None
     chunks: tuple[int, ...] | None = None
@@ -97,21 +98,21 @@ class Description:
     note: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def element(self) -> np.dtype[Any]:
+    def element_dtype(self) -> np.dtype[Any]:
         """Type of an element, including its own axes."""
         return np.dtype((self.dtype, self.inner)) if self.inner else self.dtype
 
     @property
     def is_raw(self) -> bool:
-        """Whether the bytes of elements in the file are those of ``element``."""
-        return self.kind == "number" and is_same_layout(self.type, self.element)
+        """Whether the bytes of elements in the file are those of ``element_dtype``."""
+        return self.kind == "number" and is_same_layout(self.element, self.element_dtype)
 
 
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
 
 
-def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> str:
-    word = {"text": "str", "ascii": "bytes", "object": "object", "region": "region"}.get(kind_of_type(kind))
+def _field_word(element: Element, dtype: np.dtype[Any]) -> str:
+    word = {"text": "str", "ascii": "bytes", "object": "object", "region": "region"}.get(kind_word(element))
     if word is not None:
         return word
     if dtype.kind in "biuf":
@@ -122,21 +123,20 @@ def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> str:
 def describe(dataset: Any) -> Description:
     """Return type, shape and storage of an ``h5py.Dataset``."""
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
-    found = encode_type(tid)
-    kind = kind_of_type(found)
+    element = storable_type(tid)
+    kind = kind_word(element)
     dtype, inner = tid.dtype.base, tid.dtype.shape
     note = _storage_note(dataset, created)
-    parts = as_dict(found)
-    if "enum" in parts:
-        note["enum"] = dict(parts["enum"])
-    if "size" in parts and parts.get("text") == "utf-8":
+    if isinstance(element, Enum):
+        note["enum"] = dict(element.members)
+    if isinstance(element, Text) and element.size is not None and element.charset == "utf-8":
         note["charset"] = "utf-8"
-    fields = parts["fields"] if kind == "compound" else []
+    fields = element.fields if kind == "compound" and isinstance(element, Compound) else ()
     description = Description(
         kind=kind,
         dtype=plain(dtype),
+        element=element,
         fields=[(name, _field_word(inner, dtype[name])) for name, inner in fields],
-        type=found,
         inner=tuple(inner),
         maxshape=tuple(dataset.maxshape) if dataset.shape else None,
         chunks=dataset.chunks,
@@ -165,7 +165,7 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
     """Record the fill value if the file defines one other than zero."""
     if created.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
         description.note["fill"] = "undefined"
-    is_tagged = bool(as_dict(description.type).get("tag")) and description.dtype.kind == "V"
+    is_tagged = isinstance(description.element, Opaque) and description.element.tag and description.dtype.kind == "V"
     if is_tagged or description.inner or description.kind in ("object", "region", "compound"):
         return  # h5py can neither read nor write a fill value of this type
     is_text = description.kind in ("text", "ascii")
@@ -178,7 +178,7 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
             fill = text if isinstance(text := encode_text(fill), str) else None
         description.fill_value = fill
     if value.dtype.names is not None or is_text or description.fill_value is None or is_unusual_nan(value):
-        description.note["fill"] = {"value": encode_array(value, description.type, lambda reference: None)}
+        description.note["fill"] = {"value": encode_array(value, description.element, lambda reference: None)}
 
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
@@ -206,32 +206,26 @@ class DatasetForm(NamedTuple):
     ----------
     stored_as : {"plain", "objects", "rows"}
         How the array stores its elements, see `formats.elements.Described`.
-    type : str or dict
-        The HDF5 type, as JSON: the one recorded in the note of the array, else the one derived from the array.
+    element : Element
+        The type recorded in the note of the array, else the type of its elements in Zarr.
     shape : tuple of int
         Shape of the dataset, ``()`` for a scalar.
     """
 
     stored_as: elements.Form
-    type: TypeJSON
+    element: Element
     shape: tuple[int, ...]
 
 
 def dataset_form(node: Dataset[Attributes], *, is_spec: bool = False) -> DatasetForm:
     """Return the type and shape of the dataset that an array becomes."""
     found = elements.describe(node, is_spec=is_spec)
-    recorded = found.note["type"] if found.note is not None and found.noted is not None else None
     shape = found.shape
-    return DatasetForm(found.form, recorded or type_of_element(found.stored), found.axes if shape is None else shape)
-
-
-def default_type(node: Dataset[Attributes], notes: dict[str, Any]) -> TypeJSON:
-    """Return the JSON of the HDF5 type that is derived from an array whose note has no type."""
-    return type_of_element(elements.describe(node, notes).stored)
+    return DatasetForm(found.form, found.element, found.axes if shape is None else shape)
 
 
 def creation_list(
-    stored: StoredArray, note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
+    stored: StoredArray, note: dict[str, Any] | None, element: Element, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Any:
     """Return the ``h5py.h5p.PropDCID`` to create a dataset with."""
     properties = h5p.create(h5p.DATASET_CREATE)
@@ -244,7 +238,7 @@ def creation_list(
             set_filters(properties, _usable_filters(_filters(stored, note, tid), tid))
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < _COMPACT_BYTES:
         properties.set_layout(h5d.COMPACT)
-    _set_fill(properties, stored, note or {}, kind, tid)
+    _set_fill(properties, stored, note or {}, element, tid)
     return properties
 
 
@@ -307,12 +301,12 @@ def _default_filters(tid: Any) -> Pipeline:
     return [*shuffle, [DEFLATE, OPTIONAL, [_GZIP_LEVEL]]]
 
 
-def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
+def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], element: Element, tid: Any) -> None:
     """Set the fill value. h5py cannot mark it as undefined, which does not change what is stored."""
     noted = note.get("fill")
     dtype: np.dtype[Any] = tid.dtype
     if isinstance(noted, dict) and "value" in noted:
-        value = decode_array(noted["value"], (), kind, dtype, lambda reference: None)
+        value = decode_array(noted["value"], (), element, dtype, lambda reference: None)
     else:
         own = numpy_dtype(stored.data_type)
         has_fill = dtype.subdtype is None and (not own.hasobject or elements.stored_text(stored) is not None)
@@ -321,6 +315,6 @@ def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], kind: 
             return
         value = np.array(chosen, own).astype(dtype)
     if dtype.kind in "OS":
-        charset = as_dict(kind).get("text", "utf-8")
+        charset = element.charset if isinstance(element, Text) else "utf-8"
         value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes wrong values for other text types
     properties.set_fill_value(value)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
-from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import as_dict, notes_of
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, opened_file, warn_broken
 from hdmf_zarr_backend.model.link_sources import is_url
@@ -154,7 +154,7 @@ class Placement:
         written = note.get("soft") if isinstance(note, dict) else None
         self.links.append(PlacedLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
 
-    def _neighbour(self, location: str, target: Reference) -> str | None:
+    def _neighbour(self, location: str, target: ZarrReference) -> str | None:
         """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""
         if is_url(location):
             return None
@@ -178,21 +178,21 @@ class Placement:
 
     # ---- finding things ---------------------------------------------------------------------------------------------
 
-    def _find(self, file: LinkedFile, target: Reference) -> tuple[LinkedFile, str, Node] | None:
+    def _find(self, file: LinkedFile, target: ZarrReference) -> tuple[LinkedFile, str, Node] | None:
         """Return file, path and node that a link or reference leads to, None if it leads to nothing."""
         try:
             return self._resolver.find(file, target.source, target.node_path)
         except (ZarrBackendError, OSError):
             return None
 
-    def place_of(self, reference: Reference, file: LinkedFile) -> str | None:
+    def place_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
         """Return the path of a reference's target in the HDF5 file, None if the target is not in it."""
         if reference.node_path in self._types and self._resolver.locate(file, reference.source) == self.main.location:
             return reference.node_path
         found = self._find(file, reference)
         return None if found is None else self._places.get((found[0].location, found[1]))
 
-    def file_of(self, reference: Reference, file: LinkedFile) -> str | None:
+    def file_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
         """Return the location of the file with the target of a reference in ``file``, None if there is no target."""
         found = self._find(file, reference)
         return None if found is None else found[0].location

@@ -40,7 +40,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     is_snappy,
     lz4_to_hdf5,
 )
-from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.hdf5.types import Array
 from hdmf_zarr_backend.stores.failures import resource_failure
 
 Index = tuple[int, ...]
@@ -555,7 +555,7 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
     fill = _fill_bytes(dataset, dtype, has_inner=bool(inner))
     if pipeline is None or fill is None:
         return None
-    size = math.prod(dataset.chunks) * description.element.itemsize
+    size = math.prod(dataset.chunks) * description.element_dtype.itemsize
     if not pipeline.divides(size):
         return None
     try:

@@ -21,8 +21,9 @@ import h5py
 import numpy as np
 from h5py import h5a, h5g, h5l, h5o, h5s, h5z
 
+from hdmf_zarr_backend.encoding.text import text_of
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
-from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
@@ -34,8 +35,7 @@ from hdmf_zarr_backend.hdf5.safe_reading import (
     reading,
     warn_broken,
 )
-from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
-from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.hdf5.types import Array, memory_type, storable_type
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.options import ReadOptions
@@ -140,7 +140,7 @@ class PlacedLink(NamedTuple):
     """A link: its path, its target, and the note of its form in HDF5 (None for a plain soft link)."""
 
     path: str
-    target: Reference
+    target: ZarrReference
     note: Any = None
 
 
@@ -251,7 +251,7 @@ class Hdf5Tree:
         if found is None:
             _warn_broken(link, text_of(raw))
         # a path through a link that is not placed is kept as it is
-        target = Reference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
+        target = ZarrReference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
         written = text_of(value)
         note = None if link.file is not self.main or written == target.path else {"soft": written}
         self.links.append(PlacedLink(link.path, target, note))
@@ -267,7 +267,7 @@ class Hdf5Tree:
         source = relative_source(location, self.target)
         if file is None or found is None:
             _warn_broken(link, f"{name}:{text_of(raw)}")
-            self.links.append(PlacedLink(link.path, Reference(source, text_of(raw))))
+            self.links.append(PlacedLink(link.path, ZarrReference(source, text_of(raw))))
             return
         note = {"source": source, "path": text_of(raw)}
         known = self.places.get(found)
@@ -324,10 +324,10 @@ class Hdf5Tree:
             self._ids[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else None
         return self._ids[key]
 
-    def reference_to(self, placed: Placed) -> Reference:
+    def reference_to(self, placed: Placed) -> ZarrReference:
         """Return a reference to an object at its path in the Zarr file."""
         own, root = self.object_id(placed.file, placed.raw), self.object_id(self.main, b"/")
-        return Reference(THIS_FILE, absolute(placed.path), own, root)
+        return ZarrReference(THIS_FILE, absolute(placed.path), own, root)
 
 
 def _real(location: str) -> str:
@@ -371,7 +371,7 @@ class Hdf5Data:
         self._file = file
         self._raw = raw
         node = file.open(raw)
-        encode_type(node.get_type())  # raises an error for types that NumPy lacks
+        storable_type(node.get_type())  # raises an error for types that NumPy lacks
         self._inner = tuple(node.get_type().dtype.shape)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
 

@@ -20,12 +20,12 @@ import h5py
 import numpy as np
 from h5py import h5i, h5o, h5r, h5s, h5t
 
+from hdmf_zarr_backend.encoding.text import text_of
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.references import Reference, encode_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, encode_reference
 from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, read_block
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, warn_broken
-from hdmf_zarr_backend.hdf5.types import text_of
-from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.hdf5.types import Array
 from hdmf_zarr_backend.model.link_sources import relative_source
 from hdmf_zarr_backend.model.nodes import absolute
 
@@ -36,7 +36,7 @@ class Hdf5References:
     def __init__(self, tree: Hdf5Tree) -> None:
         self._tree = tree
 
-    def refer(self, reference: Any, file: SourceFile) -> Reference | None:
+    def refer(self, reference: Any, file: SourceFile) -> ZarrReference | None:
         """Return the target of an h5py reference in ``file``, None for a null reference.
 
         A reference without a target is null too, with a warning. A reference to an object that is not placed names the
@@ -60,7 +60,7 @@ class Hdf5References:
             name = h5i.get_name(target)
             warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
             source = relative_source(file.location, self._tree.target)
-            found = Reference(source, absolute(text_of(name or b"/")))
+            found = ZarrReference(source, absolute(text_of(name or b"/")))
         return found if region is None else replace(found, region=region)
 
     def encode(self, value: Any, file: SourceFile) -> dict[str, Any] | None:

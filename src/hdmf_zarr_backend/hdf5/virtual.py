@@ -21,7 +21,7 @@ from h5py import h5d
 from hdmf_zarr_backend.hdf5.datasets import describe
 from hdmf_zarr_backend.hdf5.filters import Config
 from hdmf_zarr_backend.hdf5.rawcopy import ContiguousH5Source, DecodedH5Source, Index, RawH5Source, Region
-from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.hdf5.types import Array
 
 LEAST_BYTES = 256
 """Minimum average size of a stored chunk in bytes; below it, a reference is larger than the chunk itself."""

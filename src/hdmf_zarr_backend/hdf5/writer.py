@@ -28,6 +28,8 @@ from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
 from hdmf_zarr_backend.arrays.objects import in_layout
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
+from hdmf_zarr_backend.encoding.kind import array_of, from_note, kind_of, to_hdf5
+from hdmf_zarr_backend.encoding.text import decode_text, raw_of
 from hdmf_zarr_backend.errors import (
     ChunkError,
     MetadataError,
@@ -43,7 +45,7 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
+from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.hdf5.attributes import (
     ATTRIBUTE_ORDER,
@@ -63,8 +65,8 @@ from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, decode_type, is_same_layout, is_sparse, memory_type, raw_of
-from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
+from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type
+from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import WriteOptions
@@ -161,7 +163,9 @@ class Hdf5Writer:
 
     def _create_types(self, placed: Placed) -> None:
         for name, note in as_dict(hdf5_note(placed.node).get("datatypes")).items():
-            tid = self._checked(decode_type(as_dict(note).get("type"))).copy()  # predefined types cannot be named
+            tid = self._checked(
+                to_hdf5(from_note(as_dict(note).get("type")))
+            ).copy()  # predefined types cannot be named
             path = _member(placed.path, name)
             tid.commit(*self._groups.within(path), _link_creation())
             self._types.add(path)
@@ -170,10 +174,10 @@ class Hdf5Writer:
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
         form = dataset_form(node, is_spec=_is_specification(placed))
-        tid = self._named_type((note or {}).get("named"), self._checked(decode_type(form.type)))
+        tid = self._named_type((note or {}).get("named"), self._checked(to_hdf5(form.element)))
         shape = form.shape
         maxshape = _maxshape(notes.get("maxshape"), shape)
-        properties = creation_list(node.stored, note, form.type, tid, shape, maxshape)
+        properties = creation_list(node.stored, note, form.element, tid, shape, maxshape)
         if note is not None and note.get("null") and 0 in node.stored.shape:
             space = h5s.create(h5s.NULL)
         elif shape:
@@ -248,9 +252,9 @@ class Hdf5Writer:
     def _add_specloc(self, placed: Placed, values: dict[str, Any]) -> None:
         location = spec_location(placed.node.attributes.get(SPECLOC))
         if location is not None and location in placed.file.hierarchy:
-            values[SPECLOC] = Reference(".", location)
+            values[SPECLOC] = ZarrReference(".", location)
 
-    def _refer(self, reference: Reference, file: LinkedFile) -> Any:
+    def _refer(self, reference: ZarrReference, file: LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
         place = self._placement.place_of(reference, file)
         if place is None:
@@ -429,12 +433,12 @@ class _Target:
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
         """Return a block of the array in the memory layout of the dataset."""
         dtype: np.dtype[Any] = self.dataset.get_type().dtype
-        kind, stored_as = self.form.type, self.form.stored_as
+        element, stored_as = self.form.element, self.form.stored_as
         try:
-            if stored_as == "rows":
-                return self._rows(block, shape, dtype)
+            if stored_as == "rows" and isinstance(element, Compound):
+                return self._rows(block, shape, dtype, element)
             if stored_as == "objects":
-                convert = self.refer if kind in (OBJECT, REGION) else _text
+                convert = self.refer if isinstance(element, Reference) else _text
                 return array_of([convert(item) for item in block.flat], shape, dtype)
             base = dtype.base
             if base.names is not None and block.dtype != base:
@@ -443,15 +447,15 @@ class _Target:
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             if isinstance(error, ZarrBackendError):
                 raise
-            raise MetadataError(f"the values do not fit the type {kind!r} ({error})") from error
+            raise MetadataError(f"the values do not fit the type {element} ({error})") from error
 
-    def _rows(self, block: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        fields = self.form.type["fields"]  # type: ignore[index]
+    def _rows(self, block: Array, shape: tuple[int, ...], dtype: np.dtype[Any], element: Compound) -> Array:
         is_flat = block.dtype == object and block.ndim > len(shape)
-        rows = block.reshape(-1, len(fields)) if is_flat else block.reshape(-1)
+        rows = block.reshape(-1, len(element.fields)) if is_flat else block.reshape(-1)
         made: Array = np.empty(len(rows), dtype)
-        for column, (name, kind) in enumerate(fields):
-            values = [decode(row[column], kind, dtype[name], self.refer) for row in rows]
+        for column, (name, member) in enumerate(element.fields):
+            convert = kind_of(member).decoder(member, dtype[name], self.refer)
+            values = [convert(row[column]) for row in rows]
             made[name] = array_of(values, (len(rows),), dtype[name])
         return made.reshape(shape)
 
@@ -477,7 +481,7 @@ class Filler:
     """
 
     groups: OpenGroups
-    refer: Callable[[Reference, LinkedFile], Any]
+    refer: Callable[[ZarrReference, LinkedFile], Any]
     options: WriteOptions
     advance: Callable[[str, int], None]
     caches: dict[str, ChunkCache] = field(default_factory=dict)
@@ -532,7 +536,7 @@ class Filler:
         if form.stored_as != "plain":
             return target
         dtype, inner = numpy_dtype(stored.data_type), stored.shape[len(form.shape) :]
-        if not is_same_layout(form.type, np.dtype((dtype, inner)) if inner else dtype):
+        if not is_same_layout(form.element, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)

@@ -5,7 +5,7 @@ protocol that a reader of each format implements. A field that a format has no v
 compared: see the fields.
 
 Values are plain numpy arrays in which text is ``str`` (bytes that are not UTF-8 kept as surrogate escapes), opaque
-elements are ``bytes``, variable-length sequences are arrays, and references are `Reference`, already resolved.
+elements are ``bytes``, variable-length sequences are arrays, and references are `Target`, which they lead to.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import printable
-from hdmf_zarr_backend.model.elements import Element, Reference, Region
+from hdmf_zarr_backend.model.element import Element, Region
 
 Values: TypeAlias = npt.NDArray[Any]
 Selection: TypeAlias = tuple[slice, ...]
@@ -134,51 +133,6 @@ def hdf5_filter(code: int, options: tuple[int, ...], itemsize: int | None) -> Fi
     if name == "shuffle" and (itemsize is None or options == (itemsize,)):
         options = ()
     return FilterStep(name, options)
-
-
-def text_of(item: Any) -> str:
-    """Return an element of text; bytes that are not UTF-8 become surrogate escapes, unwritten elements are empty."""
-    if isinstance(item, bytes):
-        return item.decode("utf-8", "surrogateescape")
-    return str(item) if isinstance(item, str) else ""
-
-
-def plain_values(values: Values, dtype: Element, resolve: Callable[[Any], Reference]) -> Values:
-    """Convert values as h5py or Zarr return them to the form described in `model.content`."""
-    if dtype.kind == "text":
-        return _objects(values, text_of)
-    if dtype.kind in {"reference", "region"}:
-        return _objects(values, resolve)
-    if dtype.kind == "opaque":
-        never_written = bytes(dtype.size or 0)
-        return _objects(values, lambda item: item.tobytes() if isinstance(item, np.void) else never_written)
-    base = dtype.base
-    if base is not None and dtype.kind == "array":
-        return plain_values(values, base, resolve)
-    if base is not None:
-        return _objects(values, lambda item: _sequence(item, base, resolve))
-    return _plain_rows(values, dtype, resolve) if dtype.kind == "compound" else values
-
-
-def _plain_rows(values: Values, dtype: Element, resolve: Callable[[Any], Reference]) -> Values:
-    columns = {name: plain_values(values[name], member, resolve) for name, member in dtype.fields}
-    rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
-    for name, column in columns.items():
-        rows[name] = column
-    return rows
-
-
-def _sequence(item: Any, base: Element, resolve: Callable[[Any], Reference]) -> Values:
-    if not isinstance(item, np.ndarray):
-        return np.empty(0)  # unwritten
-    if item.dtype.isnative and base.byte_order != "|":
-        # h5py returns the bytes as they are in the file, but with a native dtype
-        item = item.view(item.dtype.newbyteorder(base.byte_order))
-    return plain_values(item, base, resolve)
-
-
-def _objects(values: Values, convert: Callable[[Any], object]) -> Values:
-    return np.fromiter(map(convert, values.flat), object, values.size).reshape(values.shape)
 
 
 def _even_steps(indices: list[int]) -> tuple[str, tuple[Any, ...]] | None:

@@ -32,7 +32,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.model.elements import check_characters
+from hdmf_zarr_backend.model.element import check_characters
 
 __all__ = ["UnsafePickleError", "loads_data"]
 

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.content import ArrayReader
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.model.content import Values
-from hdmf_zarr_backend.model.elements import Reference
+from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.model.render import counted, natural
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -93,7 +93,7 @@ class _Session:
         self._series = sorted(self._time_series(), key=lambda one: natural(one[0]))
         regular = [path for path, node in self._series if "starting_time" in node.members]
         self._starts = {*regular[: _SERIES // 2], *regular[-_SERIES // 2 :]}
-        self._read = ArrayReader(self._with_small_values(store), lambda _: Reference(None), as_hdf5=False)
+        self._read = ArrayReader(self._with_small_values(store), lambda _: Target(None), as_hdf5=False)
 
     def parts(self) -> list[tuple[str, str]]:
         """Return label and text of each part that the file has."""

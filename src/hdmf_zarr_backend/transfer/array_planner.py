@@ -14,15 +14,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.encoding.kind import encoder, to_note
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
-from hdmf_zarr_backend.formats import chunking, dtypes
+from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
 from hdmf_zarr_backend.formats.elements import TIME_WORDS, word_element
 from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe, is_unusual_nan
-from hdmf_zarr_backend.hdf5.values import encoder
-from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
+from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
+from hdmf_zarr_backend.model.element import (
+    ASCII,
+    REFERENCE,
+    REGION,
+    UTF8,
+    Compound,
+    Element,
+    Number,
+    Reference,
+    Text,
+    Time,
+)
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, all_utf8, is_utf8
 from hdmf_zarr_backend.transfer.stored_sources import keep_codecs, take_chunks
@@ -176,7 +187,7 @@ def plan_rows(
 
     ``encoders`` convert the fields to JSON; None: chosen by their types.
     """
-    node, notes = new_dataset(Element("compound", fields=tuple(fields)), (length,), options)
+    node, notes = new_dataset(Compound(tuple(fields)), (length,), options)
     encode_object_fill(options.fill_value, node.stored.first_filter.get("id"))  # refuses any
     converters: Sequence[Encode | np.dtype[Any]] = encoders or [
         _field_encoder(element, reference) for _, element in fields
@@ -189,12 +200,12 @@ def plan_rows(
 
 
 def _field_encoder(element: Element, reference: Encode) -> Encode | np.dtype[Any]:
-    if element.kind == "text":
+    if isinstance(element, Text):
         return to_text
-    if element.kind in ("reference", "region"):
+    if isinstance(element, Reference):
         return reference
     dtype = dtypes.dtype_of(element)
-    if element.kind == "datetime":
+    if isinstance(element, Time):
         dtypes.check_units(dtype.str)
     return dtype
 
@@ -226,8 +237,9 @@ def plan_described(data: Any, found: Description, options: Layout, reference: En
     if options.maxshape is not None and "maxshape" not in planned.notes:
         planned.notes["maxshape"] = list(options.maxshape)
     note = dict(found.note)
-    if default_type(planned.node, {**planned.notes, "hdf5": note}) != found.type:
-        note["type"] = found.type
+    noted = to_note(found.element)
+    if to_note(elements.describe(planned.node, {**planned.notes, "hdf5": note}).stored) != noted:
+        note["type"] = noted
     if note or shape:
         planned.notes["hdf5"] = note
     return planned
@@ -274,12 +286,8 @@ def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Enc
     if len(data.shape) > 1:
         problem = f"a compound with text or references has {len(data.shape)} axes"
         raise ValueRefusedError(problem, remedy="Store it with one axis, which is all that HDMF supports.")
-    assert isinstance(found.type, dict)
-    kinds = [inner for _, inner in found.type["fields"]]
-    encoders = [
-        encoder(kind, reference) if isinstance(kind, dict) or kind in REFERENCES else _number_encoder(kind, data)
-        for kind in kinds
-    ]
+    assert isinstance(found.element, Compound)
+    encoders = [_h5_encoder(member, data, reference) for _, member in found.element.fields]
     rows = data if data.shape else [data[()]]
     fields = [(name, word_element(word)) for name, word in found.fields]
     planned = plan_rows(rows, data.shape[0] if data.shape else 1, fields, options, reference, encoders)
@@ -288,9 +296,11 @@ def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Enc
     return planned
 
 
-def _number_encoder(kind: str, data: Any) -> Encode:
-    """Return a function that converts the numbers of a field to JSON."""
-    if kind[1:2] != "f":
+def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
+    """Return a function that converts the values of a field to JSON."""
+    if not isinstance(element, Number) or element.layout is not None or element.kind == "complex":
+        return encoder(element, reference)
+    if element.kind != "float":
         return _json_number
 
     def encode(value: Any) -> Any:

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.casting import cast, cast_text, infer, to_text, unmasked
 from hdmf_zarr_backend.formats.new_datasets import VLEN_BYTES, Layout, new_dataset
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES
-from hdmf_zarr_backend.model.elements import ASCII, UTF8
+from hdmf_zarr_backend.model.element import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.transaction import Change
