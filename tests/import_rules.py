@@ -19,7 +19,7 @@ PACKAGES: dict[str, frozenset[str]] = {
     for package, allowed in {
         "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop formats arrays stores "
         "progress",
-        "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
+        "alias": "io nwb dataio hdf5 builders files formats encoding arrays stores model",
         "cli": "__init__ conversion reporting checks comparison zom interop io files formats encoding model progress",
         "reporting": "comparison checks files formats encoding stores model",
         "conversion": "checks nwb io builders transfer hdf5 execution files arrays formats encoding stores model "
@@ -78,7 +78,17 @@ LIBRARIES: dict[str, Library] = {
         - {"model", "formats", "encoding", "stores", "arrays", "oldfiles", "execution", "files", "transfer"}
     ),
     "numcodecs": _in(
-        "alias/names", "dataio", "execution", "hdf5", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
+        "alias/names",
+        "dataio",
+        "encoding",
+        "execution",
+        "hdf5",
+        "formats",
+        "nwb",
+        "arrays",
+        "oldfiles",
+        "transfer",
+        "builders",
     ),
     "zarr": _in("stores/zarr_python", "stores/zarr_2", "stores/zarr_3", "arrays", "alias/names"),
     "filelock": _in("stores/lock"),

@@ -17,7 +17,7 @@ import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend import convert
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, NOTES
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, NOTES
 from tests.everything import write_everything
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "docs" / "_scripts"

@@ -25,8 +25,8 @@ from jsonschema import Draft202012Validator
 
 from hdmf_zarr_backend import ZarrIO, compare, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.encoding.references import RegionReference
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats.regions import RegionReference
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "format" / "vectors"
 STATEMENTS = sorted(FOLDER.glob("format-*/*.json"))

@@ -21,8 +21,8 @@ from pynwb.ecephys import ElectricalSeries
 import hdmf_zarr_backend
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, repair, validate, verify
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import LimitError, MissingTargetError, WrongTargetWarning
-from hdmf_zarr_backend.formats.references import ZarrReference
 
 NOTES = "_hdmf"
 LINKS = "stimulus/presentation"

@@ -7,9 +7,8 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.formats.regions import RegionReference
 from tests.documents import document
 from tests.places import Place
 from tests.trees import dataset, read_builder, root, write_builder

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference
 from hdmf_zarr_backend.errors import NameRefusedError
-from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.formats.regions import RegionReference
 from tests.places import Place, remove
 from tests.strategies import FIXED, NAMES, NUMBERS, PLAIN, STRUCTURED, TEXT, expected, raw_arrays, shapes
 

@@ -15,8 +15,8 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, upgrade
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.conversion.convert import convert
+from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import UnsupportedFileError
-from hdmf_zarr_backend.formats.references import ZarrReference
 from tests import samples
 from tests.interop.conftest import CANNOT_BUILD, CANNOT_READ, NO_NWB_2
 from tests.interop.exchange import (

@@ -17,8 +17,8 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, consolidate
+from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.references import ZarrReference
 from tests.conformance import conformance
 from tests.interop.digests import digest
 from tests.interop.exchange import DIGESTS, ask, digests_of

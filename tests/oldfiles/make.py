@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from hdmf_zarr_backend.formats.reserved import FORMAT_VERSION
+from hdmf_zarr_backend.encoding.reserved import FORMAT_VERSION
 from tests.peers import RECIPES, PeerRecipe, obtain_peer
 
 FOLDER = Path(__file__).resolve().parent

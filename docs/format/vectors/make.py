@@ -25,8 +25,7 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.formats.regions import RegionReference
+from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference
 from hdmf_zarr_backend.options import WriteOptions
 
 FOLDER = Path(__file__).resolve().parent

@@ -40,6 +40,8 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
 from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
 from hdmf_zarr_backend.builders.targets import ROOT as ROOT_NAME
+from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import (
     ModeError,
     ReferenceTargetError,
@@ -48,8 +50,6 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.hdf5.filters import codecs_of, filters_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.stores.opening import open_neighbour, open_store

@@ -18,10 +18,10 @@ from hdmf_zarr_backend.arrays.chunk_cache import BLOCKS, ELEMENTS, ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, reading_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import FEW
-from hdmf_zarr_backend.arrays.objects import Array, Elements
 from hdmf_zarr_backend.arrays.selection import Axis, Overlap, copy_part, full_mask, normalise, overlaps
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
+from hdmf_zarr_backend.encoding.chunks import Array, Elements
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype

@@ -25,15 +25,15 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, BloscBlocks, find_blocks, stated_bytes
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
-from hdmf_zarr_backend.arrays.objects import (
+from hdmf_zarr_backend.arrays.plug_ins import PACKAGES, PlugIn, PlugInError, make_plug_in
+from hdmf_zarr_backend.encoding.chunks import (
     Array,
     Elements,
     JSONRows,
     LittleRows,
-    ReferenceTexts,
     StructRows,
 )
-from hdmf_zarr_backend.arrays.plug_ins import PACKAGES, PlugIn, PlugInError, make_plug_in
+from hdmf_zarr_backend.encoding.references import ReferenceTexts
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,

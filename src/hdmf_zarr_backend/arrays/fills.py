@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.objects import Array, StructRows
 from hdmf_zarr_backend.arrays.shards import inner_grid
+from hdmf_zarr_backend.encoding.chunks import Array, StructRows
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, at
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of

@@ -23,7 +23,7 @@ import zarr.storage
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec, make_codec
-from hdmf_zarr_backend.arrays.objects import Array
+from hdmf_zarr_backend.encoding.chunks import Array
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, printable
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import parse_array

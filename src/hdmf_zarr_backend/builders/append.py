@@ -24,12 +24,12 @@ from hdmf_zarr_backend.builders.planner import PlannedGroup, Planner, WriteReque
 from hdmf_zarr_backend.builders.schema import is_untyped
 from hdmf_zarr_backend.builders.targets import StoredReference, builder_path, containers_below, object_id
 from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError, ValueRefusedError, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.formats.links import encode_link, find_link
-from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.transfer.plan import WritePlan

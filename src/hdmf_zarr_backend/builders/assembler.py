@@ -27,6 +27,13 @@ from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
 from hdmf_zarr_backend.encoding.kind import to_hdmf
+from hdmf_zarr_backend.encoding.references import (
+    RegionReference,
+    ZarrReference,
+    decode_attribute_reference,
+    decode_reference,
+)
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, TYPE_KEYS, notes_of
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     DamagedMetadataWarning,
@@ -44,9 +51,6 @@ from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import Described, describe, is_scalar
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.formats.reserved import SPECLOC, TYPE_KEYS, notes_of
 from hdmf_zarr_backend.model.element import Reference, Text
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.links import Resolver, nothing_at

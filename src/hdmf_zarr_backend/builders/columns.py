@@ -15,10 +15,10 @@ from hdmf.query import ReferenceResolver
 from hdmf_zarr_backend.arrays.editable import EditableArray
 from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.builders.targets import containers_below
+from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.errors import at
 from hdmf_zarr_backend.formats.casting import count_axes, flatten
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 Array = npt.NDArray[Any]

@@ -9,11 +9,11 @@ from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, is_registered, newest_versions, source_texts
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.stores.base import Store

@@ -33,8 +33,8 @@ from hdmf_zarr_backend.builders.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.builders.schema import is_untyped
 from hdmf_zarr_backend.builders.targets import builder_path
 from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS
 from hdmf_zarr_backend.errors import DroppedChangesWarning, MissingTargetError, ZarrBackendError, warn
-from hdmf_zarr_backend.formats.reserved import TYPE_KEYS
 from hdmf_zarr_backend.model.nodes import relative
 
 _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)

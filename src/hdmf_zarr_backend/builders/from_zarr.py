@@ -16,6 +16,8 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
+from hdmf_zarr_backend.encoding.references import is_reference
+from hdmf_zarr_backend.encoding.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.errors import at
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.casting import to_bytes, to_text
@@ -24,8 +26,6 @@ from hdmf_zarr_backend.formats.elements import describe, stored_text
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
 from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
-from hdmf_zarr_backend.formats.references import is_reference
-from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Reference

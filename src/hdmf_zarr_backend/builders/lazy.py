@@ -32,9 +32,9 @@ from hdmf_zarr_backend.builders.assembler import Assembler, make_dataset, make_g
 from hdmf_zarr_backend.builders.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.builders.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.builders.targets import ROOT
+from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
+from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
-from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.model.nodes import Attributes, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused

@@ -16,6 +16,8 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray, UnlinkedArray, stored_view
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DOC, LINKS, TYPE_KEYS, root_notes
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
@@ -24,8 +26,6 @@ from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
-from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, TYPE_KEYS, root_notes
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions

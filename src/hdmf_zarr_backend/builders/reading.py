@@ -15,10 +15,10 @@ from hdmf_zarr_backend.builders.assembler import Assembler
 from hdmf_zarr_backend.builders.datasets import FileResolver
 from hdmf_zarr_backend.builders.lazy import LazyAssembler, LazyContainers
 from hdmf_zarr_backend.builders.schema import restore_types
+from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 

@@ -19,10 +19,10 @@ from hdmf.spec import DatasetSpec, GroupSpec
 
 from hdmf_zarr_backend.builders.namespaces import is_registered
 from hdmf_zarr_backend.builders.targets import builders_below
+from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, data_type_of
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import flatten
-from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, data_type_of
 from hdmf_zarr_backend.model.nodes import absolute
 
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}

@@ -17,9 +17,9 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
 from hdmf_zarr_backend.builders.namespaces import USE_INSTALLED
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, at
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
 from hdmf_zarr_backend.model.element import UTF8
 from hdmf_zarr_backend.model.nodes import Group, join, split
 

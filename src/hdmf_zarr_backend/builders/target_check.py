@@ -13,6 +13,8 @@ import numpy as np
 from hdmf.build import DatasetBuilder
 
 from hdmf_zarr_backend.builders.targets import Targets, object_id
+from hdmf_zarr_backend.encoding.references import is_reference
+from hdmf_zarr_backend.encoding.reserved import LINKS
 from hdmf_zarr_backend.errors import (
     MissingTargetError,
     NotZarrError,
@@ -23,8 +25,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.references import is_reference
-from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split

@@ -11,10 +11,14 @@ from typing import Any
 from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
+from hdmf_zarr_backend.encoding.references import (
+    RegionReference,
+    ZarrReference,
+    encode_attribute_reference,
+    encode_reference,
+)
+from hdmf_zarr_backend.encoding.reserved import data_type_of
 from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
-from hdmf_zarr_backend.formats.references import ZarrReference, encode_attribute_reference, encode_reference
-from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.formats.reserved import data_type_of
 from hdmf_zarr_backend.model import link_sources
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE

@@ -13,6 +13,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
 from hdmf_zarr_backend.checks.findings import SHOWN, Report
+from hdmf_zarr_backend.encoding.reserved import stores_all_chunks
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -23,7 +24,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
-from hdmf_zarr_backend.formats.reserved import stores_all_chunks
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import StoredArray, indices_of

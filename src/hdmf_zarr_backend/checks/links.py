@@ -12,6 +12,8 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import stored_rows
 from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.errors import (
     LinkRefusedError,
     MetadataError,
@@ -23,8 +25,6 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, join

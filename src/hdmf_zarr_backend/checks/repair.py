@@ -15,6 +15,7 @@ from hdmf_zarr_backend.builders.both import check_derivable, derive_all, make_al
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
+from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.errors import (
     ChunkError,
     ConflictError,
@@ -28,7 +29,6 @@ from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, p
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
-from hdmf_zarr_backend.formats.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store

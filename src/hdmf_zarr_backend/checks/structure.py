@@ -16,6 +16,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
 from hdmf_zarr_backend.checks.findings import SHOWN, Report, few
+from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
     LimitError,
@@ -37,7 +38,6 @@ from hdmf_zarr_backend.files.parser import (
 )
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks
-from hdmf_zarr_backend.formats.reserved import WRITING, as_dict, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.conversion.record import resumption_of
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.files.links import resolver_of
@@ -35,7 +36,6 @@ from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.new_datasets import Sharding
-from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree

@@ -13,14 +13,14 @@ from typing import Any, Literal
 import numpy as np
 
 from hdmf_zarr_backend.encoding.kind import to_note
+from hdmf_zarr_backend.encoding.references import ZarrReference, encode_attribute_reference
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.encoding.text import text_of
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
-from hdmf_zarr_backend.formats.references import ZarrReference, encode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
 from hdmf_zarr_backend.hdf5.placement import HDF5
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile

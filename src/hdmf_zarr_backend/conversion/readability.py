@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from hdmf_zarr_backend.builders.dimensions import FindSpec, cached_specs, specs_in
 from hdmf_zarr_backend.builders.namespaces import newest_versions
+from hdmf_zarr_backend.encoding.reserved import NOTES
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.reader import SourceFile
 from hdmf_zarr_backend.hdf5.safe_reading import check_other_files, reading
 from hdmf_zarr_backend.model.nodes import Hierarchy

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -25,6 +26,34 @@ E = TypeVar("E", bound=Element)
 
 MAX_DEPTH = 32
 """How deep types may be nested in each other."""
+
+JSON2: dict[str, Any] = {
+    "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
+    "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
+}  # fmt: skip
+"""The filter of format 2 for elements that are JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a node, or a document of format 3, says about its elements, as JSON; nodes share it.
+
+    Attributes
+    ----------
+    data_type : str or list
+        Data type of format 2.
+    codec : dict or None
+        The codec that makes bytes of objects: the first filter.
+    word : str, list or None
+        ``zarr_dtype``; in a document of format 3, ``_DTYPE``.
+    note : dict
+        Entries of the note.
+    """
+
+    data_type: Any
+    codec: dict[str, Any] | None = None
+    word: Any = None
+    note: dict[str, Any] = field(default_factory=dict)
 
 
 class Kind(ABC, Generic[E]):
@@ -52,6 +81,24 @@ class Kind(ABC, Generic[E]):
     def fits(self, noted: E, stored: Element) -> bool:
         """Tell whether elements that are stored in Zarr as ``stored`` can be of the type in a note."""
         return getattr(noted, "size", None) == getattr(stored, "size", None)
+
+    # ---- Zarr -------------------------------------------------------------------------------------------------------
+
+    def from_zarr2(self, stored: Stored) -> E | None:
+        """Return the element of objects in a node, None if they are of another kind."""
+        return None
+
+    def to_zarr2(self, element: E, *, scalar: bool) -> Stored:
+        """Return what the node of a new array of format 2 says."""
+        raise NotImplementedError
+
+    def from_zarr3(self, stored: Stored) -> Stored | None:
+        """Return what the node says of text in a document of format 3, None if it is of another kind."""
+        return None
+
+    def to_zarr3(self, stored: Stored) -> Stored:
+        """Return what a document of format 3 says for a node of format 2, and the codec that its node has."""
+        return stored
 
     # ---- HDF5: JSON in notes, types, and values ---------------------------------------------------------------------
 
@@ -121,6 +168,25 @@ def fits(noted: Element, stored: Element) -> bool:
         noted = noted.base
     kind, other = kind_of(noted), kind_of(stored)
     return kind.in_zarr(noted) == other.in_zarr(stored) and kind.fits(noted, stored)
+
+
+# ---- Zarr -----------------------------------------------------------------------------------------------------------
+
+
+def from_zarr2(stored: Stored) -> Element | None:
+    """Return the element of objects in a node, None if no kind knows them."""
+    return next((found for kind in _kinds() if (found := kind.from_zarr2(stored)) is not None), None)
+
+
+def from_zarr3(stored: Stored) -> Stored | None:
+    """Return what the node says of text in a document of format 3, None if it is only text."""
+    return next((found for kind in _kinds() if (found := kind.from_zarr3(stored)) is not None), None)
+
+
+def to_zarr3(stored: Stored) -> Stored:
+    """Return what a document of format 3 says of objects in a node of format 2."""
+    element = from_zarr2(stored)
+    return stored if element is None else kind_of(element).to_zarr3(stored)
 
 
 # ---- types of HDF5 --------------------------------------------------------------------------------------------------

@@ -1,23 +1,384 @@
-"""References to objects and to regions of datasets."""
+"""References to objects, and to regions of datasets.
+
+A reference has ``source`` (the file, ``"."`` for this one), ``path`` (absolute in that file), ``object_id`` of the
+target and ``source_object_id`` of the file; a region reference also has ``region``. It is stored in these forms:
+
+==========================================  ===========================================================================
+where                                       how
+==========================================  ===========================================================================
+element of an array, cell of a row          the object; in chunks of format 3 its text, as of `reference_text`
+attribute, format 2                         ``{"zarr_dtype": "object", "value": reference}``
+attribute, format 3; all of LINDI           ``{"_REFERENCE": reference}``
+type of an array, format 2 (``zarr_dtype``) ``"object"``, ``"region"``
+type of an array, format 3 (``_DTYPE``)     ``"object_reference"``, ``"region"``
+==========================================  ===========================================================================
+
+Source: hdmf-zarr storage specification, "Object References" and "Region references"; hdmf-zarr 0.14 for format 3.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.kind import Convert, Kind, each
+from hdmf_zarr_backend.encoding.kind import JSON2, Convert, Kind, Stored, each
+from hdmf_zarr_backend.encoding.reserved import DTYPE
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Reference
+from hdmf_zarr_backend.model.nodes import absolute, relative
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from hdmf_zarr_backend.encoding.chunks import Elements
     from hdmf_zarr_backend.encoding.kind import Array
+
+OBJECT = "object"
+REGION_WORD = "region"
+REFERENCE_3 = "_REFERENCE"
+OBJECT_REFERENCE = "object_reference"
+CELLS = "lindi"
+"""Key in the configuration of ``json2``: number of fields of rows of LINDI, else 0; references are wrapped."""
+
+_POINTS = 'Give {"points": [[...], ...]}.'
+
+
+@dataclass(slots=True, frozen=True)
+class ZarrReference:
+    """A reference as a value.
+
+    It is stored as it is as the value of an attribute, as the data of a scalar dataset, or as an element of a dataset
+    of references or of compound rows.
+
+    Attributes
+    ----------
+    source : str
+        The file, in the stored form: ``"."``, a relative path or a URL.
+    path : str
+        Absolute path of the target in that file.
+    object_id, source_object_id : str or None
+        Ids of the target and of its file, for checking.
+    region : tuple, list or dict, optional
+        The selected part of a dataset: one slice, integer or list of integers for each axis, each axis on its own; or
+        ``{"points": coordinates}`` of single elements, an array of shape ``(n, axes)``. Kept as JSON. None: the whole
+        object.
+    """
+
+    source: str
+    path: str
+    object_id: str | None = None
+    source_object_id: str | None = None
+    region: Any = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.region is not None:
+            object.__setattr__(self, "region", encode_region(self.region))
+
+    @property
+    def node_path(self) -> str:
+        """The path as in the model; a backslash counts as a slash (Zarr v2, "Logical storage paths")."""
+        return relative(self.path.replace("\\", "/"))
+
+
+# The constructor of hdmf's DatasetBuilder accepts only scalars of certain types and instances of Iterable. A reference
+# has
+# no elements, and iterating over it raises a TypeError.
+Iterable.register(ZarrReference)
+
+
+def encode_reference(reference: ZarrReference) -> dict[str, Any]:
+    """Return the dict for ``reference`` in an array."""
+    encoded: dict[str, Any] = {
+        "source": reference.source,
+        "path": absolute(reference.path),
+        "object_id": reference.object_id,
+        "source_object_id": reference.source_object_id,
+    }
+    if reference.region is not None:
+        encoded["region"] = reference.region
+    return encoded
+
+
+def decode_reference(value: Any) -> ZarrReference:
+    """Return the reference for a dict; unknown keys are ignored."""
+    if not isinstance(value, dict) or not isinstance(value.get("path"), str):
+        raise MetadataError(f"{value!r} is not a reference")
+    source = value.get("source")
+    try:
+        return ZarrReference(
+            source=source if isinstance(source, str) else ".",
+            path=value["path"],
+            object_id=_text(value.get("object_id")),
+            source_object_id=_text(value.get("source_object_id")),
+            region=value.get("region"),
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        problem = f"the region of a reference is not valid ({error})"
+        raise MetadataError(problem, path=absolute(value["path"])) from error
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+# ---- regions ---------------------------------------------------------------------------------------------------------
+
+
+def encode_region(selection: Any) -> Any:
+    """Return the JSON of a selection."""
+    if isinstance(selection, dict):
+        if set(selection) != {"points"}:
+            raise UsageError(f"{selection!r} is not a region", remedy=_POINTS)
+        return {"points": _encode_points(selection["points"])}
+    if not isinstance(selection, (tuple, list)):
+        selection = (selection,)
+    return [_encode_axis(part) for part in selection]
+
+
+def _encode_points(stated: Any) -> list[list[int]]:
+    import numpy as np
+
+    try:
+        points = np.asarray(stated)
+        if points.ndim in (1, 2) and (points.dtype.kind in "iu" or not points.size):
+            rows: list[list[int]] = _rows(points.astype(np.int64)).tolist()
+            return rows
+    except ValueError:
+        pass  # rows that differ in length
+    raise UsageError(f"{stated!r} are not points", remedy=_POINTS)
+
+
+def _rows(points: Array) -> Array:
+    """Return points as an array of shape ``(n, axes)``; the points of one axis may be given as numbers."""
+    return points.reshape(len(points), -1 if points.size else 0)
+
+
+def _encode_axis(part: Any) -> dict[str, Any]:
+    import numpy as np
+
+    if isinstance(part, dict) and set(part) in ({"slice"}, {"index"}):
+        return part
+    if isinstance(part, slice):
+        return {"slice": [_number(part.start), _number(part.stop), _number(part.step)]}
+    if isinstance(part, (int, np.integer)):
+        return {"index": [int(part)]}
+    try:
+        indices = np.asarray(part)
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        if indices.ndim == 1 and indices.dtype.kind in "iu":
+            return {"index": indices.tolist()}
+    except (ValueError, TypeError):
+        pass
+    problem = f"{part!r} is not a selection on an axis"
+    raise UsageError(problem, remedy="Give a slice, an integer or a list of integers.")
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def decode_region(region: Any) -> Any:
+    """Return the selection for the JSON of a region."""
+    import numpy as np
+
+    try:
+        if isinstance(region, dict):
+            return _rows(np.array(region["points"], dtype=np.intp))
+        return tuple(slice(*part["slice"]) if "slice" in part else np.array(part["index"], np.intp) for part in region)
+    except (KeyError, TypeError, ValueError) as error:
+        raise MetadataError(f"{region!r} is not a region") from error
+
+
+class RegionReference:
+    """A reference to a part of a dataset. Indexing it reads only that part.
+
+    Parameters
+    ----------
+    builder : DatasetBuilder
+        The dataset.
+    region : list or dict
+        The region as JSON.
+    """
+
+    def __init__(self, builder: Any, region: Any) -> None:
+        self.builder = builder
+        self.region = region
+
+    @property
+    def selection(self) -> Any:
+        """The selection, as a tuple with one entry for each axis or as an array of points of shape ``(n, axes)``."""
+        return decode_region(self.region)
+
+    def read(self) -> Any:
+        """Return the selected values, in the data type of the dataset; raises the errors of `arrays.lazy.LazyArray`."""
+        import numpy as np
+
+        data = self.builder.data
+        selection = self.selection
+        if not isinstance(selection, np.ndarray):
+            return data[selection]
+        array = np.empty(len(selection), dtype=getattr(data, "dtype", object))
+        for position, point in enumerate(selection):
+            array[position] = data[tuple(int(n) for n in point)]
+        return array
+
+    def __getitem__(self, key: Any) -> Any:
+        values = self.read()
+        return values if isinstance(key, tuple) and not key else values[key]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
+        import numpy as np
+
+        return np.asarray(self.read(), dtype=dtype)
+
+    def __repr__(self) -> str:
+        return f"<RegionReference {self.builder.name!r} {self.region}>"
+
+
+# ---- attributes -----------------------------------------------------------------------------------------------------
+
+
+def encode_attribute_reference(reference: ZarrReference) -> dict[str, Any]:
+    """Return the JSON of an attribute that is a reference."""
+    kind = OBJECT if reference.region is None else REGION_WORD
+    return {DTYPE: kind, "value": encode_reference(reference)}
+
+
+def is_reference(value: Any) -> bool:
+    """Tell whether the JSON of an attribute, or an item of it, is a reference."""
+    return (
+        isinstance(value, dict) and value.get(DTYPE) in (OBJECT, REGION_WORD) and isinstance(value.get("value"), dict)
+    )
+
+
+def decode_attribute_reference(value: dict[str, Any]) -> ZarrReference:
+    """Return the reference for the JSON of an attribute."""
+    return decode_reference(value.get("value"))
+
+
+def to_zarr3(value: Any) -> Any:
+    """Return the JSON of an attribute as in format 3: of a reference, or of a list of references."""
+    if isinstance(value, dict):
+        return {REFERENCE_3: value["value"]} if is_reference(value) else value
+    if isinstance(value, list) and value and all(map(is_reference, value)):
+        return [{REFERENCE_3: item["value"]} for item in value]
+    return value
+
+
+def from_zarr3(value: Any) -> Any:
+    """Return the JSON of an attribute of format 3 as in format 2; the inverse of `to_zarr3`."""
+    items = value if isinstance(value, list) else [value]
+    if not all(map(_is_reference_3, items)):
+        return value
+    made = [_in_format_2(item[REFERENCE_3]) for item in items]
+    return made if isinstance(value, list) else made[0]
+
+
+def begins_with_reference(value: Any) -> bool:
+    """Tell whether the JSON of an attribute of format 3 is a reference, or a list that begins with one."""
+    first = value if type(value) is dict else value[0] if value else None
+    return type(first) is dict and REFERENCE_3 in first and _is_reference_3(first)
+
+
+def _is_reference_3(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get(REFERENCE_3), (dict, str))
+
+
+def _in_format_2(stored: Any) -> dict[str, Any]:
+    reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
+    return {DTYPE: OBJECT if reference.get("region") is None else REGION_WORD, "value": reference}
+
+
+# ---- chunks ---------------------------------------------------------------------------------------------------------
+
+
+def reference_text(reference: Any) -> str:
+    """Return the text of a reference: the path of a target in the same file, JSON for any other, "" for None."""
+    if reference is None:
+        return ""
+    if isinstance(reference, str):
+        return reference
+    if not isinstance(reference, dict):
+        raise ValueRefusedError(f"{reference!r} is not a reference", remedy="Correct zarr_dtype or the value.")
+    path = reference.get("path")
+    here = reference.get("source") in (".", "", None)
+    if here and reference.get("region") is None and isinstance(path, str) and path.startswith("/"):
+        return path
+    return json.dumps({key: value for key, value in reference.items() if value is not None}, separators=(",", ":"))
+
+
+def text_reference(text: str) -> dict[str, Any] | None:
+    """Return the reference of a text, None for empty text."""
+    if not text:
+        return None
+    if text.startswith("{"):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        while isinstance(found, dict):
+            if isinstance(found.get("path"), str):
+                return {"source": ".", "object_id": None, "source_object_id": None, **found}
+            found = found.get(REFERENCE_3, found.get("value"))
+            found = {"path": found} if isinstance(found, str) else found
+    path = text if text.startswith("/") else f"/{text}"
+    return {"source": ".", "path": path, "object_id": None, "source_object_id": None}
+
+
+def unwrapped(item: Any) -> Any:
+    """Return an element of LINDI; a reference without what it is wrapped in."""
+    if not isinstance(item, dict) or REFERENCE_3 not in item:
+        return item
+    stored = item[REFERENCE_3]
+    reference = {"path": stored} if isinstance(stored, str) else stored
+    return {"source": ".", "object_id": None, "source_object_id": None, **reference}
+
+
+class ReferenceTexts:
+    """The filter ``references`` of format 3: dicts as text of variable length, in the layout of ``vlen-utf8``."""
+
+    def encode(self, buf: Any) -> bytes:
+        """Return the bytes of an array of references."""
+        import numpy as np
+        from numcodecs import VLenUTF8
+
+        from hdmf_zarr_backend.encoding.chunks import cell_texts
+
+        return bytes(VLenUTF8().encode(np.array(cell_texts(buf.reshape(-1).tolist(), "reference"), dtype=object)))
+
+    def decode(self, buf: Any, out: Any = None) -> Array:
+        """Return the references as an object array with one axis."""
+        import numpy as np
+        from numcodecs import VLenUTF8
+
+        return np.fromiter(map(functools.cache(text_reference), VLenUTF8().decode(buf)), dtype=object)
+
+    def split(self, buf: bytes) -> Elements:
+        """Return the elements of a chunk, each of which is decoded when it is read."""
+        from numcodecs import VLenUTF8
+
+        from hdmf_zarr_backend.encoding.chunks import Elements
+
+        texts = VLenUTF8().decode(buf)
+        return Elements(lambda position: text_reference(texts[position]), len(texts), len(buf))
+
+
+# ---- the kind -------------------------------------------------------------------------------------------------------
+
+_IN_ZARR_2 = {OBJECT: REFERENCE, REGION_WORD: REGION}
+_IN_ZARR_3 = {OBJECT_REFERENCE: OBJECT, OBJECT: OBJECT, REGION_WORD: REGION_WORD}
+_TEXTS = {"id": "references"}
 
 
 class References(Kind[Reference]):
     """References. Their notes are ``"object"`` and ``"region"``."""
 
     elements = (Reference,)
-    keys = ("object", "region")
+    keys = (OBJECT, REGION_WORD)
     hdf5_classes = ("REFERENCE",)
 
     def to_hdmf(self, element: Reference) -> str:
@@ -29,11 +390,30 @@ class References(Kind[Reference]):
     def in_zarr(self, element: Reference) -> str:
         return REFERENCE.kind
 
+    def from_zarr2(self, stored: Stored) -> Reference | None:
+        return _IN_ZARR_2.get(stored.word) if isinstance(stored.word, str) else None
+
+    def to_zarr2(self, element: Reference, *, scalar: bool) -> Stored:
+        return Stored("|O", JSON2, self.to_note(element), {"scalar": True} if scalar else {})
+
+    def from_zarr3(self, stored: Stored) -> Stored | None:
+        word = _IN_ZARR_3.get(stored.word) if isinstance(stored.word, str) else None
+        return None if word is None else Stored("|O", _TEXTS, word)
+
+    def to_zarr3(self, stored: Stored) -> Stored:
+        return replace(stored, codec=_TEXTS, word=OBJECT_REFERENCE if stored.word == OBJECT else stored.word)
+
+    def infer(self, leaves: Iterable[Any]) -> Reference:
+        are_regions = [getattr(leaf, "region", None) is not None for leaf in leaves]
+        if any(are_regions) and not all(are_regions):
+            raise ValueRefusedError("some references are to regions", remedy="Give references of one kind.")
+        return REGION if any(are_regions) else REFERENCE
+
     def from_note(self, note: Any, depth: int) -> Reference:
-        return REGION if note == "region" else REFERENCE
+        return _IN_ZARR_2[note]
 
     def to_note(self, element: Reference) -> str:
-        return "region" if element.is_region else "object"
+        return REGION_WORD if element.is_region else OBJECT
 
     def from_hdf5(self, tid: Any) -> Reference:
         import h5py

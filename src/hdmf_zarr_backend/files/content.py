@@ -20,6 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.encoding.kind import decode_array, from_note, plain_values
+from hdmf_zarr_backend.encoding.references import ZarrReference, decode_reference, is_reference
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of, visible
 from hdmf_zarr_backend.encoding.rows import JSON_ROW
 from hdmf_zarr_backend.encoding.text import text_of
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
@@ -30,8 +32,6 @@ from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
 from hdmf_zarr_backend.formats.elements import Described, describe
 from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import ZarrReference, decode_reference, is_reference
-from hdmf_zarr_backend.formats.reserved import SPECLOC, as_dict, notes_of, visible
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,

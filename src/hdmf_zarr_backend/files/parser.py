@@ -9,6 +9,16 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from hdmf_zarr_backend.encoding.reserved import (
+    CHANGING,
+    DTYPE,
+    NOTES,
+    SPECLOC,
+    WRITING,
+    as_dict,
+    notes_of,
+    stores_all_chunks,
+)
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     DamagedMetadataWarning,
@@ -28,16 +38,6 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.missing import PATH_OF_FILE, nothing_to_read
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.reserved import (
-    CHANGING,
-    DTYPE,
-    NOTES,
-    SPECLOC,
-    WRITING,
-    as_dict,
-    notes_of,
-    stores_all_chunks,
-)
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, join, split
 from hdmf_zarr_backend.options import ReadOptions

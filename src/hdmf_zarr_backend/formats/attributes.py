@@ -23,12 +23,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.encoding.numbers import json_float
+from hdmf_zarr_backend.encoding.references import is_reference
+from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.encoding.text import utf8_or_none
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.casting import Array, infer, unmasked
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
-from hdmf_zarr_backend.formats.references import is_reference
-from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.model.element import check_characters
 
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.encoding.references import RegionReference
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.regions import RegionReference
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, notes_of
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, notes_of
 
 _NOTE = "dims"
 

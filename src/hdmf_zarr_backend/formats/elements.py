@@ -13,10 +13,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.encoding.kind import MAX_DEPTH, fits, from_note, label, to_hdmf
+from hdmf_zarr_backend.encoding.kind import MAX_DEPTH, Stored, fits, from_note, from_zarr2, label, to_hdmf
 from hdmf_zarr_backend.encoding.numbers import NUMBERS, code_element, field_shape, itemsize, ordered
+from hdmf_zarr_backend.encoding.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.model.element import (
     ASCII,
     REFERENCE,
@@ -256,8 +256,8 @@ def _stored_element(
     if data_type == _OBJECTS:
         if isinstance(word, list):
             return Compound(tuple(row_fields(word).items())), "rows", None
-        if word in ("object", "region"):
-            return _ELEMENTS[word], "objects", None
+        if (known := from_zarr2(Stored(data_type, word=word))) is not None:
+            return known, "objects", None
         is_ascii = text == "ascii" or (codec == "vlen-bytes" and word != "scalar")
         return ASCII if is_ascii else UTF8, "objects", None
     if _has_objects(data_type):

@@ -24,18 +24,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hdmf_zarr_backend.encoding.references import CELLS, REFERENCE_3
+from hdmf_zarr_backend.encoding.reserved import DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.errors import MetadataError, at
-from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
-from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3, decode_values
+from hdmf_zarr_backend.formats.zarr3_attributes import decode_values
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"
 """LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node."""
-
-CELLS = "lindi"
-"""Key in the configuration of ``json2``: number of fields of rows, else 0; references are wrapped."""
 
 
 def external_of(stored: StoredArray) -> tuple[str, str] | None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from hdmf_zarr_backend.encoding.references import ZarrReference, decode_reference, encode_reference
+from hdmf_zarr_backend.encoding.reserved import LINKS, notes_of
 from hdmf_zarr_backend.errors import MetadataError, at
-from hdmf_zarr_backend.formats.references import ZarrReference, decode_reference, encode_reference
-from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy
 
 

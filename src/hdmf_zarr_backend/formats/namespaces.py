@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hdmf_zarr_backend.formats.reserved import SPECLOC
+from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, relative
 
 _UNVERSIONED = ("None", "unversioned")

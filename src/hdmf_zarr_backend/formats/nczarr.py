@@ -22,9 +22,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR, as_dict, notes_of
 from hdmf_zarr_backend.formats.dimensions import stored_names
 from hdmf_zarr_backend.formats.elements import is_scalar
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR, as_dict, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, join
 
 SUPERBLOCK = "_nczarr_superblock"

@@ -30,11 +30,12 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from hdmf_zarr_backend.encoding.kind import Stored, from_zarr3, to_zarr3
 from hdmf_zarr_backend.encoding.numbers import itemsize as itemsize_of
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.inlined import inline_block
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import (
@@ -268,8 +269,9 @@ def _decode_array(
     names = document.get(_NAMES)
     if isinstance(names, list) and any(name is not None for name in names):
         attributes.setdefault(DIMENSIONS, names)
-    if form.is_text and word in _REFERENCE_WORDS:
-        stored.filters = [{"id": zarr3_codecs.REFERENCES}, *(chain.filters or [])[1:]]
+    kept = from_zarr3(Stored("|O", word=word)) if form.is_text else None
+    if kept is not None and kept.codec is not None:
+        stored.filters = [dict(kept.codec), *(chain.filters or [])[1:]]
         stored.fill_value = None
     _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
     keep_document(node, document)
@@ -540,8 +542,8 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
         stored.stored_axes = len(stored.shape) - 1
         stored.filters = [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
     elif stored.data_type == "|O":
-        if node.attributes.get(DTYPE) in _REFERENCE_WORDS:
-            stored.filters = [{"id": zarr3_codecs.REFERENCES}, *filters[1:]]
+        codec = to_zarr3(Stored("|O", stored.first_filter, node.attributes.get(DTYPE))).codec
+        stored.filters = [dict(codec or {}), *filters[1:]]
     elif zarr3_types.is_mixed(stored.data_type):
         stored.filters = [zarr3_codecs.byte_order_filter(stored.data_type), *filters]
     if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):

@@ -23,15 +23,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hdmf_zarr_backend.formats.references import is_reference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute
+from hdmf_zarr_backend.encoding import references as references_of
+from hdmf_zarr_backend.encoding.kind import Stored, from_zarr3, to_zarr3
+from hdmf_zarr_backend.encoding.references import REFERENCE_3, is_reference
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 DTYPE_3 = "_DTYPE"
 LINKS_3 = "_LINKS"
-REFERENCE_3 = "_REFERENCE"
 REFERENCE_FIELDS_3 = "_REFERENCE_FIELDS"
-OBJECT_REFERENCE = "object_reference"
 
 _OBJECT = ("object", "region")
 _ATTRIBUTES = "attributes"
@@ -55,7 +55,7 @@ def encode_values(attributes: Attributes) -> Attributes:
         encoded[LINKS_3] = attributes[LINKS]
     nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
     plain = _plain_names(attributes) if nested else set()
-    encoded.update({key: _encode_value(value) for key, value in nested.items() if key not in plain})
+    encoded.update({key: references_of.to_zarr3(value) for key, value in nested.items() if key not in plain})
     # a user's JSON that hdmf-zarr 0.14 would mistake for a reference, and fail to read the file
     marked = [key for key, value in nested.items() if isinstance(value, dict) and {DTYPE, REFERENCE_3} & value.keys()]
     mistaken = [key for key in marked if key in plain or not is_reference(nested[key])]
@@ -66,23 +66,17 @@ def encode_values(attributes: Attributes) -> Attributes:
     return encoded
 
 
-def _encode_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {REFERENCE_3: value["value"]} if is_reference(value) else value
-    if isinstance(value, list) and value and all(map(is_reference, value)):
-        return [{REFERENCE_3: item["value"]} for item in value]
-    return value
-
-
 def decode_values(attributes: Attributes) -> Attributes:
     """Return the attributes of a group node, or of an array node except for those about its type."""
     decoded = dict(attributes)
     for key in _ONLY_IN_3 & attributes.keys():
         del decoded[key]
-    references = [key for key, value in decoded.items() if type(value) in _NESTED and _begins_with_reference(value)]
+    references = [
+        key for key, value in decoded.items() if type(value) in _NESTED and references_of.begins_with_reference(value)
+    ]
     if references:
         plain = _plain_names(attributes)
-        decoded.update({key: _decode_value(decoded[key]) for key in references if key not in plain})
+        decoded.update({key: references_of.from_zarr3(decoded[key]) for key in references if key not in plain})
     if LINKS_3 in attributes:
         decoded[LINKS] = attributes[LINKS_3]
     if isinstance(decoded.get(SPECLOC), dict):  # it is a reference
@@ -90,31 +84,9 @@ def decode_values(attributes: Attributes) -> Attributes:
     return decoded
 
 
-def _begins_with_reference(value: Any) -> bool:
-    """Tell whether an object is a reference, or a list begins with one."""
-    first = value if type(value) is dict else value[0] if value else None
-    return type(first) is dict and REFERENCE_3 in first and _is_reference_3(first)
-
-
-def _is_reference_3(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get(REFERENCE_3), (dict, str))
-
-
 def _plain_names(attributes: Attributes) -> set[str]:
     """Return the names of attributes that are JSON of the user, whatever their content."""
     return set(as_dict(notes_of(attributes).get(_ATTRIBUTES)))
-
-
-def _decode_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode_reference(item) for item in value] if all(map(_is_reference_3, value)) else value
-    return _decode_reference(value)
-
-
-def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
-    stored = value[REFERENCE_3]
-    reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
-    return {DTYPE: "object" if reference.get("region") is None else "region", "value": reference}
 
 
 # ---- arrays ---------------------------------------------------------------------------------------------------------
@@ -132,7 +104,7 @@ def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bo
     if isinstance(default, list):
         _encode_fields(encoded, notes, word, default, rows=rows)
     elif word is not None:
-        encoded[DTYPE_3] = OBJECT_REFERENCE if word == "object" else default if word == "scalar" else word
+        encoded[DTYPE_3] = default if word == "scalar" else to_zarr3(Stored("|O", word=word)).word
         if word not in (*_OBJECT, "scalar") and (word != default or scalar):
             notes[_WORD] = word
     encoded.pop(NOTES, None)
@@ -206,10 +178,8 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
         fields = attributes.get(REFERENCE_FIELDS_3)
         references = fields if isinstance(fields, list) else []
         return _default_fields(default, references) if rows else default
-    word = attributes.get(DTYPE_3, old)
-    if is_text and word in ("region", OBJECT_REFERENCE, *_OBJECT):
-        return "region" if word == "region" else "object"
-    return default
+    known = from_zarr3(Stored("|O", word=attributes.get(DTYPE_3, old))) if is_text else None
+    return default if known is None else known.word
 
 
 def is_old_scalar(attributes: Attributes) -> bool:

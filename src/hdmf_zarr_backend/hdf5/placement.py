@@ -12,10 +12,10 @@ import os
 from collections import deque
 from typing import Any, Literal, NamedTuple
 
+from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.reserved import as_dict, notes_of
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
-from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.formats.reserved import as_dict, notes_of
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, opened_file, warn_broken
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.links import Resolver

@@ -26,9 +26,11 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
-from hdmf_zarr_backend.arrays.objects import in_layout
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
+from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.kind import array_of, from_note, kind_of, to_hdf5
+from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.encoding.text import decode_text, raw_of
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -45,8 +47,6 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import ZarrReference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.hdf5.attributes import (
     ATTRIBUTE_ORDER,
     LINK_ORDER,

@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 from hdmf_zarr_backend.checks.findings import Finding, Problem, Report
 from hdmf_zarr_backend.checks.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
+from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
 from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of, target_text
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.render import (
     RUN,

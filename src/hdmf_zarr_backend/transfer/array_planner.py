@@ -15,17 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.encoding.kind import encoder, to_note
+from hdmf_zarr_backend.encoding.references import References, RegionReference
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
 from hdmf_zarr_backend.formats.elements import TIME_WORDS, word_element
 from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
-from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
 from hdmf_zarr_backend.model.element import (
     ASCII,
-    REFERENCE,
-    REGION,
     UTF8,
     Compound,
     Element,
@@ -42,9 +40,6 @@ Encode = Callable[[Any], Any]
 Fields = list[tuple[str, Element]]
 
 _DATES = (datetime.datetime, datetime.date)
-REFERENCES = {"object": REFERENCE, "region": REGION}
-"""Element of each kind of reference of HDMF."""
-
 _TEXT_KINDS = ("text", "ascii", "bytes")
 _NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
 
@@ -164,10 +159,7 @@ def plan_references(
     """
     if element is None:
         _, leaves = flatten(data) if isinstance(data, (list, tuple, np.ndarray)) else ((), [first_leaf(data)])
-        are_regions = [getattr(leaf, "region", None) is not None for leaf in leaves]
-        if any(are_regions) and not all(are_regions):
-            raise ValueRefusedError("some references are to regions", remedy="Give references of one kind.")
-        element = REGION if any(are_regions) else REFERENCE
+        element = References().infer(leaves)
     return _plan_objects(element, data, shape, reference, options)
 
 
@@ -260,7 +252,8 @@ def _plan_null(found: Description, options: Layout) -> PlannedArray:
     """Plan an array without elements for a dataset that has only a type."""
     if found.kind == "number":
         return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
-    node, notes = new_dataset(REFERENCES.get(found.kind, UTF8), (0,), options)
+    element = found.element if isinstance(found.element, Reference) else UTF8
+    node, notes = new_dataset(element, (0,), options)
     return PlannedArray(node, notes=notes)
 
 
@@ -268,10 +261,9 @@ def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode
     kind = found.kind
     if kind == "compound":
         return _plan_h5_rows(data, found, options, reference)
-    if kind in ("object", "region"):
-        if data.shape:
-            return plan_references(data, data.shape, options, reference, element=REFERENCES[kind])
-        return plan_references([data[()]], (), options, reference, element=REFERENCES[kind])  # may be a null reference
+    if isinstance(found.element, Reference):
+        given = data if data.shape else [data[()]]  # which may be a null reference
+        return plan_references(given, data.shape, options, reference, element=found.element)
     if not data.shape:
         value = data[()]
         if isinstance(value, np.void) and value.dtype.names is None:

@@ -21,13 +21,13 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, overlaps, separately
 from hdmf_zarr_backend.arrays.shards import WaitingShards
+from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.casting import cast, cast_text, infer, to_text, unmasked
 from hdmf_zarr_backend.formats.new_datasets import VLEN_BYTES, Layout, new_dataset
-from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.model.element import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray

@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.objects import cell_width
+from hdmf_zarr_backend.encoding.chunks import cell_width
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.casting import cast, to_bytes, to_text
@@ -18,7 +19,6 @@ from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.new_datasets import Sharding
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.formats.zarr3_fills import encode_scalar
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute

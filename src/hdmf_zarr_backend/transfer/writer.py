@@ -15,6 +15,7 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named, split_shard
+from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.execution.executors import Runner, Sink, runner
 from hdmf_zarr_backend.execution.tasks import (
@@ -28,7 +29,6 @@ from hdmf_zarr_backend.execution.tasks import (
 )
 from hdmf_zarr_backend.formats import nczarr, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions

@@ -16,11 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numcodecs import VLenUTF8
 
-from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.lindi import CELLS
-from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3
+from hdmf_zarr_backend.encoding.references import CELLS, reference_text, text_reference, unwrapped
 from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
@@ -86,10 +83,10 @@ class JSONRows:
         for _ in range(len(shape) - 1):
             rows = itertools.chain.from_iterable(rows)
         if self._cells:  # rows of LINDI
-            flat = (_plain(cell) for row in rows for cell in _row(row, self._cells))
+            flat = (unwrapped(cell) for row in rows for cell in _row(row, self._cells))
             return np.fromiter(flat, dtype=object).reshape(*shape, self._cells)
         if self._cells is not None:
-            rows = map(_plain, rows)
+            rows = map(unwrapped, rows)
         # np.fromiter does not convert its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
 
@@ -211,46 +208,12 @@ _NULL = b",null"  # the end of a chunk that reaches beyond its array
 
 
 _ESCAPE = "\0"
-_VLEN = VLenUTF8()
 _KINDS = frozenset({"number", "text", "reference"})
 _MANY = 64
 """From this number of rows it is worth measuring how long their texts are."""
 
 
 # ---- cells ----------------------------------------------------------------------------------------------------------
-
-
-def reference_text(reference: Any) -> str:
-    """Return the text of a reference: the path of a target in the same file, JSON for any other, "" for None."""
-    if reference is None:
-        return ""
-    if isinstance(reference, str):
-        return reference
-    if not isinstance(reference, dict):
-        raise ValueRefusedError(f"{reference!r} is not a reference", remedy="Correct zarr_dtype or the value.")
-    path = reference.get("path")
-    here = reference.get("source") in (".", "", None)
-    if here and reference.get("region") is None and isinstance(path, str) and path.startswith("/"):
-        return path
-    return json.dumps({key: value for key, value in reference.items() if value is not None}, separators=(",", ":"))
-
-
-def text_reference(text: str) -> dict[str, Any] | None:
-    """Return the reference of a text, None for empty text."""
-    if not text:
-        return None
-    if text.startswith("{"):
-        try:
-            found = json.loads(text)
-        except ValueError:
-            found = None
-        while isinstance(found, dict):
-            if isinstance(found.get("path"), str):
-                return {"source": ".", "object_id": None, "source_object_id": None, **found}
-            found = found.get(REFERENCE_3, found.get("value"))
-            found = {"path": found} if isinstance(found, str) else found
-    path = text if text.startswith("/") else f"/{text}"
-    return {"source": ".", "path": path, "object_id": None, "source_object_id": None}
 
 
 def _cell_text(cell: Any) -> str:
@@ -292,27 +255,6 @@ def _texts(cells: Iterable[Any], encode: Callable[[Any], str], known: dict[int, 
 def cell_width(cells: Iterable[Any], kind: str) -> int:
     """Return the characters of the longest of ``cells`` as a field of ``kind`` holds them."""
     return max(map(len, cell_texts(cells, kind)), default=0)
-
-
-# ---- references -----------------------------------------------------------------------------------------------------
-
-
-class ReferenceTexts:
-    """The filter ``references``: dicts as text of variable length, in the layout of ``vlen-utf8``."""
-
-    def encode(self, buf: Any) -> bytes:
-        """Return the bytes of an array of references."""
-        texts = cell_texts(buf.reshape(-1).tolist(), "reference")
-        return bytes(_VLEN.encode(np.array(texts, dtype=object)))
-
-    def decode(self, buf: Any, out: Any = None) -> Array:
-        """Return the references as an object array with one axis."""
-        return np.fromiter(map(functools.cache(text_reference), _VLEN.decode(buf)), dtype=object)
-
-    def split(self, buf: bytes) -> Elements:
-        """Return the elements of a chunk, each of which is decoded when it is read."""
-        texts = _VLEN.decode(buf)
-        return Elements(lambda position: text_reference(texts[position]), len(texts), len(buf))
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -457,12 +399,3 @@ def _row(row: Any, cells: int) -> list[Any]:
     if len(row) != cells:
         raise ValueError(f"a row has {len(row)} fields instead of {cells}")
     return row
-
-
-def _plain(item: Any) -> Any:
-    """Return an element of LINDI; a reference without what it is wrapped in."""
-    if not isinstance(item, dict) or REFERENCE_3 not in item:
-        return item
-    stored = item[REFERENCE_3]
-    reference = {"path": stored} if isinstance(stored, str) else stored
-    return {"source": ".", "object_id": None, "source_object_id": None, **reference}
