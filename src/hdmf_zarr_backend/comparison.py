@@ -41,7 +41,6 @@ from hdmf_zarr_backend.model.content import (
 )
 from hdmf_zarr_backend.model.element import (
     ArrayOf,
-    Bits,
     Compound,
     Element,
     Enum,
@@ -172,7 +171,7 @@ BLOCK_BYTES = 8 * 2**20
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _SPECIFICATIONS = "/specifications/"
-_NUMBERS = (Number, Enum, Bits)
+_NUMBERS = (Number, Enum)
 _OBJECT_BYTES = 512  # estimated bytes of an element that is a Python object
 
 
@@ -244,7 +243,7 @@ def _element_bytes(element: Element) -> int:
             return sum(_element_bytes(member) for _, member in fields)
         case ArrayOf(base, shape):
             return math.prod(shape) * _element_bytes(base)
-        case Number() | Enum() | Bits() | Time():
+        case Number() | Enum() | Time():
             return element.size
     return (getattr(element, "size", None) or 0) + _OBJECT_BYTES
 
@@ -600,8 +599,6 @@ def _parts(element: Element) -> tuple[Any, ...]:
             return (name,)
         case Opaque(size, tag):
             return size, tag
-        case Bits(size):
-            return (size,)
     return ()
 
 

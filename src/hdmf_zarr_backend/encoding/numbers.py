@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.encoding.kind import Convert, Kind, from_hdf5, note_size, read_note, to_hdf5, to_note
+from hdmf_zarr_backend.encoding.text import raw_of, text_of
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.element import (
     UTF8,
-    Bits,
     ByteOrder,
     Compound,
     Element,
@@ -169,7 +169,7 @@ _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
 _HDF5_SIZES = (1, 2, 4, 8)
 
 
-class Numbers(Kind[Number | Enum | Bits]):
+class Numbers(Kind[Number | Enum]):
     """Numbers, and the notes of their types.
 
     ::
@@ -180,21 +180,22 @@ class Numbers(Kind[Number | Enum | Bits]):
         {"number": "<u2", "precision": 12, "offset": 2}   with a custom layout; for floats also "fields", "bias"
     """
 
-    elements = (Number, Enum, Bits)
+    elements = (Number, Enum)
     keys = ("bool", "number", "enum", "bitfield", "complex")
     hdf5_classes = ("INTEGER", "FLOAT", "ENUM", "BITFIELD", "COMPLEX")
 
-    def to_hdmf(self, element: Number | Enum | Bits) -> str:
+    def to_hdmf(self, element: Number | Enum) -> str:
         kind = self.in_zarr(element)
         return kind if kind == "bool" else f"{kind}{8 * element.size}"
 
-    def label(self, element: Number | Enum | Bits) -> str:
+    def label(self, element: Number | Enum) -> str:
         return self.to_hdmf(element) + (" big-endian" if element.byte_order == ">" else "")
 
-    def in_zarr(self, element: Number | Enum | Bits) -> str:
-        return "uint" if isinstance(element, Bits) else element.base.kind if isinstance(element, Enum) else element.kind
+    def in_zarr(self, element: Number | Enum) -> str:
+        kind = element.base.kind if isinstance(element, Enum) else element.kind
+        return "uint" if kind == "bitfield" else kind
 
-    def fits(self, noted: Number | Enum | Bits, stored: Element) -> bool:
+    def fits(self, noted: Number | Enum, stored: Element) -> bool:
         has_own_layout = isinstance(noted, Number) and (noted.kind == "bool" or isinstance(noted.layout, Precision))
         return has_own_layout or super().fits(noted, stored)
 
@@ -211,14 +212,14 @@ class Numbers(Kind[Number | Enum | Bits]):
             return enum_of(part, tuple((str(name), int(number)) for name, number in note["enum"]))
         if key == "complex":
             return Number("complex", 2 * part.size, part.byte_order, part)
-        return Bits(part.size, part.byte_order)
+        return replace(part, kind="bitfield")
 
-    def to_note(self, element: Number | Enum | Bits) -> Any:
+    def to_note(self, element: Number | Enum) -> Any:
         if isinstance(element, Enum):
             return {"enum": list(map(list, element.members)), "base": to_note(element.base)}
-        if isinstance(element, Bits):
-            return {"bitfield": f"{element.byte_order}u{element.size}"}
         layout, kind = element.layout, element.kind
+        if kind == "bitfield":
+            return {"bitfield": to_note(replace(element, kind="uint"))}
         code = f"{element.byte_order}{_LETTERS[kind]}{element.size}"
         if isinstance(layout, Precision):
             bits = {"number": code, "precision": layout.bits, "offset": layout.offset}
@@ -235,7 +236,7 @@ class Numbers(Kind[Number | Enum | Bits]):
         form, size = tid.get_class(), tid.get_size()
         if form == h5t.ENUM:
             base = from_hdf5(tid.get_super())
-            names = (_name(tid.get_member_name(i)) for i in range(tid.get_nmembers()))
+            names = (text_of(tid.get_member_name(i)) for i in range(tid.get_nmembers()))
             members = tuple((name, int(tid.get_member_value(i))) for i, name in enumerate(names))
             return enum_of(base, members)
         if form not in (h5t.INTEGER, h5t.FLOAT, h5t.BITFIELD):
@@ -244,7 +245,7 @@ class Numbers(Kind[Number | Enum | Bits]):
             return Number("complex", size, part.byte_order, part)
         order = _order_of(tid)
         if form == h5t.BITFIELD:
-            return Bits(size, order)
+            return Number("bitfield", size, order)
         bits, offset = tid.get_precision(), tid.get_offset()
         is_plain = (bits, offset) == (8 * size, 0) and size in _HDF5_SIZES
         if form == h5t.INTEGER:
@@ -255,21 +256,21 @@ class Numbers(Kind[Number | Enum | Bits]):
             return Number("float", size, order)
         return Number("float", size, order, Precision(bits, offset, fields, bias))
 
-    def to_hdf5(self, element: Number | Enum | Bits) -> Any:
+    def to_hdf5(self, element: Number | Enum) -> Any:
         from h5py import h5t
 
         if isinstance(element, Enum):
             tid = h5t.enum_create(to_hdf5(element.base))
             for name, number in element.members:
-                tid.enum_insert(name.encode("utf-8", "surrogateescape"), number)
+                tid.enum_insert(raw_of(name), number)
             return tid
-        size, order, layout = element.size, element.byte_order, None if isinstance(element, Bits) else element.layout
+        size, order, layout = element.size, element.byte_order, element.layout
         if isinstance(layout, Precision):
             return _type_with_bits(element, layout)
-        is_native = layout is not None and element.kind == "complex" and isinstance(layout, Number)
-        if isinstance(element, Bits) or is_native:  # complex: of HDF5 2.0
-            prefix, bits = ("STD_B", 8 * size) if isinstance(element, Bits) else ("COMPLEX_IEEE_F", 4 * size)
-            return getattr(h5t, f"{prefix}{bits}{'BE' if order == '>' else 'LE'}")
+        is_native = element.kind == "complex" and isinstance(layout, Number)  # of HDF5 2.0
+        if element.kind == "bitfield" or is_native:
+            prefix = f"COMPLEX_IEEE_F{4 * size}" if is_native else f"STD_B{8 * size}"
+            return getattr(h5t, prefix + ("BE" if order == ">" else "LE"))
         if layout is not None or element.kind == "complex":
             return to_hdf5(_parts_of(element))
         if element.kind == "bool":
@@ -281,18 +282,18 @@ class Numbers(Kind[Number | Enum | Bits]):
             raise ValueError("no such number")
         return h5t.py_create(_dtype(f"{order}{_LETTERS[element.kind]}{size}"))
 
-    def in_numpy(self, element: Number | Enum | Bits) -> Element | None:
-        if isinstance(element, Bits):
-            return Number("uint", element.size, element.byte_order)
+    def in_numpy(self, element: Number | Enum) -> Element | None:
         if isinstance(element, Enum):
             return self.in_numpy(element.base)
+        if element.kind == "bitfield":
+            return replace(element, kind="uint")
         is_native = element.kind == "complex" and isinstance(element.layout, Number)
         return replace(element, layout=None) if element.layout is None or is_native else None
 
-    def encoder(self, element: Number | Enum | Bits, refer: Convert) -> Convert:
+    def encoder(self, element: Number | Enum, refer: Convert) -> Convert:
         return encode_number
 
-    def decoder(self, element: Number | Enum | Bits, dtype: np.dtype[Any], refer: Convert) -> Convert:
+    def decoder(self, element: Number | Enum, dtype: np.dtype[Any], refer: Convert) -> Convert:
         return lambda value: decode_number(value, dtype)
 
 
@@ -300,10 +301,6 @@ def _dtype(code: str) -> np.dtype[Any]:
     import numpy as np
 
     return np.dtype(code)
-
-
-def _name(raw: Any) -> str:
-    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else str(raw)
 
 
 def _order_of(tid: Any) -> ByteOrder:

@@ -50,10 +50,8 @@ from hdmf_zarr_backend.model.element import (
     REGION,
     UTF8,
     ArrayOf,
-    Bits,
     Compound,
     Element,
-    Enum,
     Reference,
     Target,
     Text,
@@ -173,7 +171,9 @@ def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
     values, shape = found.value, found.shape
     assert values is not None
     assert shape is not None
-    if element.kind == found.dtype.kind or (found.dtype.kind in ("int", "uint") and isinstance(element, (Enum, Bits))):
+    if element.kind == found.dtype.kind or (
+        found.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
+    ):
         return replace(found, dtype=element)
     if isinstance(element, ArrayOf) and shape[-len(element.shape) :] == element.shape:
         inner = _as_noted(found, element.base)

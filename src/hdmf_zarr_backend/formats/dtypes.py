@@ -12,7 +12,7 @@ import numpy as np
 from hdmf_zarr_backend.encoding.numbers import KINDS, NAMES, split_code
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats.elements import NUMBER_WORDS, OPEN_WORDS, WORDS, type_element
-from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Bits, Compound, Element, Enum, Number, Time
+from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Compound, Element, Enum, Number, Time
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
 
@@ -94,7 +94,7 @@ def element_of(dtype: np.dtype[Any]) -> Element:
     return UTF8 if dtype.kind in "OUT" else type_element(dtype.str)
 
 
-_LETTERS = {kind: letter for letter, kind in KINDS.items()}
+_LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
@@ -113,8 +113,6 @@ def dtype_of(element: Element) -> np.dtype[Any]:
             return np.dtype(bool)
         case Number(kind, size) | Enum(Number(kind, size)):
             return np.dtype(f"{_LETTERS[kind]}{size}")
-        case Bits(size):
-            return np.dtype(f"u{size}")
     return np.dtype(object)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the structure of a file is listed without NumPy
     import numpy.typing as npt
 
 ByteOrder: TypeAlias = Literal["<", ">", "|"]
-NumberKind: TypeAlias = Literal["int", "uint", "float", "complex", "bool"]
+NumberKind: TypeAlias = Literal["int", "uint", "float", "complex", "bool", "bitfield"]
 _ORDERS = {"<": " little-endian", ">": " big-endian", "|": ""}
 
 
@@ -42,8 +42,9 @@ class Number:
 
     Attributes
     ----------
-    kind : {"int", "uint", "float", "complex", "bool"}
-        What it is; a name and not a NumPy type, since HDF5 has floats of 3 bytes, and those of machine learning.
+    kind : {"int", "uint", "float", "complex", "bool", "bitfield"}
+        What it is; a name and not a NumPy type, since HDF5 has floats of 3 bytes, and those of machine learning. A bit
+        field is an unsigned integer in Zarr.
     size : int
         Its bytes.
     byte_order : {"<", ">", "|"}
@@ -85,18 +86,6 @@ class Enum:
     def __str__(self) -> str:
         members = ", ".join(f"{printable(name)}={value}" for name, value in self.members)
         return f"enum{8 * self.base.size}{_ORDERS[self.base.byte_order]} {{{members}}} ({self.base.kind})"
-
-
-@dataclass(frozen=True, slots=True)
-class Bits:
-    """Bits of HDF5, which are unsigned integers in Zarr."""
-
-    size: int
-    byte_order: ByteOrder = "|"
-    kind = "bitfield"
-
-    def __str__(self) -> str:
-        return f"bitfield{8 * self.size}{_ORDERS[self.byte_order]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +194,7 @@ class Unknown:
         return f"unknown ({printable(self.text)})"
 
 
-Element: TypeAlias = Number | Enum | Bits | Time | Text | Opaque | Reference | Compound | ArrayOf | Sequence | Unknown
+Element: TypeAlias = Number | Enum | Time | Text | Opaque | Reference | Compound | ArrayOf | Sequence | Unknown
 
 UTF8, ASCII = Text(), Text("ascii")
 REFERENCE, REGION = Reference(), Reference(is_region=True)
