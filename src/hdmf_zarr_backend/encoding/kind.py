@@ -36,23 +36,20 @@ JSON2: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a node, or a document of format 3, says about its elements, as JSON; nodes share it.
+    """What a node, or a document of format 3, says about elements that are objects, as JSON; nodes share it.
 
     Attributes
     ----------
-    data_type : str or list
-        Data type of format 2.
-    codec : dict or None
-        The codec that makes bytes of objects: the first filter.
     word : str, list or None
         ``zarr_dtype``; in a document of format 3, ``_DTYPE``.
+    codec : dict
+        The first filter, which makes bytes of objects.
     note : dict
         Entries of the note.
     """
 
-    data_type: Any
-    codec: dict[str, Any] | None = None
-    word: Any = None
+    word: Any
+    codec: dict[str, Any] = field(default_factory=dict)
     note: dict[str, Any] = field(default_factory=dict)
 
 
@@ -74,13 +71,9 @@ class Kind(ABC, Generic[E]):
     def label(self, element: E) -> str:
         """Return what the type is called in listings."""
 
-    def in_zarr(self, element: E) -> str:
-        """Return a name of what Zarr keeps of elements, apart from their size."""
-        return element.kind
-
-    def fits(self, noted: E, stored: Element) -> bool:
-        """Tell whether elements that are stored in Zarr as ``stored`` can be of the type in a note."""
-        return getattr(noted, "size", None) == getattr(stored, "size", None)
+    def fits(self, noted: E, stored: E) -> bool:
+        """Tell whether elements that are stored in Zarr can be of the type in a note; if not, they were replaced."""
+        return True
 
     # ---- Zarr -------------------------------------------------------------------------------------------------------
 
@@ -166,8 +159,8 @@ def fits(noted: Element, stored: Element) -> bool:
     """Tell whether stored elements fit a recorded type; if not, they were replaced since the conversion."""
     if isinstance(noted, ArrayOf):
         noted = noted.base
-    kind, other = kind_of(noted), kind_of(stored)
-    return kind.in_zarr(noted) == other.in_zarr(stored) and kind.fits(noted, stored)
+    kind = kind_of(noted)
+    return kind is kind_of(stored) and kind.fits(noted, stored)
 
 
 # ---- Zarr -----------------------------------------------------------------------------------------------------------
@@ -199,8 +192,8 @@ def to_note(element: Element) -> Any:
 
 def read_note(note: Any, depth: int) -> Element:
     """Return the result of `from_note` for a type inside another one; its errors are those of damaged JSON."""
-    if depth > MAX_DEPTH:
-        raise ValueError("nested too deep")
+    if depth > MAX_DEPTH or not isinstance(note, (str, dict)):
+        raise ValueError("it is nested too deep, or neither a name nor an object")
     for kind in _kinds():
         if any(key in note if isinstance(note, dict) else key == note for key in kind.keys):
             return kind.from_note(note, depth + 1)

@@ -185,19 +185,15 @@ class Numbers(Kind[Number | Enum]):
     hdf5_classes = ("INTEGER", "FLOAT", "ENUM", "BITFIELD", "COMPLEX")
 
     def to_hdmf(self, element: Number | Enum) -> str:
-        kind = self.in_zarr(element)
+        kind = _kind_in_zarr(element)
         return kind if kind == "bool" else f"{kind}{8 * element.size}"
 
     def label(self, element: Number | Enum) -> str:
         return self.to_hdmf(element) + (" big-endian" if element.byte_order == ">" else "")
 
-    def in_zarr(self, element: Number | Enum) -> str:
-        kind = element.base.kind if isinstance(element, Enum) else element.kind
-        return "uint" if kind == "bitfield" else kind
-
-    def fits(self, noted: Number | Enum, stored: Element) -> bool:
+    def fits(self, noted: Number | Enum, stored: Number | Enum) -> bool:
         has_own_layout = isinstance(noted, Number) and (noted.kind == "bool" or isinstance(noted.layout, Precision))
-        return has_own_layout or super().fits(noted, stored)
+        return _kind_in_zarr(noted) == _kind_in_zarr(stored) and (has_own_layout or noted.size == stored.size)
 
     def from_note(self, note: Any, depth: int) -> Element:
         if isinstance(note, str):
@@ -295,6 +291,11 @@ class Numbers(Kind[Number | Enum]):
 
     def decoder(self, element: Number | Enum, dtype: np.dtype[Any], refer: Convert) -> Convert:
         return lambda value: decode_number(value, dtype)
+
+
+def _kind_in_zarr(element: Number | Enum) -> str:
+    kind = element.base.kind if isinstance(element, Enum) else element.kind
+    return "uint" if kind == "bitfield" else kind
 
 
 def _dtype(code: str) -> np.dtype[Any]:

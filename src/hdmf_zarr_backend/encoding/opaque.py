@@ -37,8 +37,8 @@ class OpaqueBytes(Kind[Opaque | Time]):
     def label(self, element: Opaque | Time) -> str:
         return element.name if isinstance(element, Time) else f"opaque[{element.size}]"
 
-    def in_zarr(self, element: Opaque | Time) -> str:
-        return element.name if isinstance(element, Time) else element.kind
+    def fits(self, noted: Opaque | Time, stored: Opaque | Time) -> bool:
+        return self.to_hdmf(noted) == self.to_hdmf(stored)
 
     def from_note(self, note: Any, depth: int) -> Element:
         return _tagged(note_size(note["opaque"]), str(note.get("tag", "")))

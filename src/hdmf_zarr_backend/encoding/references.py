@@ -387,18 +387,15 @@ class References(Kind[Reference]):
     def label(self, element: Reference) -> str:
         return element.kind
 
-    def in_zarr(self, element: Reference) -> str:
-        return REFERENCE.kind
-
     def from_zarr2(self, stored: Stored) -> Reference | None:
         return _IN_ZARR_2.get(stored.word) if isinstance(stored.word, str) else None
 
     def to_zarr2(self, element: Reference, *, scalar: bool) -> Stored:
-        return Stored("|O", JSON2, self.to_note(element), {"scalar": True} if scalar else {})
+        return Stored(self.to_note(element), JSON2, {"scalar": True} if scalar else {})
 
     def from_zarr3(self, stored: Stored) -> Stored | None:
         word = _IN_ZARR_3.get(stored.word) if isinstance(stored.word, str) else None
-        return None if word is None else Stored("|O", _TEXTS, word)
+        return None if word is None else Stored(word, _TEXTS)
 
     def to_zarr3(self, stored: Stored) -> Stored:
         return replace(stored, codec=_TEXTS, word=OBJECT_REFERENCE if stored.word == OBJECT else stored.word)

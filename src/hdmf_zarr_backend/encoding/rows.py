@@ -62,9 +62,9 @@ class Rows(Kind[Compound | ArrayOf | Sequence]):
             return "{" + ", ".join(f"{name}: {label(member)}" for name, member in element.fields) + "}"
         return f"{label(element.base)}{list(element.shape) if isinstance(element, ArrayOf) else []}"
 
-    def fits(self, noted: Compound | ArrayOf | Sequence, stored: Element) -> bool:
+    def fits(self, noted: Compound | ArrayOf | Sequence, stored: Compound | ArrayOf | Sequence) -> bool:
         if not isinstance(noted, Compound) or not isinstance(stored, Compound):
-            return True
+            return False
         return [name for name, _ in noted.fields] == [name for name, _ in stored.fields]
 
     def from_note(self, note: Any, depth: int) -> Element:

@@ -80,8 +80,8 @@ class Texts(Kind[Text]):
         name = "text" if element.charset == "utf-8" else "ascii"
         return name if element.size is None else f"{name}[{element.size}]"
 
-    def fits(self, noted: Text, stored: Element) -> bool:
-        return getattr(stored, "size", None) in (None, noted.size)  # None: also of scalars of fixed length
+    def fits(self, noted: Text, stored: Text) -> bool:
+        return stored.size in (None, noted.size)  # None: also of scalars of fixed length
 
     def from_note(self, note: Any, depth: int) -> Text:
         size = note_size(note["size"]) if "size" in note else None

@@ -23,11 +23,10 @@ from hdmf_zarr_backend.encoding.kind import decode_array, from_note, plain_value
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of, visible
 from hdmf_zarr_backend.encoding.rows import JSON_ROW
-from hdmf_zarr_backend.encoding.text import text_of
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
 from hdmf_zarr_backend.formats.elements import Described, describe
 from hdmf_zarr_backend.formats.links import Link
@@ -127,20 +126,13 @@ def _attribute_content(value: Any) -> AttributeContent:
         return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Target}:
         return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
-    if type(value) is bytes:
-        value = np.array(value, dtype=object)
     is_json = isinstance(value, dict) or (isinstance(value, list) and bool(value))
-    array = np.asarray(None if is_json else value)
-    texts = array.reshape(-1).tolist() if array.dtype.kind in "OUT" else []
-    if not all(isinstance(item, str | bytes) for item in texts):
+    array = as_array(None if is_json else value)
+    items = array.reshape(-1).tolist() if array.dtype.kind in "OUT" else []
+    if not all(isinstance(item, str | bytes) for item in items):
         text = json.dumps(value if is_json else array.tolist(), sort_keys=True, default=repr)
         return AttributeContent(JSON_ROW, (), np.array((text,), [("json", object)]))
-    if array.dtype.kind in "OUT":
-        dtype = UTF8
-        if texts and all(isinstance(item, bytes) for item in texts):  # as h5py writes bytes
-            dtype = Text("ascii", max(1, *map(len, texts)), "nullpad")
-        return AttributeContent(dtype, array.shape, _objects([text_of(item) for item in texts], array.shape))
-    element = element_of(array.dtype)
+    element = default_element(array)
     return AttributeContent(element, array.shape, plain_values(array, element, _null))
 
 

@@ -28,8 +28,8 @@ from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, esc
 from hdmf_zarr_backend.encoding.text import utf8_or_none
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.casting import Array, infer, unmasked
-from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
-from hdmf_zarr_backend.model.element import check_characters
+from hdmf_zarr_backend.formats.dtypes import element_of, from_zarr_type, plain, zarr_type
+from hdmf_zarr_backend.model.element import UTF8, Element, Text, check_characters
 
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
 Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -425,3 +425,22 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
 def _mapping(holder: Any, key: str) -> dict[str, Any]:
     """Return the object under ``key``, ``{}`` if another program stored something else there."""
     return as_dict(as_dict(holder).get(key))
+
+
+# ---- as HDF5 has them -----------------------------------------------------------------------------------------------
+
+
+def default_element(value: Any) -> Element:
+    """Return the type that HDF5 has for a decoded attribute whose note has none."""
+    array = as_array(value)
+    if array.dtype.kind not in "OUT":
+        return element_of(array.dtype)
+    texts = array.reshape(-1).tolist()
+    if texts and all(isinstance(item, bytes) for item in texts):  # as h5py writes bytes
+        return Text("ascii", max(1, *map(len, texts)), "nullpad")
+    return UTF8
+
+
+def as_array(value: Any) -> Array:
+    """Return an attribute as an array; text and bytes as objects, since types of NumPy lose NUL at the end."""
+    return np.asarray(value, object if type(value) in (str, bytes) else None)

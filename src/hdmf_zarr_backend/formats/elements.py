@@ -256,7 +256,7 @@ def _stored_element(
     if data_type == _OBJECTS:
         if isinstance(word, list):
             return Compound(tuple(row_fields(word).items())), "rows", None
-        if (known := from_zarr2(Stored(data_type, word=word))) is not None:
+        if (known := from_zarr2(Stored(word))) is not None:
             return known, "objects", None
         is_ascii = text == "ascii" or (codec == "vlen-bytes" and word != "scalar")
         return ASCII if is_ascii else UTF8, "objects", None

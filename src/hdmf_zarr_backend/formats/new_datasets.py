@@ -128,7 +128,6 @@ def new_dataset(
         notes: Notes = {"text": "ascii"} if element.charset == "ascii" and not as_bytes else {}
     elif isinstance(element, Reference):
         made = kind_of(element).to_zarr2(element, scalar=not shape)
-        assert made.codec is not None
         codec, word, notes = made.codec, made.word, dict(made.note)
     else:
         raise ValueRefusedError(f"a dataset of {element} is made from its NumPy type", remedy="Give the type.")

@@ -269,8 +269,8 @@ def _decode_array(
     names = document.get(_NAMES)
     if isinstance(names, list) and any(name is not None for name in names):
         attributes.setdefault(DIMENSIONS, names)
-    kept = from_zarr3(Stored("|O", word=word)) if form.is_text else None
-    if kept is not None and kept.codec is not None:
+    kept = from_zarr3(Stored(word)) if form.is_text else None
+    if kept is not None:
         stored.filters = [dict(kept.codec), *(chain.filters or [])[1:]]
         stored.fill_value = None
     _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
@@ -542,8 +542,8 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
         stored.stored_axes = len(stored.shape) - 1
         stored.filters = [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
     elif stored.data_type == "|O":
-        codec = to_zarr3(Stored("|O", stored.first_filter, node.attributes.get(DTYPE))).codec
-        stored.filters = [dict(codec or {}), *filters[1:]]
+        codec = to_zarr3(Stored(node.attributes.get(DTYPE), stored.first_filter)).codec
+        stored.filters = [dict(codec), *filters[1:]]
     elif zarr3_types.is_mixed(stored.data_type):
         stored.filters = [zarr3_codecs.byte_order_filter(stored.data_type), *filters]
     if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):

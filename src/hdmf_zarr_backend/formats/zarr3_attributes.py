@@ -104,7 +104,7 @@ def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bo
     if isinstance(default, list):
         _encode_fields(encoded, notes, word, default, rows=rows)
     elif word is not None:
-        encoded[DTYPE_3] = default if word == "scalar" else to_zarr3(Stored("|O", word=word)).word
+        encoded[DTYPE_3] = default if word == "scalar" else to_zarr3(Stored(word)).word
         if word not in (*_OBJECT, "scalar") and (word != default or scalar):
             notes[_WORD] = word
     encoded.pop(NOTES, None)
@@ -178,7 +178,7 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
         fields = attributes.get(REFERENCE_FIELDS_3)
         references = fields if isinstance(fields, list) else []
         return _default_fields(default, references) if rows else default
-    known = from_zarr3(Stored("|O", word=attributes.get(DTYPE_3, old))) if is_text else None
+    known = from_zarr3(Stored(attributes.get(DTYPE_3, old))) if is_text else None
     return default if known is None else known.word
 
 

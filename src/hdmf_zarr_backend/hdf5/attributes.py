@@ -2,7 +2,7 @@
 
 The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would otherwise be lost:
 
-    type     the HDF5 type as JSON, if it is not the `default_attribute_type` of the value
+    type     the HDF5 type as JSON, if it is not the `default_element` of the value
     named    path of the named type of the attribute
     space    "null" for an attribute without a dataspace
     value, shape    an attribute with a type that Zarr lacks is kept only here: sequences of variable length, compounds
@@ -39,10 +39,9 @@ from hdmf_zarr_backend.encoding.references import (
 from hdmf_zarr_backend.encoding.rows import JSON_ROW
 from hdmf_zarr_backend.encoding.text import decode_text, encode_text, raw_of, text_of
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.formats.dtypes import element_of
+from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element, encode_attributes
 from hdmf_zarr_backend.hdf5.types import Array, is_sparse, kind_word, memory_type, storable_type
-from hdmf_zarr_backend.model.element import REFERENCE, REGION, UTF8, Element, Reference, Text
+from hdmf_zarr_backend.model.element import REFERENCE, REGION, Element, Reference, Text
 
 LINK_ORDER = "link_order"
 ATTRIBUTE_ORDER = "attribute_order"
@@ -80,7 +79,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     value = _value(values, element)
     if isinstance(element, Reference):
         return value, {} if values.size else note
-    return value, {} if to_note(default_attribute_type(value)) == note["type"] else note
+    return value, {} if to_note(default_element(value)) == note["type"] else note
 
 
 def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
@@ -191,21 +190,6 @@ def refusing(what: str = "this") -> Iterator[None]:
         raise ValueRefusedError(problem, remedy="Change it in the Zarr file, or leave it out.") from error
 
 
-def default_attribute_type(value: Any) -> Element:
-    """Return the `Element` of an attribute whose note has no type."""
-    array = _array(value)
-    if array.dtype.kind != "O":
-        return UTF8 if array.dtype.kind in "UT" else element_of(array.dtype)
-    texts = array.reshape(-1).tolist()
-    if texts and all(isinstance(item, bytes) for item in texts):
-        return Text("ascii", max(1, *map(len, texts)), "nullpad")
-    return UTF8
-
-
-def _array(value: Any) -> Array:
-    return np.asarray(value, object if type(value) in (str, bytes) else None)  # types of NumPy lose NUL at the end
-
-
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
     """Return the type and the values in memory; the values are None for an attribute without a dataspace."""
     noted = from_note(note["type"]) if note.get("type") is not None else None
@@ -225,7 +209,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
     try:
         text = as_json(value)
     except (TypeError, ValueError):
-        element = default_attribute_type(value)
+        element = default_element(value)
         is_bytes = isinstance(element, Text) and element.size is not None
         what = "with bytes that end in NUL" if is_bytes else f"of type {type(value).__name__}"
         problem = f"HDF5 cannot store the attribute {name!r} {what}"
@@ -237,7 +221,8 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
 def _in_own_type(value: Any, noted: Element | None) -> tuple[Any, Array] | None:
     """Return the type for a value, and the values in it; None if HDF5 has no type for it."""
     if not isinstance(value, dict) and not (isinstance(value, list) and value):  # NumPy makes text of mixed lists
-        for element in (noted or default_attribute_type(value), default_attribute_type(value)):
+        default = default_element(value)
+        for element in dict.fromkeys((noted or default, default)):
             tid = to_hdf5(element)
             values = _fitting(value, element, tid.dtype)
             if values is not None:
@@ -267,7 +252,7 @@ def _references(value: Any) -> Any:
 def _fitting(value: Any, element: Element, dtype: np.dtype[Any]) -> Array | None:
     """Return the value as an array of ``dtype``, None if something would be lost."""
     try:
-        array = _array(value)
+        array = as_array(value)
         if isinstance(element, Text):
             return _fitting_text(array, dtype)
         if isinstance(element, Reference):

@@ -35,7 +35,7 @@ from hdmf_zarr_backend.encoding.text import encode_text
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
 from hdmf_zarr_backend.formats import elements
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks, is_chunk_shape
-from hdmf_zarr_backend.formats.dtypes import Kind, numpy_dtype, plain
+from hdmf_zarr_backend.formats.dtypes import Kind, element_of, numpy_dtype, plain
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,
@@ -50,7 +50,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     usable,
 )
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_word, storable_type
-from hdmf_zarr_backend.model.element import Compound, Element, Enum, Opaque, Text
+from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Enum, Opaque, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
 
@@ -73,8 +73,8 @@ class Description:
         Kind of the elements; ``compound`` for rows with text or references, ``number`` for other structured data.
     dtype : numpy.dtype
         Type of plain elements, packed and without metadata.
-    fields : list of (name, word)
-        Fields of a compound.
+    fields : tuple of (name, Element)
+        Fields of a compound, as rows have them in Zarr.
     element : Element
         Type of the elements.
     inner : tuple of int
@@ -90,7 +90,7 @@ class Description:
     kind: Kind
     dtype: np.dtype[Any]
     element: Element
-    fields: list[tuple[str, str]] = field(default_factory=list)
+    fields: tuple[tuple[str, Element], ...] = ()
     inner: tuple[int, ...] = ()
     maxshape: tuple[int | None, ...] | None = None
     chunks: tuple[int, ...] | None = None
@@ -111,13 +111,17 @@ class Description:
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
 
 
-def _field_word(element: Element, dtype: np.dtype[Any]) -> str:
-    word = {"text": "str", "ascii": "bytes", "object": "object", "region": "region"}.get(kind_word(element))
-    if word is not None:
-        return word
+_IN_ROWS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "object": REFERENCE, "region": REGION}
+
+
+def _in_rows(element: Element, dtype: np.dtype[Any]) -> Element:
+    """Return what rows in Zarr have for a field; what they have no type for is JSON."""
+    found = _IN_ROWS.get(kind_word(element))
+    if found is not None:
+        return found
     if dtype.kind in "biuf":
-        return plain(dtype).name
-    return "bytes" if dtype.kind == "S" else f"V{dtype.itemsize}"  # stored as JSON
+        return element_of(plain(dtype))
+    return ASCII if dtype.kind == "S" else Opaque(dtype.itemsize)
 
 
 def describe(dataset: Any) -> Description:
@@ -136,7 +140,7 @@ def describe(dataset: Any) -> Description:
         kind=kind,
         dtype=plain(dtype),
         element=element,
-        fields=[(name, _field_word(inner, dtype[name])) for name, inner in fields],
+        fields=tuple((name, _in_rows(member, dtype[name])) for name, member in fields),
         inner=tuple(inner),
         maxshape=tuple(dataset.maxshape) if dataset.shape else None,
         chunks=dataset.chunks,

@@ -37,7 +37,7 @@ from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, Row
 from hdmf_zarr_backend.transfer.stored_sources import keep_codecs, take_chunks
 
 Encode = Callable[[Any], Any]
-Fields = list[tuple[str, Element]]
+Fields = Sequence[tuple[str, Element]]
 
 _DATES = (datetime.datetime, datetime.date)
 _TEXT_KINDS = ("text", "ascii", "bytes")
@@ -281,8 +281,7 @@ def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Enc
     assert isinstance(found.element, Compound)
     encoders = [_h5_encoder(member, data, reference) for _, member in found.element.fields]
     rows = data if data.shape else [data[()]]
-    fields = [(name, word_element(word)) for name, word in found.fields]
-    planned = plan_rows(rows, data.shape[0] if data.shape else 1, fields, options, reference, encoders)
+    planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
     if not data.shape:
         as_scalar(planned.node, planned.notes)
     return planned
@@ -398,7 +397,7 @@ def _fields_of_objects(rows: npt.NDArray[Any]) -> Fields:
     """Return the fields of structured rows with text as Python objects, each from all of its values."""
     if rows.ndim != 1:
         raise ValueRefusedError(f"rows with text have {rows.ndim} axes", remedy="Give them with one axis.")
-    fields: Fields = []
+    fields: list[tuple[str, Element]] = []
     for name in rows.dtype.names or ():
         column = infer(rows[name])
         if column.ndim > 1 or column.dtype.names is not None:
