@@ -208,6 +208,54 @@ def test_a_file_without_orders_keeps_none(tmp_path, zarr_format):
     assert "_order" not in "".join(path.read_text() for path in tmp_path.rglob("zarr.json"))
 
 
+def enumeration(base: Any, *names: bytes) -> Any:
+    tid = h5t.enum_create(base)
+    for number, name in enumerate(names):
+        tid.enum_insert(name, number)
+    return tid
+
+
+def padded(kind: Any) -> Any:
+    tid = h5t.create(h5t.COMPOUND, 24)
+    tid.insert(b"r", 0, kind)
+    tid.insert(b"i", 12, kind)
+    return tid
+
+
+def bits(kind: Any, precision: int, offset: int) -> Any:
+    tid = kind.copy()
+    tid.set_precision(precision)
+    tid.set_offset(offset)
+    return tid
+
+
+@pytest.mark.parametrize(
+    ("make", "note"),
+    [
+        (lambda: enumeration(h5t.STD_I8LE, b"FALSE", b"TRUE"), {}),
+        (lambda: enumeration(h5t.STD_U8LE, b"FALSE", b"TRUE"),
+         {"enum": {"FALSE": 0, "TRUE": 1}, "type": {"enum": [["FALSE", 0], ["TRUE", 1]], "base": "|u1"}}),
+        (lambda: enumeration(h5t.STD_I16BE, b"red"), {"enum": {"red": 0}}),
+        (lambda: h5t.STD_B16BE, {"type": {"bitfield": ">u2"}}),
+        (lambda: bits(h5t.STD_U16LE, 12, 2), {"type": {"number": "<u2", "precision": 12, "offset": 2}}),
+        (lambda: padded(h5t.IEEE_F64LE),
+         {"type": {"fields": [["r", "<f8"], ["i", "<f8"]], "offsets": [0, 12], "size": 24}}),
+        (lambda: h5t.py_create(h5py.opaque_dtype("<M8[D]"), logical=True),
+         {"type": {"opaque": 8, "tag": "NUMPY:<M8[D]"}}),
+    ],
+    ids=["bool", "bool-of-another-size", "enumeration", "bit-field", "bits", "padded-complex", "dates"],
+)  # fmt: skip
+def test_the_note_of_a_dataset_names_the_type_that_zarr_lacks(tmp_path, make, note):
+    def write(file: h5py.File) -> None:
+        h5d.create(file.id, b"data", make(), h5s.create_simple((3,)))
+
+    back = there_and_back(tmp_path, write)
+    stored = json.loads((tmp_path / "a.zarr" / "data" / ".zattrs").read_text())["_hdmf"]["hdf5"]
+    assert stored == note
+    with h5py.File(back) as file:
+        assert file["data"].id.get_type() == make()
+
+
 def test_an_attribute_that_was_changed_in_zarr_has_its_new_value(tmp_path):
     there_and_back(tmp_path, nan_payload("<f8", 0x7FF8000000000005))
     document = tmp_path / "a.zarr" / ".zattrs"

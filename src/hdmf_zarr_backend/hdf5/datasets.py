@@ -30,7 +30,8 @@ import numpy as np
 from h5py import h5d, h5p, h5t
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
-from hdmf_zarr_backend.encoding.kind import decode_array, encode_array
+from hdmf_zarr_backend.encoding.kind import decode_array, encode_array, to_note
+from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.encoding.text import encode_text
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
 from hdmf_zarr_backend.formats import elements
@@ -50,7 +51,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     usable,
 )
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_word, storable_type
-from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Enum, Opaque, Text
+from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
 
@@ -131,8 +132,8 @@ def describe(dataset: Any) -> Description:
     kind = kind_word(element)
     dtype, inner = tid.dtype.base, tid.dtype.shape
     note = _storage_note(dataset, created)
-    if isinstance(element, Enum):
-        note["enum"] = dict(element.members)
+    if "enum" in (noted := as_dict(to_note(element))):
+        note["enum"] = dict(noted["enum"])
     if isinstance(element, Text) and element.size is not None and element.charset == "utf-8":
         note["charset"] = "utf-8"
     fields = element.fields if kind == "compound" and isinstance(element, Compound) else ()
