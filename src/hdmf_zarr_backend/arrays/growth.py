@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.encoding.chunks import Array, cell_texts
-from hdmf_zarr_backend.encoding.numbers import itemsize, split_code
+from hdmf_zarr_backend.encoding.type_codes import itemsize, split_code
 from hdmf_zarr_backend.formats.zarr3 import row_bytes
 from hdmf_zarr_backend.formats.zarr3_codecs import field_types
 from hdmf_zarr_backend.model.stored import StoredArray

@@ -26,7 +26,6 @@ from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
-from hdmf_zarr_backend.encoding.kind import to_hdmf
 from hdmf_zarr_backend.encoding.references import (
     RegionReference,
     ZarrReference,
@@ -48,7 +47,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
-from hdmf_zarr_backend.formats.elements import Described, describe, is_scalar
+from hdmf_zarr_backend.formats.elements import Described, describe, is_scalar, to_hdmf
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.model.element import Reference, Text

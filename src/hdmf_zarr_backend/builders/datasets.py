@@ -19,11 +19,11 @@ from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, Referenc
 from hdmf_zarr_backend.arrays.edits import DeferredReference
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.targets import REFERENCES
-from hdmf_zarr_backend.encoding.kind import to_hdmf
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
 from hdmf_zarr_backend.errors import DamagedFileError, ValueRefusedError, at
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text
+from hdmf_zarr_backend.formats.elements import to_hdmf
 from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.transfer.sources import json_numbers
 

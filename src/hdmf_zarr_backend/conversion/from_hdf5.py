@@ -12,10 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.kind import to_note
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
-from hdmf_zarr_backend.encoding.text import text_of
+from hdmf_zarr_backend.encoding.types import text_of, to_note
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe

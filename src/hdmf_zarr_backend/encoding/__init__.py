@@ -1,1 +1,1 @@
-"""What elements look like on disk: one module for each kind, with all its encodings."""
+"""What elements are outside of the model: types of HDF5, JSON, chunks of objects, and all forms of references."""

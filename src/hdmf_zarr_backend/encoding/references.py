@@ -21,25 +21,25 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.kind import JSON2, Convert, Kind, Stored, each
 from hdmf_zarr_backend.encoding.reserved import DTYPE
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Reference
 from hdmf_zarr_backend.model.nodes import absolute, relative
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from hdmf_zarr_backend.encoding.chunks import Elements
-    from hdmf_zarr_backend.encoding.kind import Array
+    from hdmf_zarr_backend.encoding.values import Array
 
 OBJECT = "object"
 REGION_WORD = "region"
 REFERENCE_3 = "_REFERENCE"
 OBJECT_REFERENCE = "object_reference"
+REFERENCE_TEXTS: dict[str, Any] = {"id": "references"}
+"""The filter of nodes of format 3, `ReferenceTexts`."""
+
 CELLS = "lindi"
 """Key in the configuration of ``json2``: number of fields of rows of LINDI, else 0; references are wrapped."""
 
@@ -367,66 +367,24 @@ class ReferenceTexts:
         return Elements(lambda position: text_reference(texts[position]), len(texts), len(buf))
 
 
-# ---- the kind -------------------------------------------------------------------------------------------------------
+# ---- types ----------------------------------------------------------------------------------------------------------
 
-_IN_ZARR_2 = {OBJECT: REFERENCE, REGION_WORD: REGION}
 _IN_ZARR_3 = {OBJECT_REFERENCE: OBJECT, OBJECT: OBJECT, REGION_WORD: REGION_WORD}
-_TEXTS = {"id": "references"}
 
 
-class References(Kind[Reference]):
-    """References. Their notes are ``"object"`` and ``"region"``."""
+def element_of_word(word: Any) -> Reference | None:
+    """Return the element of an array of references from its ``zarr_dtype``, None if it is not one."""
+    return {OBJECT: REFERENCE, REGION_WORD: REGION}.get(word) if isinstance(word, str) else None
 
-    elements = (Reference,)
-    keys = (OBJECT, REGION_WORD)
-    hdf5_classes = ("REFERENCE",)
 
-    def to_hdmf(self, element: Reference) -> str:
-        return "object"
+def word_of_zarr3(word: Any) -> str | None:
+    """Return the ``zarr_dtype`` of references from the ``_DTYPE`` of an array of text, None if it is only text."""
+    return _IN_ZARR_3.get(word) if isinstance(word, str) else None
 
-    def label(self, element: Reference) -> str:
-        return element.kind
 
-    def from_zarr2(self, stored: Stored) -> Reference | None:
-        return _IN_ZARR_2.get(stored.word) if isinstance(stored.word, str) else None
-
-    def to_zarr2(self, element: Reference, *, scalar: bool) -> Stored:
-        return Stored(self.to_note(element), JSON2, {"scalar": True} if scalar else {})
-
-    def from_zarr3(self, stored: Stored) -> Stored | None:
-        word = _IN_ZARR_3.get(stored.word) if isinstance(stored.word, str) else None
-        return None if word is None else Stored(word, _TEXTS)
-
-    def to_zarr3(self, stored: Stored) -> Stored:
-        return replace(stored, codec=_TEXTS, word=OBJECT_REFERENCE if stored.word == OBJECT else stored.word)
-
-    def infer(self, leaves: Iterable[Any]) -> Reference:
-        are_regions = [getattr(leaf, "region", None) is not None for leaf in leaves]
-        if any(are_regions) and not all(are_regions):
-            raise ValueRefusedError("some references are to regions", remedy="Give references of one kind.")
-        return REGION if any(are_regions) else REFERENCE
-
-    def from_note(self, note: Any, depth: int) -> Reference:
-        return _IN_ZARR_2[note]
-
-    def to_note(self, element: Reference) -> str:
-        return REGION_WORD if element.is_region else OBJECT
-
-    def from_hdf5(self, tid: Any) -> Reference:
-        import h5py
-
-        return REGION if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else REFERENCE
-
-    def to_hdf5(self, element: Reference) -> Any:
-        from h5py import h5t
-
-        return h5t.STD_REF_DSETREG if element.is_region else h5t.STD_REF_OBJ
-
-    def encoder(self, element: Reference, refer: Convert) -> Convert:
-        return refer
-
-    def decoder(self, element: Reference, dtype: np.dtype[Any], refer: Convert) -> Convert:
-        return refer
-
-    def plain(self, values: Array, element: Reference, resolve: Convert) -> Array:
-        return each(values, resolve)
+def infer_reference(leaves: Iterable[Any]) -> Reference:
+    """Return the element of references from all of them."""
+    are_regions = [getattr(leaf, "region", None) is not None for leaf in leaves]
+    if any(are_regions) and not all(are_regions):
+        raise ValueRefusedError("some references are to regions", remedy="Give references of one kind.")
+    return REGION if any(are_regions) else REFERENCE

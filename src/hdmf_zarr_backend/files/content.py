@@ -19,10 +19,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.kind import decode_array, from_note, plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of, visible
-from hdmf_zarr_backend.encoding.rows import JSON_ROW
+from hdmf_zarr_backend.encoding.types import JSON_ROW, from_note
+from hdmf_zarr_backend.encoding.values import decode_array, plain_values
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse

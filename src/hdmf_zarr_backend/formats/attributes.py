@@ -22,10 +22,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.numbers import json_float
 from hdmf_zarr_backend.encoding.references import is_reference
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
-from hdmf_zarr_backend.encoding.text import utf8_or_none
+from hdmf_zarr_backend.encoding.type_codes import json_float
+from hdmf_zarr_backend.encoding.values import utf8_or_none
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.casting import Array, infer, unmasked
 from hdmf_zarr_backend.formats.dtypes import element_of, from_zarr_type, plain, zarr_type

@@ -17,8 +17,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.encoding.numbers import itemsize
 from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
+from hdmf_zarr_backend.encoding.type_codes import itemsize
 from hdmf_zarr_backend.formats import zarr2, zarr3, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray

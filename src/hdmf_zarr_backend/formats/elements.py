@@ -13,9 +13,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.encoding.kind import MAX_DEPTH, Stored, fits, from_note, from_zarr2, label, to_hdmf
-from hdmf_zarr_backend.encoding.numbers import NUMBERS, code_element, field_shape, itemsize, ordered
+from hdmf_zarr_backend.encoding.references import element_of_word
 from hdmf_zarr_backend.encoding.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.encoding.type_codes import MAX_DEPTH, NUMBERS, code_element, field_shape, itemsize, ordered
+from hdmf_zarr_backend.encoding.types import from_note
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import (
     ASCII,
@@ -27,7 +28,12 @@ from hdmf_zarr_backend.model.element import (
     Element,
     Enum,
     Number,
+    Opaque,
+    Precision,
+    Reference,
+    Sequence,
     Text,
+    Time,
     Unknown,
 )
 from hdmf_zarr_backend.model.memo import Memo
@@ -127,6 +133,24 @@ def row_word(element: Element) -> str:
     return element.kind if element == REGION else str(to_hdmf(element))
 
 
+def to_hdmf(element: Element) -> Any:
+    """Return HDMF's name of a type: the NumPy name of a number, "utf", "ascii", "object", or a list of fields."""
+    match element:
+        case Compound(fields):
+            return [{"name": name, "dtype": to_hdmf(member)} for name, member in fields]
+        case ArrayOf(base) | Sequence(base) | Enum(base):
+            return to_hdmf(base)
+        case Text():
+            return "utf" if element == UTF8 else "ascii"
+        case Opaque(size):
+            return f"V{size}"
+        case Time(name):
+            return name
+        case Number(kind, size):
+            return kind if kind == "bool" else f"{'uint' if kind == 'bitfield' else kind}{8 * size}"
+    return "object"
+
+
 # ---- arrays -------------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +206,7 @@ class Described:
             return found  # without stored elements, any type fits
         if isinstance(found, ArrayOf) and (not found.shape or self.axes[-len(found.shape) :] != found.shape):
             return None  # the axes of elements are the last ones of the array
-        return found if fits(found, self.stored) else None
+        return found if _fits(found, self.stored) else None
 
     @property
     def element(self) -> Element:
@@ -256,8 +280,8 @@ def _stored_element(
     if data_type == _OBJECTS:
         if isinstance(word, list):
             return Compound(tuple(row_fields(word).items())), "rows", None
-        if (known := from_zarr2(Stored(word))) is not None:
-            return known, "objects", None
+        if (reference := element_of_word(word)) is not None:
+            return reference, "objects", None
         is_ascii = text == "ascii" or (codec == "vlen-bytes" and word != "scalar")
         return ASCII if is_ascii else UTF8, "objects", None
     if _has_objects(data_type):
@@ -279,6 +303,20 @@ def _has_objects(data_type: Any) -> bool:
     return any(_has_objects(field[1]) for field in data_type if isinstance(field, list) and len(field) > 1)
 
 
+def _fits(noted: Element, stored: Element) -> bool:
+    """Tell whether stored elements fit a recorded type; if not, they were replaced since the conversion."""
+    match noted:
+        case ArrayOf(base):
+            return _fits(base, stored)
+        case Compound(fields):
+            return isinstance(stored, Compound) and [name for name, _ in fields] == [name for name, _ in stored.fields]
+        case Text(_, size):  # None: also of scalars of fixed length
+            return isinstance(stored, Text) and stored.size in (None, size)
+        case Number(layout=Precision()) | Number(kind="bool"):
+            return isinstance(stored, Number) and stored.kind == noted.kind
+    return type(noted) is not Sequence and to_hdmf(noted) == to_hdmf(stored)
+
+
 # ---- labels for listings ---------------------------------------------------------------------------------------------
 
 _SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
@@ -295,7 +333,25 @@ def type_label(node: Dataset[Attributes]) -> str:
         return content  # such as isodatetime
     if found.stored == UTF8 and found.itemsize is not None:  # text of fixed length
         return f"text[{found.itemsize // 4}]"
-    return label(found.stored)
+    return _label(found.stored)
+
+
+def _label(element: Element) -> str:
+    """Return what a type is called in listings."""
+    match element:
+        case Compound(fields):
+            return "{" + ", ".join(f"{name}: {_label(member)}" for name, member in fields) + "}"
+        case ArrayOf(base, shape):
+            return f"{_label(base)}{list(shape)}"
+        case Text(charset, size):
+            return ("text" if charset == "utf-8" else "ascii") + ("" if size is None else f"[{size}]")
+        case Opaque(size):
+            return f"opaque[{size}]"
+        case Reference():
+            return element.kind
+        case Unknown(name) | Time(name):
+            return name
+    return f"{to_hdmf(element)}{' big-endian' if getattr(element, 'byte_order', '') == '>' else ''}"
 
 
 def codec_labels(stored: StoredArray) -> list[str]:

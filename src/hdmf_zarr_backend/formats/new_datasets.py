@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.kind import JSON2, kind_of
 from hdmf_zarr_backend.encoding.reserved import DTYPE
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, OBJECT_BYTES, chunks_by_elements, default_chunks
@@ -26,6 +25,10 @@ from hdmf_zarr_backend.model.stored import StoredArray
 
 VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
 VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
+JSON2: dict[str, Any] = {
+    "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
+    "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
+}  # fmt: skip
 
 
 @dataclass(slots=True, frozen=True)
@@ -127,8 +130,8 @@ def new_dataset(
         word: Any = _SCALAR if not shape else "bytes" if as_bytes else "str"
         notes: Notes = {"text": "ascii"} if element.charset == "ascii" and not as_bytes else {}
     elif isinstance(element, Reference):
-        made = kind_of(element).to_zarr2(element, scalar=not shape)
-        codec, word, notes = made.codec, made.word, dict(made.note)
+        codec, word = JSON2, row_word(element)
+        notes = {} if shape else {"scalar": True}
     else:
         raise ValueRefusedError(f"a dataset of {element} is made from its NumPy type", remedy="Give the type.")
     return _objects(codec, word, shape, layout), notes

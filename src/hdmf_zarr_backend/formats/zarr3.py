@@ -30,9 +30,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from hdmf_zarr_backend.encoding.kind import Stored, from_zarr3, to_zarr3
-from hdmf_zarr_backend.encoding.numbers import itemsize as itemsize_of
+from hdmf_zarr_backend.encoding.references import REFERENCE_TEXTS, element_of_word
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.encoding.type_codes import itemsize as itemsize_of
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.inlined import inline_block
@@ -269,9 +269,8 @@ def _decode_array(
     names = document.get(_NAMES)
     if isinstance(names, list) and any(name is not None for name in names):
         attributes.setdefault(DIMENSIONS, names)
-    kept = from_zarr3(Stored(word)) if form.is_text else None
-    if kept is not None:
-        stored.filters = [dict(kept.codec), *(chain.filters or [])[1:]]
+    if form.is_text and element_of_word(word) is not None:
+        stored.filters = [dict(REFERENCE_TEXTS), *(chain.filters or [])[1:]]
         stored.fill_value = None
     _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
     keep_document(node, document)
@@ -542,8 +541,8 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
         stored.stored_axes = len(stored.shape) - 1
         stored.filters = [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
     elif stored.data_type == "|O":
-        codec = to_zarr3(Stored(node.attributes.get(DTYPE), stored.first_filter)).codec
-        stored.filters = [dict(codec), *filters[1:]]
+        if element_of_word(node.attributes.get(DTYPE)) is not None:
+            stored.filters = [dict(REFERENCE_TEXTS), *filters[1:]]
     elif zarr3_types.is_mixed(stored.data_type):
         stored.filters = [zarr3_codecs.byte_order_filter(stored.data_type), *filters]
     if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):

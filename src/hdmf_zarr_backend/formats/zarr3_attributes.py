@@ -24,7 +24,6 @@ import json
 from typing import Any
 
 from hdmf_zarr_backend.encoding import references as references_of
-from hdmf_zarr_backend.encoding.kind import Stored, from_zarr3, to_zarr3
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
@@ -104,7 +103,7 @@ def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bo
     if isinstance(default, list):
         _encode_fields(encoded, notes, word, default, rows=rows)
     elif word is not None:
-        encoded[DTYPE_3] = default if word == "scalar" else to_zarr3(Stored(word)).word
+        encoded[DTYPE_3] = references_of.OBJECT_REFERENCE if word == "object" else default if word == "scalar" else word
         if word not in (*_OBJECT, "scalar") and (word != default or scalar):
             notes[_WORD] = word
     encoded.pop(NOTES, None)
@@ -178,8 +177,7 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
         fields = attributes.get(REFERENCE_FIELDS_3)
         references = fields if isinstance(fields, list) else []
         return _default_fields(default, references) if rows else default
-    known = from_zarr3(Stored(attributes.get(DTYPE_3, old))) if is_text else None
-    return default if known is None else known.word
+    return (references_of.word_of_zarr3(attributes.get(DTYPE_3, old)) if is_text else None) or default
 
 
 def is_old_scalar(attributes: Attributes) -> bool:

@@ -15,7 +15,7 @@ import re
 import struct
 from typing import Any
 
-from hdmf_zarr_backend.encoding.numbers import json_float
+from hdmf_zarr_backend.encoding.type_codes import json_float
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.zarr3_types import DATES, OBJECTS, STRING, STRUCT, STRUCTURED, object_kind
 

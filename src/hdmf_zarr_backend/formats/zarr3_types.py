@@ -14,8 +14,16 @@ import math
 import re
 from typing import Any, Literal
 
-from hdmf_zarr_backend.encoding.kind import MAX_DEPTH
-from hdmf_zarr_backend.encoding.numbers import NAMES, NUMBERS, field_shape, itemsize, ordered, split_code, split_unit
+from hdmf_zarr_backend.encoding.type_codes import (
+    MAX_DEPTH,
+    NAMES,
+    NUMBERS,
+    field_shape,
+    itemsize,
+    ordered,
+    split_code,
+    split_unit,
+)
 from hdmf_zarr_backend.errors import MetadataError
 
 Endian = Literal["little", "big"]

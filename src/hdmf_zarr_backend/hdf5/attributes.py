@@ -29,15 +29,14 @@ import numpy as np
 from h5py import h5, h5a, h5g, h5s
 
 from hdmf_zarr_backend.encoding.chunks import in_layout
-from hdmf_zarr_backend.encoding.kind import array_of, decode_array, encode_array, from_note, to_hdf5, to_note
 from hdmf_zarr_backend.encoding.references import (
     ZarrReference,
     decode_attribute_reference,
     decode_reference,
     is_reference,
 )
-from hdmf_zarr_backend.encoding.rows import JSON_ROW
-from hdmf_zarr_backend.encoding.text import decode_text, encode_text, raw_of, text_of
+from hdmf_zarr_backend.encoding.types import JSON_ROW, from_note, raw_of, text_of, to_hdf5, to_note
+from hdmf_zarr_backend.encoding.values import array_of, decode_array, decode_text, encode_array, encode_text
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element, encode_attributes
 from hdmf_zarr_backend.hdf5.types import Array, is_sparse, kind_word, memory_type, storable_type

@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 from h5py import h5d, h5l, h5o, h5r, h5t
 
-from hdmf_zarr_backend.encoding.kind import from_hdf5, plain_values
-from hdmf_zarr_backend.encoding.text import raw_of, text_of
+from hdmf_zarr_backend.encoding.types import from_hdf5, raw_of, text_of
+from hdmf_zarr_backend.encoding.values import plain_values
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_values
 from hdmf_zarr_backend.hdf5.datasets import stored_fill

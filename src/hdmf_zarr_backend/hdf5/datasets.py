@@ -30,9 +30,9 @@ import numpy as np
 from h5py import h5d, h5p, h5t
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
-from hdmf_zarr_backend.encoding.kind import decode_array, encode_array, to_note
 from hdmf_zarr_backend.encoding.reserved import as_dict
-from hdmf_zarr_backend.encoding.text import encode_text
+from hdmf_zarr_backend.encoding.types import to_note
+from hdmf_zarr_backend.encoding.values import decode_array, encode_array, encode_text
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
 from hdmf_zarr_backend.formats import elements
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks, is_chunk_shape

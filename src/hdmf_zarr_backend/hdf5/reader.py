@@ -22,7 +22,7 @@ import numpy as np
 from h5py import h5a, h5g, h5l, h5o, h5s, h5z
 
 from hdmf_zarr_backend.encoding.references import ZarrReference
-from hdmf_zarr_backend.encoding.text import text_of
+from hdmf_zarr_backend.encoding.types import text_of
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile

@@ -21,7 +21,7 @@ import numpy as np
 from h5py import h5i, h5o, h5r, h5s, h5t
 
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
-from hdmf_zarr_backend.encoding.text import text_of
+from hdmf_zarr_backend.encoding.types import text_of
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, read_block
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, warn_broken

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5t
 
-from hdmf_zarr_backend.encoding.kind import from_hdf5, in_numpy
+from hdmf_zarr_backend.encoding.types import from_hdf5, in_numpy
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import Kind, element_of
 from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Reference, Sequence, Text

@@ -28,10 +28,10 @@ from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.encoding.chunks import in_layout
-from hdmf_zarr_backend.encoding.kind import array_of, from_note, kind_of, to_hdf5
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of
-from hdmf_zarr_backend.encoding.text import decode_text, raw_of
+from hdmf_zarr_backend.encoding.types import from_note, raw_of, to_hdf5
+from hdmf_zarr_backend.encoding.values import array_of, decode_text, decoder
 from hdmf_zarr_backend.errors import (
     ChunkError,
     MetadataError,
@@ -454,7 +454,7 @@ class _Target:
         rows = block.reshape(-1, len(element.fields)) if is_flat else block.reshape(-1)
         made: Array = np.empty(len(rows), dtype)
         for column, (name, member) in enumerate(element.fields):
-            convert = kind_of(member).decoder(member, dtype[name], self.refer)
+            convert = decoder(member, dtype[name], self.refer)
             values = [convert(row[column]) for row in rows]
             made[name] = array_of(values, (len(rows),), dtype[name])
         return made.reshape(shape)

@@ -98,6 +98,11 @@ class Time:
     kind = "datetime"
     size = 8
 
+    @property
+    def code(self) -> str:
+        """The data type of NumPy, such as ``"<M8[us]"``."""
+        return f"{self.byte_order}{'m' if self.name.startswith('t') else 'M'}8{self.name.partition('64')[2]}"
+
     def __str__(self) -> str:
         return f"datetime64{_ORDERS[self.byte_order]} ({printable(self.name)})"
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.encoding.kind import encoder, to_note
-from hdmf_zarr_backend.encoding.references import References, RegionReference
+from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
+from hdmf_zarr_backend.encoding.types import to_note
+from hdmf_zarr_backend.encoding.values import encoder
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
@@ -159,7 +160,7 @@ def plan_references(
     """
     if element is None:
         _, leaves = flatten(data) if isinstance(data, (list, tuple, np.ndarray)) else ((), [first_leaf(data)])
-        element = References().infer(leaves)
+        element = infer_reference(leaves)
     return _plan_objects(element, data, shape, reference, options)
 
 

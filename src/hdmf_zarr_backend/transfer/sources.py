@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.encoding.text import utf8_or_none
+from hdmf_zarr_backend.encoding.values import utf8_or_none
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked
 

@@ -1,0 +1,462 @@
+"""Elements <-> the types of HDF5, and the JSON by which a note records a type that Zarr does not have.
+
+The JSON, from which Zarr -> HDF5 creates the type again::
+
+    "<f8"  "|u1"                                      numbers, named as NumPy names them
+    "bool"  "object"  "region"                        h5py's enumeration; references
+    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset; "pad" if it
+                                                      is not "nullterm"
+    {"text": "ascii", "size": 5, "pad": "nullterm"}   text of fixed length; "nullpad", "spacepad"
+    {"enum": [["red", 1], ...], "base": type}
+    {"bitfield": "<u2"}  {"opaque": 3, "tag": "..."}  {"complex": "<f8"}
+    {"number": "<u2", "precision": 12, "offset": 2}   a number with a custom layout; for floats also "fields", "bias"
+    {"fields": [[name, type], ...]}                   with "offsets" and "size" if it is padded
+    {"array": type, "shape": [3]}  {"sequence": type}
+
+h5py is imported on use, since files are listed without it. NumPy's dates are opaque in HDF5, with a tag of h5py.
+
+Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy has.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hdmf_zarr_backend.encoding.type_codes import KINDS, MAX_DEPTH, code_element
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
+from hdmf_zarr_backend.model.element import (
+    REFERENCE,
+    REGION,
+    UTF8,
+    ArrayOf,
+    ByteOrder,
+    Compound,
+    Element,
+    Enum,
+    Number,
+    NumberKind,
+    Opaque,
+    Padding,
+    Precision,
+    Reference,
+    Sequence,
+    Text,
+    Time,
+)
+from hdmf_zarr_backend.model.memo import Memo
+
+if TYPE_CHECKING:
+    import numpy as np
+
+JSON_ROW = Compound((("json", UTF8),))
+"""The HDF5 type of an attribute that only JSON holds."""
+
+_LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
+_PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")  # in the order of HDF5's own numbers
+_BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
+_DATES = "NUMPY:"
+_HDF5_SIZES = (1, 2, 4, 8)
+
+
+def text_of(raw: Any) -> str:
+    """Return a path, name or tag of HDF5 as text; bytes that are not UTF-8 as surrogate escapes."""
+    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else str(raw)
+
+
+def raw_of(text: Any) -> bytes:
+    """Return the bytes of a path, name or tag in HDF5; the inverse of `text_of`."""
+    return str(text).encode("utf-8", "surrogateescape")
+
+
+# ---- what h5py makes of types ---------------------------------------------------------------------------------------
+
+
+def _enum_of(base: Element, members: tuple[tuple[str, int], ...]) -> Element:
+    """Return an enumeration; h5py reads one of FALSE and TRUE as bool, whatever its base."""
+    if not isinstance(base, Number):
+        raise TypeError(f"an enumeration of {base} has no counterpart")
+    if members != _BOOL_MEMBERS:
+        return Enum(base, members)
+    return Number("bool", base.size, base.byte_order, None if (base.kind, base.size) == ("int", 1) else base)
+
+
+def _row_of(row: Compound) -> Element:
+    """Return a compound; one of two equal floats ``r`` and ``i`` is h5py's form of complex numbers."""
+    part = row.fields[0][1]
+    is_complex = [name for name, _ in row.fields] == ["r", "i"] and part == row.fields[1][1]
+    if not is_complex or not isinstance(part, Number) or part.kind != "float":
+        return row
+    is_packed = row.offsets is None and part.layout is None
+    return Number("complex", 2 * part.size, part.byte_order, None if is_packed else row)
+
+
+def _opaque_of(size: int, tag: str) -> Element:
+    try:
+        date = code_element(tag.removeprefix(_DATES)) if tag.startswith(_DATES) else None
+    except ValueError:
+        date = None
+    return replace(date, tag=tag) if isinstance(date, Time) else Opaque(size, tag)
+
+
+def _parts_of(number: Number) -> Element | None:
+    """Return what HDF5 has for a bool of another size than h5py's, and for a complex number of compounds."""
+    if number.kind == "bool" and isinstance(number.layout, Number):
+        return Enum(number.layout, _BOOL_MEMBERS)
+    if number.kind != "complex" or isinstance(number.layout, Number):
+        return None
+    part = Number("float", number.size // 2, number.byte_order)
+    return number.layout if isinstance(number.layout, Compound) else Compound((("r", part), ("i", part)))
+
+
+def in_numpy(element: Element) -> Element | None:
+    """Return the element that NumPy has for the same bytes as HDF5, None if it has none.
+
+    It has none of padded compounds, of numbers with a custom precision or layout, and of text of variable length.
+    """
+    match element:
+        case Number(kind, _, _, layout):
+            is_native = kind == "complex" and isinstance(layout, Number)
+            plain = replace(element, kind="uint" if kind == "bitfield" else kind, layout=None)
+            return plain if layout is None or is_native else None
+        case Enum(base):
+            return in_numpy(base)
+        case Text(_, size):
+            return None if size is None else replace(element, charset="ascii")
+        case Opaque(size):
+            return Opaque(size)
+        case ArrayOf(base, shape):
+            inner = in_numpy(base)
+            return None if inner is None else ArrayOf(inner, shape)
+        case Compound(fields, None):
+            members = [(name, in_numpy(member)) for name, member in fields]
+            return Compound(tuple((name, member) for name, member in members if member is not None))
+        case Time() | Reference():
+            return element
+    return None
+
+
+# ---- elements <-> JSON ----------------------------------------------------------------------------------------------
+
+
+def to_note(element: Element) -> Any:
+    """Return the JSON of the HDF5 type of elements."""
+    match element:
+        case Number():
+            return _number_note(element)
+        case Text(charset, size, padding):
+            length = {} if size is None else {"size": size}
+            return {"text": charset, **length, **({"pad": padding} if padding else {})}
+        case Compound(fields, offsets, size):
+            padded = {} if offsets is None else {"offsets": list(offsets), "size": size}
+            return {"fields": [[name, to_note(member)] for name, member in fields], **padded}
+        case Enum(base, members):
+            return {"enum": list(map(list, members)), "base": to_note(base)}
+        case Opaque(size, tag) | Time(size=size, tag=tag):
+            return {"opaque": size, "tag": tag} if tag or isinstance(element, Opaque) else element.code
+        case ArrayOf(base, shape):
+            return {"array": to_note(base), "shape": list(shape)}
+        case Sequence(base):
+            return {"sequence": to_note(base)}
+    return "region" if element == REGION else "object"
+
+
+def _number_note(number: Number) -> Any:
+    layout, parts = number.layout, _parts_of(number)
+    code = f"{number.byte_order}{_LETTERS[number.kind]}{number.size}"
+    if isinstance(layout, Precision):
+        bits = {"number": code, "precision": layout.bits, "offset": layout.offset}
+        return bits if layout.bias is None else {**bits, "fields": list(layout.fields), "bias": layout.bias}
+    if parts is not None:
+        return to_note(parts)
+    if isinstance(layout, Number):
+        return {"complex": to_note(layout)}
+    return {"bool": "bool", "bitfield": {"bitfield": code}}.get(number.kind, code)
+
+
+def _from_note(note: Any) -> Element:
+    try:
+        return _noted(note, 0)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
+        raise MetadataError(f"{note!r} is not an HDF5 type ({error})") from error
+
+
+from_note: Memo[Element] = Memo(_from_note)
+"""Returns the `Element` for the JSON of an HDF5 type.
+
+Raises
+------
+MetadataError
+    The JSON does not describe a type.
+"""
+
+
+def _noted(note: Any, depth: int) -> Element:
+    if depth > MAX_DEPTH:
+        raise ValueError("nested too deep")
+    if isinstance(note, str):
+        return _NAMED.get(note) or code_element(note)
+    for key, read in _READERS.items():
+        if key in note:
+            return read(note, depth + 1)
+    raise KeyError("it has none of the keys of a type")
+
+
+_NAMED: dict[str, Element] = {"bool": Number("bool", 1), "object": REFERENCE, "region": REGION}
+
+
+def _size(value: Any) -> int:
+    if type(value) is not int or not 0 < value < 2**31:
+        raise ValueError(f"{value!r} is not a size")
+    return value
+
+
+def _noted_part(note: Any, depth: int) -> Number:
+    """Return the number that another type consists of."""
+    part = _noted(note, depth)
+    if not isinstance(part, Number):
+        raise TypeError(f"{note!r} is not a number")
+    return part
+
+
+def _noted_text(note: dict[str, Any], _: int) -> Element:
+    size = _size(note["size"]) if "size" in note else None
+    padding = _PADDING[_PADDING.index(note.get("pad", "nullterm"))]
+    return Text(str(note["text"]), size, "" if size is None and padding == "nullterm" else padding)
+
+
+def _noted_number(note: dict[str, Any], _: int) -> Element:
+    name = str(note["number"])
+    fields, bias = (tuple(map(int, note["fields"])), int(note["bias"])) if "bias" in note else ((), None)
+    layout = Precision(int(note["precision"]), int(note["offset"]), fields, bias)
+    size = _size(int(name[2:]))
+    return Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout)
+
+
+def _noted_compound(note: dict[str, Any], depth: int) -> Element:
+    fields = tuple((str(name), _noted(inner, depth)) for name, inner in note["fields"])
+    if "offsets" not in note:
+        return _row_of(Compound(fields))
+    return _row_of(Compound(fields, tuple(map(int, note["offsets"])), _size(note["size"])))
+
+
+def _noted_enum(note: dict[str, Any], depth: int) -> Element:
+    members = tuple((str(name), int(number)) for name, number in note["enum"])
+    return _enum_of(_noted(note["base"], depth), members)
+
+
+def _noted_complex(note: dict[str, Any], depth: int) -> Element:
+    part = _noted_part(note["complex"], depth)
+    return Number("complex", 2 * part.size, part.byte_order, part)
+
+
+_READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
+    "text": _noted_text,
+    "number": _noted_number,  # before "fields", which such a number has too
+    "fields": _noted_compound,
+    "enum": _noted_enum,
+    "bitfield": lambda note, depth: replace(_noted_part(note["bitfield"], depth), kind="bitfield"),
+    "opaque": lambda note, _: _opaque_of(_size(note["opaque"]), str(note.get("tag", ""))),
+    "complex": _noted_complex,
+    "array": lambda note, depth: ArrayOf(_noted(note["array"], depth), tuple(map(_size, note["shape"]))),
+    "sequence": lambda note, depth: Sequence(_noted(note["sequence"], depth)),
+}
+
+
+# ---- elements <-> HDF5 ----------------------------------------------------------------------------------------------
+
+
+def from_hdf5(tid: Any) -> Element:
+    """Return the `Element` of an ``h5py.h5t.TypeID``. An array of arrays is one array with more axes, as in NumPy."""
+    import h5py
+    from h5py import h5t
+
+    readers: dict[int, Callable[[Any], Element]] = {
+        h5t.INTEGER: _number_of,
+        h5t.FLOAT: _number_of,
+        h5t.STRING: _text_type,
+        h5t.BITFIELD: lambda t: Number("bitfield", t.get_size(), _order_of(t)),
+        h5t.OPAQUE: lambda t: _opaque_of(t.get_size(), text_of(t.get_tag())),
+        h5t.COMPOUND: _compound_type,
+        h5t.REFERENCE: lambda t: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
+        h5t.ENUM: _enum_type,
+        h5t.ARRAY: _array_type,
+        h5t.VLEN: lambda t: Sequence(from_hdf5(t.get_super())),
+        getattr(h5t, "COMPLEX", -1): _complex_type,
+    }
+    try:
+        _ = tid.dtype
+        return readers[tid.get_class()](tid)
+    except (TypeError, KeyError) as error:
+        problem = f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy"
+        raise ValueRefusedError(problem, remedy="Store the values in a standard type.") from error
+
+
+def _order_of(tid: Any) -> ByteOrder:
+    from h5py import h5t
+
+    return "|" if tid.get_size() == 1 else ">" if tid.get_order() == h5t.ORDER_BE else "<"
+
+
+def _number_of(tid: Any) -> Number:
+    from h5py import h5t
+
+    size, order, bits, offset = tid.get_size(), _order_of(tid), tid.get_precision(), tid.get_offset()
+    is_plain = (bits, offset) == (8 * size, 0) and size in _HDF5_SIZES
+    if tid.get_class() == h5t.INTEGER:
+        kind: NumberKind = "uint" if tid.get_sign() == h5t.SGN_NONE else "int"
+        return Number(kind, size, order, None if is_plain else Precision(bits, offset))
+    fields, bias = _float_layout(tid)
+    if is_plain and size > 1 and _float_layout(h5t.py_create(_dtype(f"{order}f{size}"))) == (fields, bias):
+        return Number("float", size, order)
+    return Number("float", size, order, Precision(bits, offset, fields, bias))
+
+
+def _float_layout(tid: Any) -> tuple[tuple[int, ...], int]:
+    return tuple(tid.get_fields()), tid.get_ebias()
+
+
+def _dtype(code: str) -> np.dtype[Any]:
+    import numpy as np
+
+    return np.dtype(code)
+
+
+def _text_type(tid: Any) -> Text:
+    from h5py import h5t
+
+    charset = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
+    padding = _PADDING[tid.get_strpad()]
+    if tid.is_variable_str():
+        return Text(charset, None, "" if padding == "nullterm" else padding)
+    return Text(charset, tid.get_size(), padding)
+
+
+def _enum_type(tid: Any) -> Element:
+    names = (text_of(tid.get_member_name(i)) for i in range(tid.get_nmembers()))
+    return _enum_of(
+        from_hdf5(tid.get_super()), tuple((name, int(tid.get_member_value(i))) for i, name in enumerate(names))
+    )
+
+
+def _complex_type(tid: Any) -> Number:
+    part = _number_of(tid.get_super())
+    return Number("complex", tid.get_size(), part.byte_order, part)
+
+
+def _array_type(tid: Any) -> ArrayOf:
+    inner, shape = from_hdf5(tid.get_super()), tuple(tid.get_array_dims())
+    return ArrayOf(inner.base, (*shape, *inner.shape)) if isinstance(inner, ArrayOf) else ArrayOf(inner, shape)
+
+
+def _compound_type(tid: Any) -> Element:
+    members = range(tid.get_nmembers())
+    types = [tid.get_member_type(i) for i in members]
+    fields = tuple((text_of(tid.get_member_name(i)), from_hdf5(types[i])) for i in members)
+    offsets = tuple(tid.get_member_offset(i) for i in members)
+    is_packed = [*offsets, tid.get_size()] == _packed(types)
+    return _row_of(Compound(fields) if is_packed else Compound(fields, offsets, tid.get_size()))
+
+
+def _packed(types: list[Any]) -> list[int]:
+    """Return the offsets of fields of these types without padding, and the bytes of all."""
+    return [0, *itertools.accumulate(member.get_size() for member in types)]
+
+
+def to_hdf5(element: Element) -> Any:
+    """Return the ``h5py.h5t.TypeID`` of elements."""
+    try:
+        return _made(element)
+    except (ValueRefusedError, MetadataError):
+        raise
+    except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError) as error:
+        raise MetadataError(f"{to_note(element)!r} is not an HDF5 type ({error})") from error
+
+
+def _made(element: Element) -> Any:
+    from h5py import h5t
+
+    match element:
+        case Number():
+            return _made_number(element)
+        case Text(charset, size, padding):
+            tid = h5t.C_S1.copy()
+            tid.set_size(h5t.VARIABLE if size is None else size)
+            tid.set_cset({"utf-8": h5t.CSET_UTF8, "ascii": h5t.CSET_ASCII}[charset])
+            tid.set_strpad(_PADDING.index(padding or "nullterm"))
+            return tid
+        case Compound():
+            return _made_compound(element)
+        case Enum(base, members):
+            tid = h5t.enum_create(_made(base))
+            for name, number in members:
+                tid.enum_insert(raw_of(name), number)
+            return tid
+        case Opaque() | Time():
+            return _made_opaque(element)
+        case ArrayOf(base, shape):
+            return h5t.array_create(_made(base), shape)
+        case Sequence(base):
+            return h5t.vlen_create(_made(base))
+    return h5t.STD_REF_DSETREG if element == REGION else h5t.STD_REF_OBJ
+
+
+def _made_number(number: Number) -> Any:
+    from h5py import h5t
+
+    kind, size, order, layout = number.kind, number.size, number.byte_order, number.layout
+    if isinstance(layout, Precision):
+        return _made_bits(number, layout)
+    if (parts := _parts_of(number)) is not None:
+        return _made(parts)
+    if kind in ("bitfield", "complex"):  # complex: of HDF5 2.0
+        prefix = f"STD_B{8 * size}" if kind == "bitfield" else f"COMPLEX_IEEE_F{4 * size}"
+        return getattr(h5t, prefix + ("BE" if order == ">" else "LE"))
+    if kind == "bool":
+        return h5t.py_create(_dtype("?"), logical=True)
+    if kind == "float" and size == 16:
+        problem = "a float of 16 bytes is not stored in HDF5: its bytes differ between machines"
+        raise ValueRefusedError(problem, remedy="Convert the data to float64.")
+    if size not in _HDF5_SIZES:
+        raise ValueError("no such number")
+    return h5t.py_create(_dtype(f"{order}{_LETTERS[kind]}{size}"))
+
+
+def _made_bits(number: Number, layout: Precision) -> Any:
+    from h5py import h5t
+
+    tid = {"int": h5t.STD_I64LE, "uint": h5t.STD_U64LE, "float": h5t.IEEE_F64LE}[number.kind].copy()
+    tid.set_order(h5t.ORDER_BE if number.byte_order == ">" else h5t.ORDER_LE)
+    if layout.bias is not None:
+        tid.set_fields(*layout.fields)
+        tid.set_ebias(layout.bias)
+    # the order matters: bits must lie inside the bytes after each step
+    tid.set_precision(layout.bits)
+    tid.set_size(number.size)
+    tid.set_offset(layout.offset)
+    return tid
+
+
+def _made_compound(row: Compound) -> Any:
+    from h5py import h5t
+
+    types = [_made(member) for _, member in row.fields]
+    packed = _packed(types)
+    tid = h5t.create(h5t.COMPOUND, packed[-1] if row.size is None else row.size)
+    for (name, _), offset, member in zip(row.fields, row.offsets or packed[:-1], types, strict=True):
+        tid.insert(raw_of(name), offset, member)
+    return tid
+
+
+def _made_opaque(element: Opaque | Time) -> Any:
+    from h5py import h5t
+
+    if isinstance(element, Time) and not element.tag:
+        problem = f"HDF5 has no data type for {element.name}"
+        remedy = "Store the values as ISO 8601 text, or as numbers with their unit in an attribute."
+        raise ValueRefusedError(problem, remedy=remedy)
+    tid = h5t.create(h5t.OPAQUE, element.size)
+    tid.set_tag(raw_of(element.tag))
+    return tid

@@ -1,0 +1,230 @@
+"""Values as h5py reads them <-> JSON, guided by their `Element`; and as plain values, for comparing.
+
+As JSON are the values that Zarr stores as JSON or cannot store: rows with text or references, attributes of types that
+HDMF lacks, fill values::
+
+    numbers        a number, "NaN", "Infinity"; a NaN with another sign or payload as its bits, "0x7ff8000000000001";
+                   complex [re, im]; bool, enumerations and bitfields as bool or integer
+    text           text; bytes that are not UTF-8 {"base64": "..."}
+    opaque, dates  {"base64": "..."}
+    references     the result of the given function, null for a null reference
+    compound       a list of the fields;  array, sequence: a list of the elements
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.encoding.type_codes import json_float
+from hdmf_zarr_backend.encoding.types import raw_of, text_of, to_hdf5
+from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Opaque, Reference, Sequence, Text, Time
+
+Array: TypeAlias = npt.NDArray[Any]
+Convert: TypeAlias = Callable[[Any], Any]
+
+_DECODE_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError)
+
+
+# ---- HDF5 -> JSON ---------------------------------------------------------------------------------------------------
+
+
+def encoder(element: Element, refer: Convert) -> Convert:
+    """Return a function that converts one value to JSON; ``refer`` converts a reference."""
+    match element:
+        case Reference():
+            return refer
+        case Text():
+            return encode_text
+        case Opaque() | Time():
+            return lambda value: _base64(value.tobytes())
+        case Compound(fields):
+            return _row_encoder([(name, encoder(member, refer)) for name, member in fields])
+        case ArrayOf(base):
+            return _encode_each(encoder(base, refer))
+        case Sequence(base):
+            convert, dtype = _encode_each(encoder(base, refer)), to_hdf5(base).dtype
+            return lambda values: convert(_in_order_of(values, dtype))
+    return _encode_number
+
+
+def _encode_number(value: Any) -> Any:
+    if isinstance(value, np.generic) and value.dtype.kind in "fc" and np.isnan(value):
+        array = np.array(value)
+        if array.dtype.kind == "c":
+            return [_encode_number(part[()]) for part in (array.real, array.imag)]
+        bits = int(array.view(f"u{array.itemsize}"))
+        usual = int(np.array(np.nan, array.dtype).view(f"u{array.itemsize}"))
+        return "NaN" if bits == usual else f"0x{bits:0{2 * array.itemsize}x}"
+    item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+    if isinstance(item, complex):
+        return [_encode_number(item.real), _encode_number(item.imag)]
+    return json_float(item) if isinstance(item, float) else item
+
+
+def encode_text(value: Any) -> Any:
+    """Return text as ``str``; bytes that are not UTF-8 as Base64; unwritten text is empty."""
+    if isinstance(value, str):
+        return str(value)
+    if not isinstance(value, bytes):
+        return ""
+    text = utf8_or_none(value)
+    return _base64(value) if text is None else text
+
+
+def utf8_or_none(value: bytes) -> str | None:
+    """Return bytes as text, None if they are not UTF-8."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _base64(raw: bytes) -> dict[str, str]:
+    return {"base64": base64.b64encode(raw).decode()}
+
+
+def _row_encoder(fields: list[tuple[str, Convert]]) -> Convert:
+    def encode(row: Any) -> list[Any]:
+        if isinstance(row, (complex, np.complexfloating)):  # h5py reads two fields r and i as complex
+            return [_encode_number(row.real), _encode_number(row.imag)]
+        return [convert(row[name]) for name, convert in fields]
+
+    return encode
+
+
+def _encode_each(convert: Convert) -> Convert:
+    def encode(values: Any) -> Any:
+        if isinstance(values, np.ndarray) and values.ndim > 1:
+            return [encode(part) for part in values]
+        return [convert(item) for item in values] if isinstance(values, np.ndarray) else []
+
+    return encode
+
+
+def _in_order_of(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a sequence from h5py with the byte order of the type in the file; h5py marks it as native."""
+    if isinstance(values, np.ndarray) and values.dtype == dtype.newbyteorder("=") and not dtype.isnative:
+        return values.view(dtype)
+    return values
+
+
+def encode_array(values: Array, element: Element, refer: Convert) -> Any:
+    """Return the JSON of an array of values: nested lists, or one value for a 0-d array.
+
+    The axes of an array type count as part of its values.
+    """
+    convert = encoder(element, refer)
+    own = values.ndim - (len(element.shape) if isinstance(element, ArrayOf) else 0)
+
+    def encode(part: Any, depth: int) -> Any:
+        return [encode(item, depth - 1) for item in part] if depth else convert(part)
+
+    return encode(values if values.ndim else values[()], own)
+
+
+# ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------
+
+
+def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
+    """Return the inverse of `encoder`; ``dtype`` is that of the array for the values."""
+    match element:
+        case Reference():
+            return refer
+        case Text():
+            return decode_text
+        case Time(tag=""):
+            return lambda value: value  # in rows of Zarr, dates are integers
+        case Opaque(size) | Time(size=size):
+            own = np.dtype(f"V{size}") if dtype.hasobject else dtype
+            return lambda value: np.frombuffer(base64.b64decode(value["base64"]), own)[0]
+        case Compound(fields) if dtype.names is not None:
+            converters = [decoder(member, dtype[name], refer) for name, member in fields]
+            return lambda value: tuple(convert(item) for convert, item in zip(converters, value, strict=True))
+        case ArrayOf(base, shape):
+            return lambda value: decode_array(value, shape, base, dtype.base, refer)
+        case Sequence(base):
+            inner = to_hdf5(base).dtype
+            return lambda value: decode_array(value, (len(value),), base, inner, refer)
+    return lambda value: _decode_number(value, dtype)  # also for two fields r and i, which h5py reads as complex
+
+
+def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(value, list):
+        parts: Array = np.empty(2, f"{dtype.str[0]}f{dtype.itemsize // 2}")
+        parts[:] = [_decode_number(part, parts.dtype) for part in value]
+        return parts.view(dtype)[0]
+    if isinstance(value, str) and value.startswith("0x"):
+        return np.array(int(value, 16), f"u{dtype.itemsize}").astype(f"{dtype.str[0]}u{dtype.itemsize}").view(dtype)[()]
+    return float(value) if isinstance(value, str) and dtype.kind == "f" else value
+
+
+def decode_text(value: Any) -> bytes:
+    """Return the bytes of text as encoded by `encode_text`."""
+    if isinstance(value, bytes):
+        return bytes(value)
+    return base64.b64decode(value["base64"]) if isinstance(value, dict) else raw_of(value)
+
+
+def decode_array(value: Any, shape: Any, element: Element, dtype: np.dtype[Any], refer: Convert) -> Array:
+    """Return the array for nested lists; the inverse of `encode_array`."""
+    try:
+        flat = [value] if not len(shape) else list(value)
+        for _ in range(len(shape) - 1):
+            flat = [item for row in flat for item in row]
+        return array_of(list(map(decoder(element, dtype, refer), flat)), tuple(shape), dtype)
+    except _DECODE_ERRORS as error:
+        raise MetadataError(f"a value does not fit the HDF5 type {element} ({error})") from error
+
+
+def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an array of ``shape`` whose elements are ``values``, which may be sequences themselves."""
+    base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
+    made: Array = np.empty((len(values), *inner), base)
+    for position, item in enumerate(values):
+        made[position] = item
+    return made.reshape((*shape, *inner))
+
+
+# ---- values for comparing -------------------------------------------------------------------------------------------
+
+
+def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
+    """Convert values as h5py or Zarr return them to the form described in `model.content`."""
+    match element:
+        case Text():  # unwritten elements are empty
+            return _each(values, lambda item: text_of(item) if isinstance(item, (bytes, str)) else "")
+        case Reference():
+            return _each(values, resolve)
+        case Opaque(size):
+            return _each(values, lambda item: item.tobytes() if isinstance(item, np.void) else bytes(size))
+        case ArrayOf(base):
+            return plain_values(values, base, resolve)
+        case Sequence(base):
+            return _each(values, lambda item: _plain_sequence(item, base, resolve))
+        case Compound(fields):
+            columns = {name: plain_values(values[name], member, resolve) for name, member in fields}
+            rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
+            for name, column in columns.items():
+                rows[name] = column
+            return rows
+    return values
+
+
+def _plain_sequence(item: Any, base: Element, resolve: Convert) -> Array:
+    if not isinstance(item, np.ndarray):
+        return np.empty(0)  # unwritten
+    byte_order = getattr(base, "byte_order", "|")
+    if item.dtype.isnative and byte_order != "|":
+        # h5py returns the bytes as they are in the file, but with a native dtype
+        item = item.view(item.dtype.newbyteorder(byte_order))
+    return plain_values(item, base, resolve)
+
+
+def _each(values: Array, convert: Convert) -> Array:
+    return np.fromiter(map(convert, values.flat), object, values.size).reshape(values.shape)
