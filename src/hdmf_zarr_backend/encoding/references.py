@@ -373,7 +373,9 @@ _IN_ZARR_3 = {OBJECT_REFERENCE: OBJECT, OBJECT: OBJECT, REGION_WORD: REGION_WORD
 
 
 def element_of_word(word: Any) -> Reference | None:
-    """Return the element of an array of references from its ``zarr_dtype``, None if it is not one."""
+    """Return the element of references from the name of their type in ``zarr_dtype``, None for any other name."""
+    if isinstance(word, dict):  # as hdmf writes it for a field of rows
+        return REGION if word.get("reftype") == REGION_WORD else REFERENCE
     return {OBJECT: REFERENCE, REGION_WORD: REGION}.get(word) if isinstance(word, str) else None
 
 

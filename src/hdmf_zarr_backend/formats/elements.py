@@ -101,8 +101,8 @@ def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> El
 
 def word_element(word: Any) -> Element:
     """Return the `Element` for the type of a field of rows in ``zarr_dtype``."""
-    if isinstance(word, dict):
-        return REGION if word.get("reftype") == "region" else REFERENCE
+    if (reference := element_of_word(word)) is not None:
+        return reference
     word = str(word)
     if word in WORDS:
         return _ELEMENTS[WORDS[word]]
@@ -280,7 +280,7 @@ def _stored_element(
     if data_type == _OBJECTS:
         if isinstance(word, list):
             return Compound(tuple(row_fields(word).items())), "rows", None
-        if (reference := element_of_word(word)) is not None:
+        if isinstance(word, str) and (reference := element_of_word(word)) is not None:
             return reference, "objects", None
         is_ascii = text == "ascii" or (codec == "vlen-bytes" and word != "scalar")
         return ASCII if is_ascii else UTF8, "objects", None

@@ -88,7 +88,6 @@ KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2"
 """The encodings of chunk keys by name, each with its default separator."""
 
 _TYPE, _WORD = "type", "word"
-_REFERENCE_WORDS = ("object", "region")
 _NAMES = "dimension_names"
 _KEPT = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3, DTYPE, zarr3_attributes.SCALAR_3)
 _LARGEST_ELEMENT = 255
@@ -359,7 +358,7 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
 
 def _keeps_word(word: Any) -> bool:
     """Tell whether the ``zarr_dtype`` of a scalar is its type, and not "scalar": for rows and references."""
-    return isinstance(word, list) or word in _REFERENCE_WORDS
+    return isinstance(word, list) or (isinstance(word, str) and element_of_word(word) is not None)
 
 
 def _add_field_axis(stored: StoredArray, fields: list[Any]) -> None:
@@ -373,16 +372,12 @@ def _add_field_axis(stored: StoredArray, fields: list[Any]) -> None:
     stored.data_type, stored.fill_value = "|O", None
 
 
-def _is_reference(word: Any) -> bool:
-    return isinstance(word, dict) or word in _REFERENCE_WORDS
-
-
 def _fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
     """Return name, data type and kind of the fields of rows stored as ``data_type``."""
     known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
     fields = []
     for name, inner, *_ in data_type:
-        kind = "reference" if _is_reference(known.get(name)) else "text"
+        kind = "text" if element_of_word(known.get(name)) is None else "reference"
         fields.append([name, inner, kind if isinstance(inner, str) and inner[1:2] in "US" else "number"])
     return fields
 
@@ -559,7 +554,7 @@ def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
         if isinstance(word, str) and word in zarr3_types.NUMBER_NAMES:
             fields.append([name, zarr3_types.decode_type(word), "number"])
         else:
-            kind = "reference" if _is_reference(word) else "text"
+            kind = "text" if element_of_word(word) is None else "reference"
             fields.append([name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind])
     return fields
 

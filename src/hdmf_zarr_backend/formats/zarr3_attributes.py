@@ -26,6 +26,7 @@ from typing import Any
 from hdmf_zarr_backend.encoding import references as references_of
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
+from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 DTYPE_3 = "_DTYPE"
@@ -129,8 +130,7 @@ def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, defaul
 
 
 def _is_reference_field(field: Any) -> bool:
-    word = field.get("dtype") if isinstance(field, dict) else None
-    return word == "object" or (isinstance(word, dict) and word.get("reftype") != "region")
+    return isinstance(field, dict) and references_of.element_of_word(field.get("dtype")) == REFERENCE
 
 
 def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:

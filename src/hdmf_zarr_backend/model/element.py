@@ -38,20 +38,11 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number.
+    """A number of ``size`` bytes; one byte has no byte order. A bit field is an unsigned integer in Zarr.
 
-    Attributes
-    ----------
-    kind : {"int", "uint", "float", "complex", "bool", "bitfield"}
-        What it is; a name and not a NumPy type, since HDF5 has floats of 3 bytes, and those of machine learning. A bit
-        field is an unsigned integer in Zarr.
-    size : int
-        Its bytes.
-    byte_order : {"<", ">", "|"}
-        ``"|"`` for one byte.
-    layout : Precision, Number, Compound or None
-        What HDF5 has if it is not what h5py makes of the NumPy type: other bits; the type of the values of an
-        enumeration of two that is a bool; the parts of HDF5 2.0's own complex number, or the compound that is one.
+    It has no NumPy type, since HDF5 has floats of 3 bytes, and those of machine learning. ``layout`` is what HDF5 has
+    if it is not what h5py makes of the NumPy type: other bits; the values of an enumeration of two that is a bool; the
+    parts of HDF5 2.0's own complex number, or the compound that is one.
     """
 
     kind: NumberKind
