@@ -85,9 +85,10 @@ def _enum_of(base: Element, members: tuple[tuple[str, int], ...]) -> Element:
 
 def _row_of(row: Compound) -> Element:
     """Return a compound; one of two equal floats ``r`` and ``i`` is h5py's form of complex numbers."""
-    part = row.fields[0][1]
-    is_complex = [name for name, _ in row.fields] == ["r", "i"] and part == row.fields[1][1]
-    if not is_complex or not isinstance(part, Number) or part.kind != "float":
+    if [name for name, _ in row.fields] != ["r", "i"]:
+        return row
+    part, other = (member for _, member in row.fields)
+    if part != other or not isinstance(part, Number) or part.kind != "float":
         return row
     is_packed = row.offsets is None and part.layout is None
     return Number("complex", 2 * part.size, part.byte_order, None if is_packed else row)
