@@ -22,18 +22,16 @@ PACKAGES: dict[str, frozenset[str]] = {
         "alias": "io nwb dataio hdf5 builders files formats encoding arrays stores model",
         "cli": "__init__ conversion reporting checks comparison zom interop io files formats encoding model progress",
         "reporting": "comparison checks files formats encoding stores model",
-        "conversion": "checks nwb io builders transfer hdf5 execution files arrays formats encoding stores model "
-        "progress",
-        "checks": "builders transfer execution files arrays formats encoding stores model progress",
+        "conversion": "checks nwb io builders hdf5 write files arrays formats encoding stores model progress",
+        "checks": "builders write files arrays formats encoding stores model progress",
         "comparison": "hdf5 files formats encoding stores model",
-        "zom": "transfer files formats encoding stores model",
+        "zom": "write files formats encoding stores model",
         "interop": "files arrays formats encoding stores model",
         "nwb": "io builders files formats encoding stores model dataio progress",
-        "io": "interop builders transfer files arrays formats encoding stores model dataio progress",
-        "builders": "transfer files arrays formats encoding stores model dataio progress",
-        "transfer": "hdf5 execution arrays formats encoding stores model progress",
-        "hdf5": "execution arrays formats encoding stores model",
-        "execution": "arrays stores model progress",
+        "io": "interop builders write files arrays formats encoding stores model dataio progress",
+        "builders": "hdf5 write files arrays formats encoding stores model dataio progress",
+        "hdf5": "write arrays formats encoding stores model",
+        "write": "arrays formats encoding stores model progress",
         "files": "arrays formats encoding stores model",
         "arrays": "oldfiles formats encoding stores model",
         "oldfiles": "model",
@@ -54,7 +52,7 @@ class Library(NamedTuple):
     """Where a third-party library may be imported."""
 
     places: frozenset[str]
-    """Packages (``"stores"``) or single modules (``"transfer/sources"``)."""
+    """Packages (``"stores"``) or single modules (``"write/sources"``)."""
     on_use: bool = False
     """Only inside functions, or under TYPE_CHECKING: it is optional, or slow to start."""
 
@@ -73,21 +71,18 @@ _PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__"}
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
     "hdmf": Library(
-        frozenset(PACKAGES)
-        - _PURE
-        - {"model", "formats", "encoding", "stores", "arrays", "oldfiles", "execution", "files", "transfer"}
+        frozenset(PACKAGES) - _PURE - {"model", "formats", "encoding", "stores", "arrays", "oldfiles", "files", "write"}
     ),
     "numcodecs": _in(
         "alias/names",
         "dataio",
         "encoding",
-        "execution",
         "hdf5",
         "formats",
         "nwb",
         "arrays",
         "oldfiles",
-        "transfer",
+        "write",
         "builders",
     ),
     "zarr": _in("stores/zarr_python", "stores/zarr_2", "stores/zarr_3", "arrays", "alias/names"),
@@ -95,10 +90,10 @@ LIBRARIES: dict[str, Library] = {
     "google_crc32c": _in("arrays/crc32c"),
     "orjson": _in("stores/json_text"),
     "pynwb": _in("nwb", "conversion/readability", "checks/validate"),
-    "h5py": _in("transfer/sources", "hdf5", "conversion/readability", "encoding"),
+    "h5py": _in("hdf5", "conversion/readability", "encoding"),
     "hdf5plugin": _on_use_in("hdf5"),
-    "dask": _on_use_in("transfer/sources", "interop"),
-    "distributed": _on_use_in("execution/executors"),
+    "dask": _on_use_in("interop"),
+    "distributed": _on_use_in("write/tasks"),
     "xarray": _on_use_in("interop"),
     "fsspec": _on_use_in("stores/fsspec", "stores/obstore", "stores/web"),
     "obstore": _on_use_in("stores/obstore"),

@@ -151,7 +151,7 @@ def append_row(place: Path) -> None:
 DATA = np.arange(400_000, dtype="f4")
 
 
-_OTHER_DATA = ("transfer.array_planner:plan_scalar",)
+_OTHER_DATA = ("write.array_planner:plan_scalar",)
 """What is called for other data than an array, or elsewhere too."""
 
 _IN_BLOCKS = ("arrays.stored_chunks:opened_chunk", "arrays.blosc_blocks:read_range")
@@ -188,7 +188,7 @@ def test_a_conversion_walks_as_the_page_says(tmp_path):
 
 def test_an_append_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", DATA)
-    others = ("builders.writing:write_difference", "transfer.writer:PlanWriter.write_changes")
+    others = ("builders.writing:write_difference", "write.writer:PlanWriter.write_changes")
     assert_walked(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
 
 

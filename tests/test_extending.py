@@ -25,7 +25,7 @@ from hdmf_zarr_backend.model.element import UTF8
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.transaction import DirectChange
-from hdmf_zarr_backend.transfer.writer import PlanWriter
+from hdmf_zarr_backend.write.writer import PlanWriter
 from tests.keystores import Shelf
 
 ROOT = Path(__file__).resolve().parents[1]

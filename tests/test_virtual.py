@@ -31,9 +31,9 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     WriteError,
 )
+from hdmf_zarr_backend.hdf5 import plan
 from hdmf_zarr_backend.options import ExternalLinks, Limits, ReadOptions, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.transfer import stored_sources
 from tests import samples
 from tests.places import delete_keys, put
 
@@ -216,7 +216,7 @@ def test_xarray_reads_it(pair):
 @pytest.mark.corpus
 @pytest.mark.parametrize("size", [64, pytest.param(2**20, marks=pytest.mark.slow)])
 def test_real_files(some_nwbfiles, tmp_path, monkeypatch, size):
-    for module in (writing, stored_sources):  # most of their datasets are small
+    for module in (writing, plan):  # most of their datasets are small
         monkeypatch.setattr(module, "WHOLE_BYTES", size)
     count = 0
     for number, source in enumerate(some_nwbfiles):

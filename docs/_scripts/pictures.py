@@ -103,10 +103,10 @@ _STATIONS = (
 )
 
 #: What leads from one station to the next when a file is written, and back when it is read: modules, or hdmf.
-WRITE_STEPS = ("hdmf: build", "builders/planner", "formats/zarr2", "transfer/writer")
+WRITE_STEPS = ("hdmf: build", "builders/planner", "formats/zarr2", "write/writer")
 READ_STEPS = ("hdmf: construct", "builders/assembler", "formats/zarr2", "files/parser")
 FORMATS = ("dtypes", "attributes", "links", "dimensions", "zarr2", "zarr3")
-WRITE_VALUES = ("transfer/sources", "execution/tasks", "execution/executors", "arrays/codecs")
+WRITE_VALUES = ("write/array_planner", "write/sources", "write/tasks", "arrays/codecs")
 READ_VALUES = ("arrays/codecs", "arrays/chunks", "arrays/lazy", "builders/datasets")
 
 

@@ -21,8 +21,8 @@ from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node, join, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import check_free, open_store, remove_empty_folder
-from hdmf_zarr_backend.transfer.names import checked_name
-from hdmf_zarr_backend.transfer.writer import new_file
+from hdmf_zarr_backend.write.plan import checked_name
+from hdmf_zarr_backend.write.writer import new_file
 
 __all__ = ["from_zom", "to_zom"]
 

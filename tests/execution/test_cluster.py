@@ -18,10 +18,10 @@ import pytest
 from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError
-from hdmf_zarr_backend.execution import executors
-from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.write import tasks
+from hdmf_zarr_backend.write.tasks import opened
 from tests.places import stored_files
 
 pytest.importorskip("distributed")
@@ -73,7 +73,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_cluster_of_processes_makes_the_same_file(source, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(executors, "SECONDS", 600)  # for workers to start on a busy machine
+    monkeypatch.setattr(tasks, "SECONDS", 600)  # for workers to start on a busy machine
     with scheduler(tmp_path) as (address, _), worker(address, tmp_path), worker(address, tmp_path):
         call = ["convert", "--scheduler", address, "--codec", "zlib", str(source), str(tmp_path / "a.zarr")]
         assert main(call) == 0, capsys.readouterr().err
@@ -121,7 +121,7 @@ def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(sour
 
 
 def test_a_scheduler_that_does_not_answer(source, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(executors, "SECONDS", 1)
+    monkeypatch.setattr(tasks, "SECONDS", 1)
     with socket.socket() as taken:  # nobody listens there
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -131,7 +131,7 @@ def test_a_scheduler_that_does_not_answer(source, tmp_path, monkeypatch, capsys)
 
 
 def test_a_scheduler_without_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "SECONDS", 5)  # to answer, which it does, and for a worker to come
+    monkeypatch.setattr(tasks, "SECONDS", 5)  # to answer, which it does, and for a worker to come
     with (
         scheduler(tmp_path) as (address, _),
         pytest.raises(WorkerLostError, match="has no workers"),

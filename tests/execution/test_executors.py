@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend.errors import UsageError, WriteError
-from hdmf_zarr_backend.execution.executors import runner
+from hdmf_zarr_backend.write.tasks import runner
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
 

@@ -17,9 +17,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, WriteError
-from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.write.tasks import runner
 from tests.execution.conftest import KINDS, dask_client
 from tests.places import stored_files
 

@@ -32,7 +32,7 @@ from hdmf_zarr_backend.stores.journal import (
 )
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.transaction import Change, Writer, open_for_writing
-from hdmf_zarr_backend.transfer.names import checked_name
+from hdmf_zarr_backend.write.plan import checked_name
 from tests.places import put, put_all, streaming
 from tests.store.places import Cell, Memory, count
 from tests.store.steps import KINDS, SYNC, Killed, State, Steps, power_cuts, states

@@ -27,9 +27,9 @@ from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.transaction import DirectChange
-from hdmf_zarr_backend.transfer.iterators import GrowingArray
-from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards
-from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
+from hdmf_zarr_backend.write.iterators import GrowingArray
+from hdmf_zarr_backend.write.plan import PlannedArray, give_shards
+from hdmf_zarr_backend.write.sources import ZarrSource
 from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.options import arguments

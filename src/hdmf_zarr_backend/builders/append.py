@@ -32,7 +32,7 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attri
 from hdmf_zarr_backend.formats.links import encode_link, find_link
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
-from hdmf_zarr_backend.transfer.plan import WritePlan
+from hdmf_zarr_backend.write.plan import WritePlan
 
 _SHOWN_ELEMENTS = 5
 _SHOWN_LETTERS = 100

@@ -36,9 +36,9 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.transaction import Change, Writer
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
-from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
-from hdmf_zarr_backend.transfer.writer import PlanWriter
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan
+from hdmf_zarr_backend.write.sources import StoredChunks
+from hdmf_zarr_backend.write.writer import PlanWriter
 
 _UNFIT = (DamagedFileError, LimitError, NestingError, UnsupportedFileError, UsageError, ValueRefusedError)
 """Errors about what a file holds, and not about its store."""

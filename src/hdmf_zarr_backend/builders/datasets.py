@@ -25,7 +25,7 @@ from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text
 from hdmf_zarr_backend.formats.elements import to_hdmf
 from hdmf_zarr_backend.model.element import Element, Reference, Text
-from hdmf_zarr_backend.transfer.sources import json_numbers
+from hdmf_zarr_backend.write.sources import json_numbers
 
 Array = npt.NDArray[Any]
 _ROWS = 65536

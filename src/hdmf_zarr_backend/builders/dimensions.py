@@ -17,7 +17,7 @@ from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import WritePlan, set_dimensions
+from hdmf_zarr_backend.write.plan import WritePlan, set_dimensions
 
 Spec: TypeAlias = Mapping[str, Any]
 """The JSON of a specification. Those of ``hdmf.spec`` are mappings of the same form, with what they inherit."""

@@ -33,9 +33,9 @@ from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, copy_hierarchy, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, all_utf8
-from hdmf_zarr_backend.transfer.stored_sources import take_stored
+from hdmf_zarr_backend.write.array_planner import take_stored
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.sources import ElementSource, IndexedSource, RowSource, all_utf8
 
 
 class ZarrPlanner:

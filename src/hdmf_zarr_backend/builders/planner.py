@@ -12,6 +12,8 @@ from hdmf.build import GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, DataIO, GenericDataChunkIterator
 from hdmf.query import BuilderResolver
 
+from hdmf_zarr_backend.arrays.editable import EditableArray
+from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray, UnlinkedArray, stored_view
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
@@ -26,15 +28,16 @@ from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
+from hdmf_zarr_backend.hdf5.plan import is_hdf5_dataset, plan_h5_dataset
+from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.transfer import array_planner
-from hdmf_zarr_backend.transfer.iterators import plan_iterator
-from hdmf_zarr_backend.transfer.names import checked_name
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, is_hdf5_dataset
-from hdmf_zarr_backend.transfer.stored_sources import Kept, check_stored, keep_layout, take_stored
+from hdmf_zarr_backend.write import array_planner
+from hdmf_zarr_backend.write.array_planner import Kept, keep_layout, take_stored
+from hdmf_zarr_backend.write.iterators import plan_iterator
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, checked_name
+from hdmf_zarr_backend.write.sources import ElementSource, RowSource
 
 _NOT_FILTERS = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
 """Settings of a DataIO of HDF5 that are not filters."""
@@ -217,7 +220,11 @@ class Planner:
         sharding = options.sharding()
         kept = _kept(builder.data, options)
         with at(self.targets, path):
-            check_stored(data, self.request.rules)
+            stored = getattr(data, "dataset", data)  # of references or rows that are resolved
+            if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
+                check_unwritten(stored.file_store, stored.path, stored.node.stored)
+            elif is_hdf5_dataset(stored):
+                check_allocated(stored, self.request.rules)
             if isinstance(data, AbstractDataChunkIterator):
                 self._check_iterator(data, absolute(path))
             planned = self._plan_data(builder, data, options)
@@ -313,7 +320,7 @@ class Planner:
         if isinstance(data, BuilderResolver):
             return self._plan_resolved(data, options)
         if is_hdf5_dataset(data):
-            return array_planner.plan_h5_dataset(data, options, encode)
+            return plan_h5_dataset(data, options, encode)
         if _holds_references(data, word):
             return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
         if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
@@ -342,7 +349,7 @@ class Planner:
         """Plan a dataset that resolves its references to builders, from any backend."""
         kept = data.dataset
         if is_hdf5_dataset(kept):
-            planned = array_planner.plan_h5_dataset(kept, options, self.targets.encode)
+            planned = plan_h5_dataset(kept, options, self.targets.encode)
             if isinstance(planned.source, (ElementSource, RowSource)):
                 planned.source.data = data  # its elements are builders; those of h5py are addresses
             return planned

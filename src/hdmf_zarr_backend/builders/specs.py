@@ -24,7 +24,7 @@ from hdmf_zarr_backend.model.element import UTF8
 from hdmf_zarr_backend.model.nodes import Group, join, split
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
+    from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 
 SPECIFICATIONS = "specifications"
 
@@ -131,8 +131,8 @@ def text_array(text: str) -> PlannedArray:
     # imported here, since a program that reads does not need them
     from hdmf_zarr_backend.formats.casting import to_text
     from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
-    from hdmf_zarr_backend.transfer.plan import PlannedArray
-    from hdmf_zarr_backend.transfer.sources import ElementSource
+    from hdmf_zarr_backend.write.plan import PlannedArray
+    from hdmf_zarr_backend.write.sources import ElementSource
 
     values = np.array([text], dtype=object)
     node, notes = new_dataset(UTF8, (), Layout())

@@ -29,8 +29,8 @@ from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, EncodedSource, RowSource, row_blocks
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.sources import ElementSource, EncodedSource, RowSource, row_blocks
 
 _ABSENT = (ReferenceTargetError, StoreNotFoundError, NotZarrError)
 _KEPT_ELEMENTS = 2**20

@@ -25,10 +25,9 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.stores.transaction import Writer, is_staged
-from hdmf_zarr_backend.transfer.names import check_names
-from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, asks_for_shards, shard_bytes_for
-from hdmf_zarr_backend.transfer.sources import IndexedSource, row_blocks
-from hdmf_zarr_backend.transfer.writer import PlanWriter, new_file
+from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, asks_for_shards, check_names, shard_bytes_for
+from hdmf_zarr_backend.write.sources import IndexedSource, row_blocks
+from hdmf_zarr_backend.write.writer import PlanWriter, new_file
 
 _SHOWN = 5
 

@@ -22,14 +22,13 @@ from hdmf_zarr_backend.errors import (
     UnsafeDataError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.execution.executors import Runner
-from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import StoredArray, indices_of
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.write.tasks import Index, Runner, task_bytes_for
 
 _TASK_CHUNKS = 4096
 _CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})

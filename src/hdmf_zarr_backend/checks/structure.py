@@ -25,7 +25,6 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.execution.tasks import Index
 from hdmf_zarr_backend.files.missing import unfinished_write
 from hdmf_zarr_backend.files.parser import (
     check_document,
@@ -43,6 +42,7 @@ from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.journal import pending
 from hdmf_zarr_backend.stores.json_text import dump, load
+from hdmf_zarr_backend.write.tasks import Index
 
 Documents = dict[str, Any]
 """``{key: document}``."""

@@ -15,8 +15,6 @@ from hdmf_zarr_backend.checks.findings import SHOWN, Report
 from hdmf_zarr_backend.checks.links import check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, known_arguments
-from hdmf_zarr_backend.execution.executors import runner
-from hdmf_zarr_backend.execution.tasks import encode_chunk, region_of, whole_chunk
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join
@@ -26,9 +24,10 @@ from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.transfer.plan import PlannedArray
+    from hdmf_zarr_backend.write.plan import PlannedArray
 
 Level = Literal["structure", "links", "chunks", "schema"]
 LEVELS: tuple[str, ...] = get_args(Level)

@@ -24,7 +24,6 @@ from hdmf_zarr_backend.conversion.readability import check_planned, check_versio
 from hdmf_zarr_backend.conversion.record import resumption_of
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
-from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.missing import not_found
 from hdmf_zarr_backend.files.parser import check_outside, parse
@@ -37,7 +36,6 @@ from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
-from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
@@ -58,7 +56,7 @@ from hdmf_zarr_backend.stores.opening import (
 )
 from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.transaction import Change, Writer, new_local_file
-from hdmf_zarr_backend.transfer.plan import (
+from hdmf_zarr_backend.write.plan import (
     ShardsOfFile,
     WritePlan,
     adapt_plan,
@@ -66,7 +64,9 @@ from hdmf_zarr_backend.transfer.plan import (
     checked_shards,
     shard_bytes_for,
 )
-from hdmf_zarr_backend.transfer.writer import PlannedKeys, PlanWriter, new_file
+from hdmf_zarr_backend.write.sources import forget_decoded
+from hdmf_zarr_backend.write.tasks import opened
+from hdmf_zarr_backend.write.writer import PlannedKeys, PlanWriter, new_file
 
 __all__ = ["ConversionReport", "convert"]
 

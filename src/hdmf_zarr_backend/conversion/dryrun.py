@@ -35,7 +35,6 @@ from hdmf_zarr_backend.errors import (
     at,
     unknown_argument,
 )
-from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
@@ -43,16 +42,16 @@ from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
-from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
-from hdmf_zarr_backend.transfer.stored_sources import source_caches
-from hdmf_zarr_backend.transfer.writer import PlannedKeys, settle
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
+from hdmf_zarr_backend.write.sources import forget_decoded, source_caches
+from hdmf_zarr_backend.write.tasks import encode_chunk
+from hdmf_zarr_backend.write.writer import PlannedKeys, settle
 
 _NO_TARGET = "dry_run.zarr"
 

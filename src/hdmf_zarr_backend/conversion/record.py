@@ -13,7 +13,7 @@ from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.resumable import Resumption
-from hdmf_zarr_backend.transfer.plan import WritePlan
+from hdmf_zarr_backend.write.plan import WritePlan
 
 
 def resumption_of(plan: WritePlan, sources: Iterable[str], options: dict[str, Any], *, is_asked: bool) -> Resumption:

@@ -36,8 +36,8 @@ from hdmf_zarr_backend.stores.journal import Root, warn_of_pending
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.transaction import Change, open_for_writing
-from hdmf_zarr_backend.transfer.plan import WritePlan
-from hdmf_zarr_backend.transfer.writer import PlanWriter
+from hdmf_zarr_backend.write.plan import WritePlan
+from hdmf_zarr_backend.write.writer import PlanWriter
 
 __all__ = ["UpgradeReport", "upgrade"]
 

@@ -30,7 +30,6 @@ from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
-from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_posix
@@ -43,9 +42,9 @@ from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_parent, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.stores.transaction import DirectChange, new_local_file, put_file
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
-from hdmf_zarr_backend.transfer.sources import IndexedSource
-from hdmf_zarr_backend.transfer.writer import PlannedKeys, PlanWriter, planned_bytes
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
+from hdmf_zarr_backend.write.sources import IndexedSource, forget_decoded
+from hdmf_zarr_backend.write.writer import PlannedKeys, PlanWriter, planned_bytes
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.convert import ConversionReport, Request

@@ -23,7 +23,6 @@ import numpy.typing as npt
 from h5py import h5d
 from h5py._objects import phil
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.selection import Overlap, normalise, overlaps
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
@@ -42,13 +41,11 @@ from hdmf_zarr_backend.hdf5.filters import (
 )
 from hdmf_zarr_backend.hdf5.types import Array
 from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.write.sources import cache_of
 
 Index = tuple[int, ...]
 
 Region = tuple[slice, ...]
-
-CACHE_BYTES = 32 * 2**20
-"""Bytes of decoded chunks that were read in part, kept for all sources of a process."""
 
 _LEAST_RUN = 2**16
 _SLAB = 8 * 2**20
@@ -324,13 +321,7 @@ def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
 # ---- HDF5 -> Zarr: datasets in chunks -------------------------------------------------------------------------------
 
 
-_recent = ChunkCache(CACHE_BYTES, largest=CACHE_BYTES)
 _numbers = itertools.count()
-
-
-def forget_decoded() -> None:
-    """Free the cached decoded chunks, at the end of a conversion."""
-    _recent.forget("")
 
 
 class DecodedH5Source:
@@ -396,8 +387,8 @@ class DecodedH5Source:
 
     def _read_part(self, index: Index, inside: tuple[Any, ...]) -> Array:
         """Return a part of a chunk. The complete chunk is cached, unless no other part of it has values."""
-        key = f"/{self._number}/{index}"
-        chunk: Array | None = _recent.get(key)
+        recent, key = cache_of("HDF5"), f"{self._number}/{index}"
+        chunk: Array | None = recent.get(key)
         part: Array
         if chunk is not None:
             part = chunk[inside]
@@ -405,7 +396,7 @@ class DecodedH5Source:
         chunk = self.decode(index)
         part = chunk[inside]
         if part.size < math.prod(min(c, n - i * c) for i, c, n in zip(index, self.chunks, self.shape, strict=True)):
-            _recent.put(key, chunk)
+            recent.put(key, chunk)
         return part
 
 

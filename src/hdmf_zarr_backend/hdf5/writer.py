@@ -41,8 +41,6 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
-from hdmf_zarr_backend.execution.executors import runner
-from hdmf_zarr_backend.execution.tasks import chunk_indices, region_of, task_bytes_for, whole_chunk
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.links import LinkedFile
@@ -73,6 +71,7 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.files import NO_LINKS
+from hdmf_zarr_backend.write.tasks import chunk_indices, region_of, runner, task_bytes_for, whole_chunk
 
 _MANY_ATTRIBUTES = 1000
 """With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""

@@ -23,8 +23,6 @@ from hdmf_zarr_backend.arrays.selection import Axis, normalise, overlaps, separa
 from hdmf_zarr_backend.arrays.shards import WaitingShards
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
-from hdmf_zarr_backend.execution.executors import Sink
-from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.casting import cast, cast_text, infer, to_text, unmasked
 from hdmf_zarr_backend.formats.new_datasets import VLEN_BYTES, Layout, new_dataset
@@ -32,8 +30,9 @@ from hdmf_zarr_backend.model.element import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.transaction import Change
-from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
-from hdmf_zarr_backend.transfer.sources import is_utf8
+from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
+from hdmf_zarr_backend.write.sources import is_utf8
+from hdmf_zarr_backend.write.tasks import Sink, ValuesTask
 
 Index = tuple[int, ...]
 

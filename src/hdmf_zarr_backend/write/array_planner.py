@@ -9,33 +9,43 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
-from hdmf_zarr_backend.encoding.types import to_note
-from hdmf_zarr_backend.encoding.values import encoder
-from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
-from hdmf_zarr_backend.formats import chunking, dtypes, elements
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
-from hdmf_zarr_backend.formats.elements import TIME_WORDS, word_element
-from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
-from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
+from hdmf_zarr_backend.formats.elements import TIME_WORDS, stored_text, word_element
+from hdmf_zarr_backend.formats.new_datasets import Layout, Sharding, as_scalar, new_dataset
+from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.model.element import (
     ASCII,
     UTF8,
     Compound,
     Element,
-    Number,
     Reference,
     Text,
     Time,
 )
-from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
-from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, all_utf8, is_utf8
-from hdmf_zarr_backend.transfer.stored_sources import keep_codecs, take_chunks
+from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
+from hdmf_zarr_backend.write.sources import (
+    ElementSource,
+    IndexedSource,
+    RowSource,
+    StoredChunks,
+    ZarrSource,
+    all_utf8,
+    is_utf8,
+)
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.arrays.lazy import LazyArray
 
 Encode = Callable[[Any], Any]
 Fields = Sequence[tuple[str, Element]]
@@ -125,7 +135,7 @@ def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> Pl
     if isinstance(value, np.ndarray) and value.dtype.names is None:
         value = value[()]
     if isinstance(value, (np.void, np.ndarray)) and value.dtype.names is not None:
-        return _plan_scalar_row(value, word, options, reference)
+        return plan_scalar_row(value, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     if isinstance(value, bytes) and not is_utf8(value):
         return _plan_objects(ASCII, [value], (), to_bytes, options, as_bytes=True)
@@ -144,7 +154,8 @@ def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> Pl
     return PlannedArray(node, IndexedSource(array, array.dtype), notes=notes)
 
 
-def _plan_scalar_row(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
+def plan_scalar_row(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
+    """Plan one row, or one value of an opaque type."""
     array = np.atleast_1d(np.asarray(value))
     planned = plan_array(array, word, options, reference)
     as_scalar(planned.node, planned.notes)
@@ -203,115 +214,6 @@ def _field_encoder(element: Element, reference: Encode) -> Encode | np.dtype[Any
     return dtype
 
 
-def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> PlannedArray:
-    """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express.
-
-    Its codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards.
-    """
-    keeps = options.is_left_open
-    found = describe(dataset)
-    planned = plan_described(dataset, found, options, reference)
-    if keeps:
-        keep_codecs(found, planned)
-    if found.kind == "number" and dataset.shape:
-        take_chunks(dataset, found, planned, keep=keeps)
-    return planned
-
-
-def plan_described(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
-    """Plan the copy of an HDF5 dataset whose description is known.
-
-    ``data`` has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
-    ``reference`` encodes an element that is a reference.
-    """
-    shape = data.shape
-    _complete(options, shape, found)
-    planned = _plan_null(found, options) if shape is None else _plan_kind(data, found, options, reference)
-    if options.maxshape is not None and "maxshape" not in planned.notes:
-        planned.notes["maxshape"] = list(options.maxshape)
-    note = dict(found.note)
-    noted = to_note(found.element)
-    if to_note(elements.describe(planned.node, {**planned.notes, "hdf5": note}).stored) != noted:
-        note["type"] = noted
-    if note or shape:
-        planned.notes["hdf5"] = note
-    return planned
-
-
-def _complete(options: Layout, shape: tuple[int, ...] | None, found: Description) -> None:
-    """Fill in missing options from the HDF5 dataset."""
-    if options.maxshape is None and found.maxshape is not None:
-        options.maxshape = found.maxshape + found.inner
-    if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
-        chunks = None if found.chunks is None else found.chunks + found.inner
-        options.chunks = chunking.chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
-    if options.fill_value is None:
-        options.fill_value = found.fill_value
-
-
-def _plan_null(found: Description, options: Layout) -> PlannedArray:
-    """Plan an array without elements for a dataset that has only a type."""
-    if found.kind == "number":
-        return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
-    element = found.element if isinstance(found.element, Reference) else UTF8
-    node, notes = new_dataset(element, (0,), options)
-    return PlannedArray(node, notes=notes)
-
-
-def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
-    kind = found.kind
-    if kind == "compound":
-        return _plan_h5_rows(data, found, options, reference)
-    if isinstance(found.element, Reference):
-        given = data if data.shape else [data[()]]  # which may be a null reference
-        return plan_references(given, data.shape, options, reference, element=found.element)
-    if not data.shape:
-        value = data[()]
-        if isinstance(value, np.void) and value.dtype.names is None:
-            return _plan_scalar_row(value, None, options, reference)
-        return plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
-    if kind in ("text", "ascii"):
-        return _plan_text(data, data.shape, kind, options)
-    return _plan_stored(data, found.dtype, options)
-
-
-def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
-    if len(data.shape) > 1:
-        problem = f"a compound with text or references has {len(data.shape)} axes"
-        raise ValueRefusedError(problem, remedy="Store it with one axis, which is all that HDMF supports.")
-    assert isinstance(found.element, Compound)
-    encoders = [_h5_encoder(member, data, reference) for _, member in found.element.fields]
-    rows = data if data.shape else [data[()]]
-    planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
-    if not data.shape:
-        as_scalar(planned.node, planned.notes)
-    return planned
-
-
-def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
-    """Return a function that converts the values of a field to JSON."""
-    if not isinstance(element, Number) or element.layout is not None or element.kind == "complex":
-        return encoder(element, reference)
-    if element.kind != "float":
-        return _json_number
-
-    def encode(value: Any) -> Any:
-        if is_unusual_nan(value):
-            warn(
-                f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
-                f"payload. Store such numbers as a separate dataset to keep them.",
-                NaNPayloadWarning,
-                stacklevel=2,
-            )
-        return _json_number(value)
-
-    return encode
-
-
-def _json_number(value: Any) -> Any:
-    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
-
-
 def plan_array(
     data: Any, word: Any, options: Layout, reference: Encode, *, element_type: type | None = None
 ) -> PlannedArray:
@@ -366,7 +268,7 @@ def _plan_elements(data: Any, kind: str | None, word: Any, options: Layout, refe
         kind = "ascii" if has_bytes and not has_text else "text"
     if has_text and has_bytes and kind != "bytes":
         kind, array = "text", cast_text(array, to_text)
-    return _plan_text(array, array.shape, kind, options, word)
+    return plan_text(array, array.shape, kind, options, word)
 
 
 def _is_lazy(data: Any) -> bool:
@@ -381,17 +283,17 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout, referen
         first = first_leaf(data)
         if isinstance(first, (str, bytes, *_DATES, type(None))):
             kind = "ascii" if isinstance(first, bytes) else "text"
-            return _plan_text(data, tuple(data.shape), kind, options, word)
+            return plan_text(data, tuple(data.shape), kind, options, word)
         return _plan_elements(np.asarray(data), kind, word, options, reference)
     is_text = dtype.kind == "S" and kind in ("text", "ascii") and not _is_lazy(data)
     if dtype.kind in "OTU" or is_text:  # a stored array of fixed-length text keeps its type
-        return _plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
+        return plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
     if dtype.names is not None and dtype.hasobject and isinstance(data, np.ndarray):
         return plan_rows(data, len(data), _fields_of_objects(data), options, reference)
     stored = dtypes.plain(dtype)
     if kind == "number" and isinstance(word, str):
         stored = dtypes.number_type(word, stored)
-    return _plan_stored(data, stored, options)
+    return plan_stored(data, stored, options)
 
 
 def _fields_of_objects(rows: npt.NDArray[Any]) -> Fields:
@@ -410,13 +312,15 @@ def _fields_of_objects(rows: npt.NDArray[Any]) -> Fields:
     return fields
 
 
-def _plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArray:
+def plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArray:
+    """Plan an array of numbers, dates, or rows of these, of a NumPy type."""
     node, notes = new_dataset(dtype, tuple(data.shape), options)
     node.stored.fill_value = encode_fill(options.fill_value, dtype)
     return PlannedArray(node, IndexedSource(data, dtype) if node.stored.size else None, notes=notes)
 
 
-def _plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, word: Any = None) -> PlannedArray:
+def plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, word: Any = None) -> PlannedArray:
+    """Plan an array of text; bytes that are not text stay bytes."""
     holds_bytes = isinstance(first_leaf(data), bytes)
     is_binary_fill = isinstance(options.fill_value, bytes) and not is_utf8(options.fill_value)
     if (
@@ -439,8 +343,65 @@ def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Enc
         names = [str(field["name"]) for field in fields]
         if sorted(names) == sorted(given.names):
             given = np.dtype([(name, given[name]) for name in names])
-        return _plan_stored(data, dtypes.plain(given), options)
+        return plan_stored(data, dtypes.plain(given), options)
     if dtype is not None:
-        return _plan_stored(cast_rows(data, dtype, 1), dtype, options)
+        return plan_stored(cast_rows(data, dtype, 1), dtype, options)
     elements = [(str(field["name"]), _field_element(field["dtype"])) for field in fields]
     return plan_rows(data, len(data), elements, options, reference)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a copy of a stored array keeps of it: its chunks and shards, its codecs, its fill value."""
+
+    chunks: bool
+    codecs: bool
+    fill_value: bool
+
+
+def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
+    """Set the chunks, shards, codecs and fill value of a planned array to those of the stored array that it copies.
+
+    Nothing is changed if the type of the elements, or the codec of objects, differs.
+    """
+    stored, old = planned.node.stored, data.node.stored
+    dtype = dtypes.numpy_dtype(old.data_type)
+    has_other_codec = dtype.hasobject and (stored.filters or [])[:1] != (old.filters or [])[:1]
+    if planned.source is None or stored.shape != old.shape or not _has_type_of(stored, old) or has_other_codec:
+        return
+    if kept.chunks:
+        stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
+        if old.shards is not None:
+            planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
+    if kept.fill_value and (dtype.kind in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
+        stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
+    elif kept.fill_value and isinstance(old.fill_value, str) and (not dtype.hasobject or stored_text(old)):
+        stored.fill_value = old.fill_value or None  # old files declare others as 0, which newer readers refuse
+    if kept.codecs:
+        stored.filters = in_format_2(old.filters)
+        stored.compressor = None if old.compressor is None else dict(old.compressor)
+
+
+def take_stored(planned: PlannedArray, data: LazyArray) -> None:
+    """Let a planned array use the chunks of the stored array that it copies, as they are where possible."""
+    from hdmf_zarr_backend.arrays.editable import EditableArray
+
+    source = planned.source
+    if source is None or isinstance(data, EditableArray):
+        return  # changes that are not written yet are visible only through the array itself
+    store = data.file_store
+    if isinstance(source, IndexedSource):
+        source = ZarrSource(store, data.path, data.node, source.dtype)
+    planned.source = (
+        StoredChunks(store, data.path, data.node, source) if _is_same(planned.node.stored, data.node.stored) else source
+    )
+
+
+def _has_type_of(stored: StoredArray, old: StoredArray) -> bool:
+    return dtypes.numpy_dtype(stored.data_type) == dtypes.numpy_dtype(old.data_type)
+
+
+def _is_same(stored: StoredArray, old: StoredArray) -> bool:
+    same_grid = (stored.shape, stored.chunks, stored.order) == (old.shape, old.chunks, old.order)
+    same_codecs = (stored.filters or None, stored.compressor) == (old.filters or None, old.compressor)
+    return same_grid and same_codecs and _has_type_of(stored, old)

@@ -1,9 +1,16 @@
-"""`WritePlan`: the metadata that will be on disk, the sources of values, shards, and the stored form in format 3."""
+"""`WritePlan`: the metadata that will be on disk, the sources of values, shards, and the stored form in format 3.
+
+Its names are checked here too: what a store cannot hold, or what is not portable.
+"""
 
 from __future__ import annotations
 
 import base64
 import math
+import os
+import re
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -12,7 +19,16 @@ import numpy as np
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.encoding.chunks import cell_width
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NOTES
-from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, at, warn
+from hdmf_zarr_backend.errors import (
+    FilterReplacedWarning,
+    NameRefusedError,
+    NestingError,
+    PortableNameWarning,
+    UsageError,
+    ValueRefusedError,
+    at,
+    warn,
+)
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.casting import cast, to_bytes, to_text
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
@@ -21,10 +37,12 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.formats.zarr3_fills import encode_scalar
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, row_blocks
+from hdmf_zarr_backend.stores.files import partial_path
+from hdmf_zarr_backend.stores.journal import JOURNAL
+from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, row_blocks
 
 
 @dataclass(slots=True)
@@ -302,3 +320,74 @@ def _widths(planned: PlannedArray) -> dict[str, int]:
         for position, name, kind in fields:
             widths[name] = max(widths[name], cell_width(block[:, position].tolist(), kind))
     return widths
+
+
+_STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SHOWN = 5
+_LETTERS = 200
+_LONGEST_KEY_NAME = 64
+"""Bytes of the names of documents and most chunks, while they are written."""
+
+
+def checked_name(name: str) -> str:
+    """Return ``name`` if it is valid for a group, a dataset or a link."""
+    is_taken = name in _STORE_NAMES or name.startswith(JOURNAL)
+    if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
+        raise NameRefusedError(f"the name {name!r} cannot be stored", remedy="Rename it.")
+    if not name.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in name):
+        raise NameRefusedError(f"the name {name!r} is not UTF-8", remedy="Rename it.")
+    return name
+
+
+def check_names(paths: Iterable[str], store: Store) -> None:
+    """Refuse names in ``paths``, those of the nodes to be written, that are not valid in the keys of a store."""
+    if store.folder is not None:
+        paths = list(paths)
+        _check_lengths(paths, store.folder)
+    if store.abilities.control_characters:
+        return
+    for path in paths:
+        if _CONTROL.search(path):
+            problem = "the name has a control character, which this store does not allow in keys"
+            with at(store, path):
+                raise NameRefusedError(problem, remedy="Rename it, or write to a local place.")
+
+
+def warn_of_names(paths: Iterable[str], location: str) -> None:
+    """Warn of names that are not valid on Windows, or equal to another one there or on macOS (case, accents)."""
+    first: dict[tuple[str, str], str] = {}
+    found = []
+    for path in paths:
+        parent, name = split(path)
+        plain = name if name.isascii() else unicodedata.normalize("NFC", name)
+        if _NOT_ON_WINDOWS.search(name) or first.setdefault((parent, plain.casefold()), name) != name:
+            found.append(absolute(path))
+    if found:
+        shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
+        warn(
+            f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They are "
+            "stored; a copy of the file on such a system would lack them.",
+            PortableNameWarning,
+            stacklevel=2,
+        )
+
+
+def _check_lengths(paths: list[str], root: str) -> None:
+    """Refuse paths that are too long for the file system."""
+    longest = max(paths, key=len, default="")
+    folder = os.path.dirname(root)
+    try:
+        most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
+    except (AttributeError, OSError, ValueError):
+        return  # the limit of the system is unknown
+    size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
+    if most > 0 and size >= most:
+        depth = longest.count("/") + 1
+        what = f"a path of {len(longest):,} letters, {depth:,} groups deep,"
+        with at(root, f"{absolute(longest)[:_LETTERS]}..."):
+            raise NestingError(
+                f"{what} is too long for this file system ({most:,} bytes with the folder)",
+                remedy="Write to a zip file or an object store, or nest less deeply.",
+            )

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.encoding.values import utf8_or_none
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
+from hdmf_zarr_backend.stores.base import Store
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
 _CHECK_ELEMENTS = 65536
-
-
-def is_hdf5_dataset(data: Any) -> bool:
-    """Tell whether ``data`` is an ``h5py.Dataset``, without importing h5py for data that cannot be one."""
-    if not any(cls.__module__.partition(".")[0] == "h5py" for cls in type(data).__mro__):
-        return False
-    import h5py
-
-    return isinstance(data, h5py.Dataset)
 
 
 def is_utf8(value: bytes) -> bool:
@@ -78,12 +76,6 @@ class IndexedSource:
         self.dtype = dtype
         self.shape: tuple[int, ...] = tuple(data.shape)
 
-    def portable(self) -> H5FileSource | None:
-        """Return this source as file and path, None if the values exist only in this process."""
-        if is_hdf5_dataset(self.data):
-            return H5FileSource(str(self.data.file.filename), str(self.data.name), self.shape, self.dtype)
-        return None
-
     @property
     def can_be_refused(self) -> bool:
         """Whether `read` may raise an error, depending on the values."""
@@ -96,29 +88,8 @@ class IndexedSource:
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
         place = Place(tuple(part.start for part in region))
-        if is_hdf5_dataset(self.data):
-            from hdmf_zarr_backend.hdf5.filters import check_chunks  # on use: it imports h5py
-
-            check_chunks(self.data.id, [(part.start, part.stop) for part in region])
         block = unmasked(self.data[region] if region else self.data[()], place)
         return cast(np.asarray(block), self.dtype, place)
-
-
-@dataclass(slots=True, eq=False)
-class H5FileSource:
-    """A dataset of an HDF5 file by file and path; each worker opens the file itself."""
-
-    file: str
-    path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def read(self, region: Region) -> Array:
-        """Return the block as ``dtype``."""
-        import h5py
-
-        with h5py.File(self.file, "r") as file:
-            return IndexedSource(file[self.path], self.dtype).read(region)
 
 
 class ElementSource:
@@ -248,3 +219,101 @@ def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
     if index:
         error.problem = f"element {index if len(index) > 1 else index[0]}: {error.problem}"
     return error
+
+
+CACHE_BYTES = 32 * 2**20
+"""Maximum bytes of decoded chunks of one file that a process keeps, for target chunks that share them."""
+
+_SHARE = 4  # the fraction 1/4 of a memory budget
+_limit = [CACHE_BYTES]
+
+
+@lru_cache(maxsize=3)  # two Zarr files, and HDF5
+def cache_of(location: str, limit: int = CACHE_BYTES) -> ChunkCache:
+    """Return the cache of the decoded chunks of a source, each of which is read for several chunks of a target."""
+    return ChunkCache(limit, largest=limit)
+
+
+def forget_decoded() -> None:
+    """Free the decoded chunks of all sources, at the end of a write."""
+    cache_of.cache_clear()
+
+
+@contextmanager
+def source_caches(budget: int) -> Iterator[None]:
+    """Limit the caches of decoded chunks by a budget, and forget what was decoded at the end of a write."""
+    _limit.append(min(CACHE_BYTES, budget // _SHARE))
+    try:
+        yield
+    finally:
+        _limit.pop()
+        forget_decoded()
+
+
+class StoredChunks:
+    """The chunks of a stored array as they are, and other values for missing chunks."""
+
+    def __init__(self, store: Store, path: str, node: Dataset[Attributes], values: ArraySource) -> None:
+        self.shape: tuple[int, ...] = values.shape
+        self._store = store
+        self._path = path
+        self._node = node
+        self._values = values
+        self._reader: ShardReader | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._store.unwrapped, self._path, self._node, self._values))
+
+    def encoded(self, index: tuple[int, ...]) -> bytes | None:
+        """Return the chunk at ``index`` as stored, None if it is missing."""
+        stored = self._node.stored
+        name = stored.chunk_name(index)
+        if stored.shards is None:
+            data = self._store.get(join(self._path, name))
+        else:
+            self._reader = self._reader or ShardReader(self._store, self._path, stored)  # it caches the indices
+            data = self._reader.get(index)
+        if data is not None:
+            with at(self._store, self._path):
+                check_stored_form(stored, name, data)
+        return data
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return self._values.read(region)
+
+    def portable(self) -> ArraySource | None:
+        """Return this source if the values can be sent to another process, else None."""
+        return self if isinstance(self._values, ZarrSource) and _can_be_sent(self._store) else None
+
+
+class ZarrSource:
+    """The values of a stored array; it can be sent to another process."""
+
+    def __init__(self, store: Store, path: str, node: Dataset[Attributes], dtype: np.dtype[Any]) -> None:
+        self.shape: tuple[int, ...] = node.stored.shape
+        self._store = store
+        self._path = path
+        self._node = node
+        self._dtype = dtype
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._store.unwrapped, self._path, self._node, self._dtype))
+
+    def portable(self) -> ZarrSource | None:
+        """Return this source if another process can open the store, else None: it may be in this one's memory."""
+        return self if _can_be_sent(self._store) else None
+
+    def read(self, region: Region) -> Array:
+        """Return the block as ``dtype``."""
+        reader = ChunkReader(self._store, self._path, self._node.stored, cache_of(self._store.location, _limit[-1]))
+        return cast(reader.read(region), self._dtype, Place(tuple(part.start for part in region)))
+
+
+def _can_be_sent(store: Store) -> bool:
+    """Tell whether a store can be pickled; one in memory, or a session that is open for writing, refuses it."""
+    try:
+        store.unwrapped.__reduce_ex__(4)
+    except UsageError:
+        return False
+    return True

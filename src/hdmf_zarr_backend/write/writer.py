@@ -17,16 +17,6 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named, split_shard
 from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
-from hdmf_zarr_backend.execution.executors import Runner, Sink, runner
-from hdmf_zarr_backend.execution.tasks import (
-    TASK_BYTES,
-    ChunkTask,
-    chunk_bytes,
-    cut,
-    encode_chunk,
-    encode_shard,
-    task_bytes_for,
-)
 from hdmf_zarr_backend.formats import nczarr, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
@@ -39,11 +29,29 @@ from hdmf_zarr_backend.stores.lock import Holder
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.transaction import Change, Writer
-from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
-from hdmf_zarr_backend.transfer.names import check_names, warn_of_names
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, set_dimensions, shard_bytes_for
-from hdmf_zarr_backend.transfer.sources import ArraySource, ElementSource, RowSource
-from hdmf_zarr_backend.transfer.stored_sources import source_caches
+from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
+from hdmf_zarr_backend.write.plan import (
+    PlannedArray,
+    WritePlan,
+    adapt_plan,
+    check_names,
+    set_dimensions,
+    shard_bytes_for,
+    warn_of_names,
+)
+from hdmf_zarr_backend.write.sources import ArraySource, ElementSource, RowSource, source_caches
+from hdmf_zarr_backend.write.tasks import (
+    TASK_BYTES,
+    ChunkTask,
+    Runner,
+    Sink,
+    chunk_bytes,
+    cut,
+    encode_chunk,
+    encode_shard,
+    runner,
+    task_bytes_for,
+)
 
 
 class PlannedKeys(MemoryStore):

@@ -1,1 +1,0 @@
-"""Tasks that write chunks, and the executors that run them."""

@@ -1,0 +1,246 @@
+"""Plans of the copies of HDF5 datasets: notes about what Zarr cannot express, and chunks that are not decoded.
+
+Source: `HDF5IO` also keeps chunks and filters of what it exports.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+
+from hdmf_zarr_backend.encoding.types import to_note
+from hdmf_zarr_backend.encoding.values import encoder
+from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
+from hdmf_zarr_backend.formats import elements
+from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES, chunks_from_hdf5
+from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
+from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
+from hdmf_zarr_backend.hdf5.filters import check_chunks, codecs_of
+from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
+from hdmf_zarr_backend.model.element import UTF8, Compound, Element, Number, Reference
+from hdmf_zarr_backend.write.array_planner import (
+    Encode,
+    plan_references,
+    plan_rows,
+    plan_scalar,
+    plan_scalar_row,
+    plan_stored,
+    plan_text,
+)
+from hdmf_zarr_backend.write.plan import PlannedArray
+from hdmf_zarr_backend.write.sources import Array, IndexedSource, Region
+
+
+def is_hdf5_dataset(data: Any) -> bool:
+    """Tell whether ``data`` is an ``h5py.Dataset``."""
+    return isinstance(data, h5py.Dataset)
+
+
+class H5Source(IndexedSource):
+    """The values of an ``h5py.Dataset``, whose chunks are checked before HDF5 decodes them."""
+
+    def portable(self) -> H5FileSource:
+        """Return this source as file and path."""
+        return H5FileSource(str(self.data.file.filename), str(self.data.name), self.shape, self.dtype)
+
+    def read(self, region: Region) -> Array:
+        """Return the block as ``dtype``."""
+        check_chunks(self.data.id, [(part.start, part.stop) for part in region])
+        return super().read(region)
+
+
+@dataclass(slots=True, eq=False)
+class H5FileSource:
+    """A dataset of an HDF5 file by file and path; each worker opens the file itself."""
+
+    file: str
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def read(self, region: Region) -> Array:
+        """Return the block as ``dtype``."""
+        with h5py.File(self.file, "r") as file:
+            return H5Source(file[self.path], self.dtype).read(region)
+
+
+def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> PlannedArray:
+    """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express.
+
+    Its codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards.
+    """
+    keeps = options.is_left_open
+    found = describe(dataset)
+    planned = plan_described(dataset, found, options, reference)
+    if type(planned.source) is IndexedSource and planned.source.data is dataset:
+        planned.source = H5Source(dataset, planned.source.dtype)
+    if keeps:
+        keep_codecs(found, planned)
+    if found.kind == "number" and dataset.shape:
+        take_chunks(dataset, found, planned, keep=keeps)
+    return planned
+
+
+def plan_described(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
+    """Plan the copy of an HDF5 dataset whose description is known.
+
+    ``data`` has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
+    ``reference`` encodes an element that is a reference.
+    """
+    shape = data.shape
+    _complete(options, shape, found)
+    planned = _plan_null(found, options) if shape is None else _plan_kind(data, found, options, reference)
+    if options.maxshape is not None and "maxshape" not in planned.notes:
+        planned.notes["maxshape"] = list(options.maxshape)
+    note = dict(found.note)
+    noted = to_note(found.element)
+    if to_note(elements.describe(planned.node, {**planned.notes, "hdf5": note}).stored) != noted:
+        note["type"] = noted
+    if note or shape:
+        planned.notes["hdf5"] = note
+    return planned
+
+
+def _complete(options: Layout, shape: tuple[int, ...] | None, found: Description) -> None:
+    """Fill in missing options from the HDF5 dataset."""
+    if options.maxshape is None and found.maxshape is not None:
+        options.maxshape = found.maxshape + found.inner
+    if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
+        chunks = None if found.chunks is None else found.chunks + found.inner
+        options.chunks = chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
+    if options.fill_value is None:
+        options.fill_value = found.fill_value
+
+
+def _plan_null(found: Description, options: Layout) -> PlannedArray:
+    """Plan an array without elements for a dataset that has only a type."""
+    if found.kind == "number":
+        return plan_stored(np.zeros(0, found.dtype), found.dtype, options)
+    element = found.element if isinstance(found.element, Reference) else UTF8
+    node, notes = new_dataset(element, (0,), options)
+    return PlannedArray(node, notes=notes)
+
+
+def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
+    kind = found.kind
+    if kind == "compound":
+        return _plan_h5_rows(data, found, options, reference)
+    if isinstance(found.element, Reference):
+        given = data if data.shape else [data[()]]  # which may be a null reference
+        return plan_references(given, data.shape, options, reference, element=found.element)
+    if not data.shape:
+        value = data[()]
+        if isinstance(value, np.void) and value.dtype.names is None:
+            return plan_scalar_row(value, None, options, reference)
+        return plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
+    if kind in ("text", "ascii"):
+        return plan_text(data, data.shape, kind, options)
+    return plan_stored(data, found.dtype, options)
+
+
+def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
+    if len(data.shape) > 1:
+        problem = f"a compound with text or references has {len(data.shape)} axes"
+        raise ValueRefusedError(problem, remedy="Store it with one axis, which is all that HDMF supports.")
+    assert isinstance(found.element, Compound)
+    encoders = [_h5_encoder(member, data, reference) for _, member in found.element.fields]
+    rows = data if data.shape else [data[()]]
+    planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
+    if not data.shape:
+        as_scalar(planned.node, planned.notes)
+    return planned
+
+
+def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
+    """Return a function that converts the values of a field to JSON."""
+    if not isinstance(element, Number) or element.layout is not None or element.kind == "complex":
+        return encoder(element, reference)
+    if element.kind != "float":
+        return _json_number
+
+    def encode(value: Any) -> Any:
+        if is_unusual_nan(value):
+            warn(
+                f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
+                f"payload. Store such numbers as a separate dataset to keep them.",
+                NaNPayloadWarning,
+                stacklevel=2,
+            )
+        return _json_number(value)
+
+    return encode
+
+
+def _json_number(value: Any) -> Any:
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def keep_codecs(found: Description, planned: PlannedArray) -> None:
+    """Give a planned array the codecs that the HDF5 dataset has, whatever its chunks are, if Zarr has them all.
+
+    Of text and references, whose bytes differ from those in HDF5, it is the compressor alone.
+    """
+    stored = planned.node.stored
+    pipeline = codecs_of(found.note.get("filters", []), found.dtype)
+    if pipeline is None or not pipeline.codecs or stored.compressor is None:  # a scalar has no compressor
+        return
+    compressors = [config for config in pipeline.codecs if config["id"] not in _NO_COMPRESSORS]
+    if found.kind != "number":
+        stored.compressor = dict(compressors[-1]) if compressors else stored.compressor
+    elif pipeline.divides(math.prod(stored.chunks) * found.dtype.itemsize):
+        if compressors:
+            stored.filters, stored.compressor = pipeline.filters, pipeline.compressor
+        else:  # the default compressor comes after them
+            stored.filters = [dict(config) for config in pipeline.codecs]
+
+
+_NO_COMPRESSORS = ("shuffle", "fletcher32")
+
+
+def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
+    """Use the chunks of an HDF5 dataset as they are, or at least read its values without the HDF5 library.
+
+    A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied. The source
+    of ``planned`` is replaced. ``keep``: the planned codecs are those of the dataset, so equal chunks can be copied.
+    """
+    node, old = planned.node, planned.source
+    is_small = node.stored.size * found.dtype.itemsize <= WHOLE_BYTES
+    if (
+        (is_small and node.stored.chunks != _chunks_of(found))
+        or not isinstance(old, IndexedSource)
+        or old.dtype != found.dtype
+    ):
+        return
+    chunked = plan_raw(dataset, found)
+    if chunked is None:
+        contiguous = None if is_small else plan_contiguous(dataset, found)
+        if contiguous is not None and contiguous.shape == node.stored.shape:
+            planned.source = contiguous
+        return
+    if chunked.shape != node.stored.shape:
+        return
+    if keep and chunked.chunks == node.stored.chunks:
+        node.stored.filters, node.stored.compressor = chunked.pipeline.filters, chunked.pipeline.compressor
+        planned.source = chunked
+    elif not is_small and (keep or chunked.raw.file is not None):
+        planned.source = chunked.decoded()
+
+
+def is_joined(found: Description, planned: PlannedArray) -> bool:
+    """Tell whether the chunks of an array consist of several small chunks of the HDF5 dataset."""
+    chunks, stored = _chunks_of(found), planned.node.stored
+    return (
+        found.kind == "number"
+        and chunks is not None
+        and len(chunks) == len(stored.shape)
+        and any(length > min(chunk, n) for length, chunk, n in zip(stored.chunks, chunks, stored.shape, strict=True))
+    )
+
+
+def _chunks_of(found: Description) -> tuple[int, ...] | None:
+    """Return the chunk shape of an HDF5 dataset with the axes of an element, None if it is not chunked."""
+    return None if found.chunks is None else found.chunks + found.inner

@@ -1,1 +1,0 @@
-"""Writing values to stored arrays: sources, iterators, plans, the writer, resuming."""

@@ -1,0 +1,1 @@
+"""Plans, sources of values, and tasks: how stored arrays are written."""
