@@ -372,7 +372,7 @@ CASES: dict[str, tuple[bool, list[tuple[str, str, str]], float | None]] = {
 
 FOLLOWING = {
     "link_in": {"formats/links", "model/links"},
-    "find_link": {"builders/append", "formats/links"},  # an append refuses another link of the same name
+    "find_link": {"builders/planner", "formats/links"},  # an append refuses another link of the same name
     "former_names": {"formats/links", "model/links"},
     "names_siblings": {"formats/links", "model/links"},
     "sibling_source": {"model/link_sources", "model/links"},

@@ -23,11 +23,12 @@ from hdmf.spec import NamespaceCatalog
 from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.assembler import check_link_paths
-from hdmf_zarr_backend.builders.columns import let_indices_grow
+from hdmf_zarr_backend.builders.datasets import dataset_html, let_indices_grow
 from hdmf_zarr_backend.builders.lazy import construction_errors
-from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
-from hdmf_zarr_backend.builders.reading import ReadSession
-from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
+from hdmf_zarr_backend.builders.namespaces import newest_versions
+from hdmf_zarr_backend.builders.reading import ReadSession, attach_herd
+from hdmf_zarr_backend.builders.schema import check_conversions, check_types, documentation, largest_shape
+from hdmf_zarr_backend.builders.specs import load_cached_namespaces, namespace_texts
 from hdmf_zarr_backend.builders.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.errors import (
     ModeError,
@@ -48,6 +49,7 @@ from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.model.render import escape
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -55,7 +57,7 @@ from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
-    from hdmf_zarr_backend.builders.append import KnownFields
+    from hdmf_zarr_backend.builders.containers import KnownFields
     from hdmf_zarr_backend.builders.planner import WriteRequest
     from hdmf_zarr_backend.stores.transaction import Writer
 
@@ -106,7 +108,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
             remedy="Export it to a new file, and change that.",
         )
     if writer is not None:
-        from hdmf_zarr_backend.builders.both import check_derivable, make_alike
+        from hdmf_zarr_backend.builders.from_zarr import check_derivable, make_alike
 
         check_derivable(store, found.state)
         if found.state == "2 is newer" and found.consolidated:
@@ -128,7 +130,6 @@ def _missing(error: StoreNotFoundError, store: Store, mode: str) -> TargetMissin
 
 def _view(name: str) -> Callable[..., Any]:
     """Return the function that makes HTML or an array of another library of a `LazyArray`."""
-    from hdmf_zarr_backend.builders.html import dataset_html  # on use, as the next: few programs need them
     from hdmf_zarr_backend.interop.xarray import to_dask, to_xarray
 
     return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
@@ -468,8 +469,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             container = containers.root()
             container.read_io = self
         if self.herd_path is not None:
-            from hdmf_zarr_backend.builders.herd import attach_herd  # on use: few files have external resources
-
             self.herd = attach_herd(container, self.herd_path)
         if check:
             container.all_children()
@@ -565,15 +564,16 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     @staticmethod
     def generate_dataset_html(dataset: Any) -> str:
         """Return what a notebook shows of ``dataset``: type, shape, chunks, codecs, stored size and ratio."""
-        from hdmf_zarr_backend.builders.html import dataset_html  # on use: for notebooks
-
         return dataset_html(dataset)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows of an open file: its tree, with shapes, chunks and codecs."""
-        from hdmf_zarr_backend.builders.html import io_html
+        from hdmf_zarr_backend.files.html_tree import outline_html  # on use: for notebooks
+        from hdmf_zarr_backend.files.outline import Outline
 
-        return io_html(self._location, self._mode, self._parsed if self._is_open else None)
+        if self._parsed is None or not self._is_open:
+            return f"<p>{escape(self._location)}: mode {escape(self._mode)}, nothing is open to be read</p>"
+        return outline_html(Outline(self._location, self._parsed.hierarchy, self._parsed.consolidated))
 
     # ---- namespaces -------------------------------------------------------------------------------------------------
 
@@ -670,7 +670,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @cached_property
     def _fields(self) -> KnownFields:
-        from hdmf_zarr_backend.builders.append import KnownFields
+        from hdmf_zarr_backend.builders.containers import KnownFields
 
         return KnownFields()
 
@@ -719,7 +719,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 store=self.source,
                 remedy="Give a container, such as an NWBFile.",
             )
-        from hdmf_zarr_backend.builders.append import check_origin
+        from hdmf_zarr_backend.builders.containers import check_origin
 
         check_origin(container, self.manager, self.path)
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
@@ -774,11 +774,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._check_options()
         given, self._unchecked = self._unchecked, None  # not for builders that are given
         if given is not None:
-            from hdmf_zarr_backend.builders.conversions import check_conversions
-
             check_conversions(given[0], self.manager, self.path, is_stored=given[1])
         from hdmf_zarr_backend.builders.planner import WriteRequest
-        from hdmf_zarr_backend.builders.specs import namespace_texts
 
         targets = Targets(
             self.path, export_source, self.manager, object_id(builder), self._file_ids(), builder, self._source_manager
@@ -922,7 +919,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if clear_cache or known is None or known.parent is not None:  # hdmf refuses what was not read as a root
                 super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
             else:
-                from hdmf_zarr_backend.builders.export import build_again
+                from hdmf_zarr_backend.builders.containers import build_again
 
                 lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
                 built = build_again(container, src_io, self.source, lazy)

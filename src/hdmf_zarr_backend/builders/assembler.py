@@ -23,8 +23,7 @@ from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
-from hdmf_zarr_backend.builders.columns import EditableColumn
-from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
+from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, EditableColumn, FileResolver
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
 from hdmf_zarr_backend.encoding.references import (
     RegionReference,

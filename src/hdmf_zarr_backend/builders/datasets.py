@@ -1,7 +1,8 @@
-"""Lazy datasets of references and of rows, and `FileResolver`, which finds the targets of their references.
+"""What hdmf gets as the data of datasets: references, rows, columns that it can extend, and their HTML.
 
-hdmf needs two views of each dataset: one with builders as elements, and one with containers; `invert` returns the other
-one. The file caches decoded chunks, and each distinct target is resolved once, so reading a row takes microseconds.
+hdmf needs two views of references and rows: one with builders as elements, and one with containers; `invert` returns
+the other one. The file caches decoded chunks, and `FileResolver` resolves each distinct target once, so reading a row
+takes microseconds.
 
 Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for the views of the HDF5 backend.
 """
@@ -9,22 +10,31 @@ Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for the 
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from hdmf.common import VectorIndex
+from hdmf.data_utils import DataIO
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
+from hdmf.utils import generate_array_html_repr, get_basic_array_info
 
-from hdmf_zarr_backend.arrays.edits import DeferredReference
+from hdmf_zarr_backend.arrays.editable import EditableArray
+from hdmf_zarr_backend.arrays.edits import DeferredReference, Edits
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.targets import REFERENCES
+from hdmf_zarr_backend.builders.targets import REFERENCES, containers_below
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
-from hdmf_zarr_backend.errors import DamagedFileError, ValueRefusedError, at
+from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedError, at
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.elements import to_hdmf
 from hdmf_zarr_backend.model.element import Element, Reference, Text
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.render import escape
 from hdmf_zarr_backend.write.sources import json_numbers
 
 Array = npt.NDArray[Any]
@@ -322,3 +332,131 @@ def _deferred(targets: Any) -> Array:
             raise ValueRefusedError(problem, remedy="Give a container or builder of this file.")
     references = (None if leaf is None else DeferredReference(leaf) for leaf in leaves)
     return np.fromiter(references, object, len(leaves)).reshape(shape)
+
+
+def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
+    """Set the data type of ``node``, and drop the notes of HDF5, which describe the old type."""
+    notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
+    node.stored.data_type = zarr_type(dtype)
+    node.attributes[DTYPE] = dtype.name
+    if NOTES in node.attributes:
+        node.attributes[NOTES] = notes
+
+
+def _ndim(data: Any) -> int:
+    return int(data.ndim) if hasattr(data, "ndim") else len(flatten(data)[0])
+
+
+class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
+    """An `EditableArray` that hdmf can extend.
+
+    ``hdmf.data_utils.extend_data`` supports lists, NumPy, h5py and its own `DataIO`, but not Zarr arrays. Because this
+    is a DataIO whose data are the array itself, a table column grows by complete rows of ragged values.
+    """
+
+    def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
+        EditableArray.__init__(self, edits, *arguments, **options)
+        self._plain = EditableArray(edits, *arguments, **options)
+        self._grows_wider = False
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
+        with at(self.location, self.name):
+            is_plain = self.dtype.names is None or self.dtype.hasobject
+            ndim = _ndim(data) if is_plain else count_axes(data)
+        return super().append(data if ndim == self.ndim else [data], axis)
+
+    def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
+        if self._grows_wider and not self.node.stored.filters:
+            wanted = np.min_scalar_type(np.max(data, initial=0))
+            if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
+                dtype = wanted.newbyteorder(dtype.byteorder)
+                self._edits.widen(self._reader, dtype, partial(_set_type, dtype, self.node))
+        return super()._typed(data, dtype)
+
+    def let_grow_wider(self) -> None:
+        """Accept unsigned integers that exceed the data type, by changing to a wider one."""
+        self._grows_wider = True
+
+    @property
+    def data(self) -> Any:
+        """The same array, not as a DataIO."""
+        return self._plain
+
+    @property
+    def valid(self) -> bool:
+        """True: a dataset exists."""
+        return True
+
+    def get_io_params(self) -> dict[str, Any]:
+        """Return no options: the dataset is stored already."""
+        return {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # during construction
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._plain, name)  # DataIO delegates to its data, which are this array
+
+
+def let_indices_grow(container: Any) -> None:
+    """Let the indices of all ragged columns in ``container`` grow beyond their stored data type.
+
+    ``VectorIndex`` assumes a maximum of 255 for stored data, whatever their type, and refuses larger values. So its
+    check is disabled, and the data choose their type.
+
+    hdmf cannot extend references or rows by several elements, so a column of these grows one by one.
+    """
+    for here in containers_below(container):
+        if isinstance(here, VectorIndex) and isinstance(here.data, EditableColumn):
+            here._VectorIndex__maxval = np.iinfo(np.uint64).max
+            here._VectorIndex__uint = np.uint64
+            here.data.let_grow_wider()
+            if isinstance(here.target.data, ReferenceResolver):
+                here.target.extend = partial(_append_each, here.target)
+
+
+def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:
+    """Replace ``VectorData.extend`` of one column."""
+    for value in values:
+        column.add_row(value, **options)
+
+
+_KIND = "Zarr Array"
+
+
+def dataset_html(dataset: Any) -> str:
+    """Return an HTML table of the data type, shape, chunks, codecs and stored size of ``dataset``."""
+    lazy = getattr(dataset, "dataset", dataset)
+    kind = _KIND
+    if isinstance(lazy, LazyArray):
+        dataset, stored = lazy, lazy.node.stored
+        how = _stored_as(lazy, _codec_name(stored.compressor), map(_codec_name, stored.filters or ()))
+    elif hasattr(dataset, "nbytes_stored"):  # an array that zarr itself has opened
+        compressors = dataset.compressors if hasattr(dataset, "compressors") else filter(None, [dataset.compressor])
+        how = _stored_as(dataset, ", ".join(map(str, compressors)), map(str, dataset.filters or ()))
+    else:
+        kind, how = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__, {}
+    return str(generate_array_html_repr(get_basic_array_info(dataset) | how, dataset, kind))
+
+
+def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
+    try:
+        stored = array.stored_bytes() if isinstance(array, LazyArray) else array.nbytes_stored
+        stored = stored() if callable(stored) else stored  # a method in zarr-python 3, a number in 2
+    except StoreError:  # a web server cannot list its keys
+        stored = None
+    return {
+        "Chunk shape": array.chunks,
+        "Chunks": array.nchunks,
+        "Compressor": escape(compressor or "none"),
+        "Filters": escape(", ".join(filters) or "none"),
+        "Stored size (bytes)": "unknown" if stored is None else stored,
+        "Compression ratio": f"{array.nbytes / stored:.2f}" if stored and not array.dtype.hasobject else "undefined",
+    }
+
+
+def _codec_name(config: Any) -> str:
+    if not config:
+        return "none"
+    options = ", ".join(f"{key}={value}" for key, value in config.items() if key != "id")
+    return f"{config['id']}({options})" if options else str(config["id"])

@@ -1,4 +1,10 @@
-"""`Planner`: makes the plan of a file from its builders, and refuses bad input before anything is written."""
+"""`Planner`: makes the plan of a file from its builders; `AppendPlanner`: the plan of what is new or differs.
+
+Bad input is refused before anything is written. In an append, nodes on disk are kept: a document is rewritten only if
+attributes or links differ, and arrays are only added. A change of an existing value is refused.
+
+Source: ``HDF5IO.write_group`` for what an append may change.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +15,44 @@ from typing import Any
 
 import numpy as np
 from hdmf.build import GroupBuilder
-from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, DataIO, GenericDataChunkIterator
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, GenericDataChunkIterator
 from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.arrays.editable import EditableArray
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray, UnlinkedArray, stored_view
+from hdmf_zarr_backend.builders.containers import is_same, other_values, stored_array, unwrapped
+from hdmf_zarr_backend.builders.namespaces import names_in
 from hdmf_zarr_backend.builders.specs import Texts
-from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
+from hdmf_zarr_backend.builders.targets import (
+    REFERENCES,
+    StoredReference,
+    Targets,
+    builder_path,
+    can_be_named,
+    object_id,
+)
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.encoding.references import ZarrReference
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DOC, LINKS, TYPE_KEYS, root_notes
-from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at, warn
+from hdmf_zarr_backend.encoding.reserved import (
+    DIMENSIONS,
+    DOC,
+    DTYPE,
+    LINKS,
+    NOTES,
+    RESERVED,
+    TYPE_KEYS,
+    notes_of,
+    root_notes,
+)
+from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.attributes import encode_attributes
+from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.formats.casting import unmasked
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.links import Link, encode_link
+from hdmf_zarr_backend.formats.links import Link, encode_link, find_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.hdf5.plan import is_hdf5_dataset, plan_h5_dataset
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
@@ -404,13 +430,6 @@ def _is_running(values: Any) -> bool:
     return inspect.isgenerator(values) and inspect.getgeneratorstate(values) != inspect.GEN_CREATED
 
 
-def unwrapped(data: Any) -> Any:
-    """Return the data inside a DataIO of any backend."""
-    while isinstance(data, DataIO):
-        data = data.data
-    return data
-
-
 def _holds_references(data: Any, word: Any) -> bool:
     """Tell whether the elements of ``data``, whose type in the builder is ``word``, are references."""
     if word in ("object", "region"):
@@ -438,3 +457,181 @@ def take_settings(options: Layout, wrapped: Any) -> list[str]:
     options.maxshape = settings.get("maxshape", options.maxshape)
     options.fill_value = settings.get("fillvalue")
     return [name for name, value in settings.items() if value and name not in _NOT_FILTERS]
+
+
+_KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
+
+
+class AppendPlanner(Planner):
+    """Plans a write to an existing file."""
+
+    def __init__(
+        self,
+        request: WriteRequest,
+        hierarchy: Hierarchy,
+        *,
+        is_written: Callable[[Any], bool],
+        original: Callable[[str], Any],
+    ) -> None:
+        super().__init__(request)
+        self.plan = WritePlan(hierarchy)
+        self._resolver = resolver_of(None, hierarchy, request.targets.location)
+        self.changed: set[str] = set()
+        self.added: set[str] = set()
+        self._is_written = is_written
+        self._original = original
+
+    def plan_root(self, builder: Any) -> WritePlan:
+        """Plan everything that is new or differs; ``changed`` and ``added`` have the paths."""
+        root = self.plan.hierarchy.root
+        there, wanted = root.attributes.get("object_id"), object_id(builder)
+        if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):
+            problem = f"the file holds the root object {there} and {wanted} is to be written: the name already exists"
+            remedy = "Read the file, change what was read and write that; or use mode 'w' to replace the file."
+            raise ConflictError(problem, store=self.targets.location, path="/", remedy=remedy)
+        self._merge_group(builder, root, "")
+        return self.plan
+
+    def _merge_group(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, Group):
+            raise self._conflict(path, "an array", "a group")
+        group = PlannedGroup(node, path, taken=names_in(node))
+        for name, child in builder.groups.items():
+            self._merge_member_group(child, group, self._name(name, path))
+        for name, child in builder.datasets.items():
+            if child is not None:
+                self._merge_member_dataset(child, group, self._name(name, path))
+        for link in builder.links.values():
+            if not self._is_written(link):
+                self._merge_link(link, group)
+        self._merge_attributes(builder.attributes, node, path)
+        if group.links:
+            entries = [*node.attributes.get(LINKS, []), *map(encode_link, group.links)]
+            node.attributes = {**node.attributes, LINKS: entries}
+            self.changed.add(path)
+
+    def _merge_member_group(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        path = join(group.path, name)
+        if name in group.node.members:
+            self._merge_group(builder, group.node.members[name], path)
+            return
+        self._check_free(group, name, "a group")
+        self._subgroup(builder, group, name)
+        self.added.add(path)
+
+    def _merge_member_dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        path = join(group.path, name)
+        if name in group.node.members:
+            self._merge_dataset(builder, group.node.members[name], path)
+            return
+        stored = find_link(group.node.attributes, name)
+        if stored is not None:
+            wanted = None if self._is_written(builder) else self._linked_data(builder, path)
+            if not self._is_written(builder) and (wanted is None or not self._leads_to(wanted, stored)):
+                self._check_free(group, name, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
+            return
+        self._dataset(builder, group, name)
+        self._note_added(group, name)
+
+    def _merge_link(self, link: Any, group: PlannedGroup) -> None:
+        wanted, stored = self._link_target(link.builder), find_link(group.node.attributes, link.name)
+        if stored is not None and self._leads_to(wanted, stored):
+            return
+        self._check_free(group, link.name, f"a link to {_named(wanted)}")
+        self._link(link, group)
+        self._note_added(group, link.name)
+
+    def _link_target(self, target: Any) -> ZarrReference:
+        """Return the reference that a link to ``target`` has."""
+        try:
+            return self.targets.moved(target) or self.targets.reference_to(target)
+        except ValueRefusedError:  # no Zarr file can point there, and so it is copied
+            return ZarrReference(str(target.source), builder_path(target))
+
+    def _linked_data(self, builder: Any, path: str) -> ZarrReference | None:
+        """Return the link for a dataset whose data are a stored array; None if the data are written instead."""
+        given = builder.data
+        data = stored_view(unwrapped(given))
+        link_data = given.link_data if isinstance(given, ZarrDataIO) else self.request.link_data
+        return self._link_to(data, path, link_data=link_data) if isinstance(data, LazyArray) else None
+
+    def _note_added(self, group: PlannedGroup, name: str) -> None:
+        """Record a member as new, unless it became a link."""
+        if name in group.node.members:
+            self.added.add(join(group.path, name))
+
+    def _check_free(self, group: PlannedGroup, name: str, wanted: str) -> None:
+        there, stored = group.node.members.get(name), find_link(group.node.attributes, name)
+        if there is not None:
+            raise self._conflict(join(group.path, name), "a group" if isinstance(there, Group) else "an array", wanted)
+        if stored is not None:
+            raise self._conflict(join(group.path, name), f"a link to {_named(stored)}", wanted)
+
+    def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
+        problem = f"the file holds {there} where {wanted} is to be written"
+        remedy = "Give the new object another name, or export to a new file."
+        return ConflictError(problem, store=self.targets.location, path=path, remedy=remedy)
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _merge_attributes(self, attributes: dict[str, Any], node: Any, path: str) -> None:
+        """Replace the attributes of a node where they differ from those on disk."""
+        stored = node.attributes
+        before = decode_attributes(stored, resolve=StoredReference)
+        wanted = dict(attributes)
+        if all(name in before and self._same_value(wanted[name], before[name]) for name in wanted):
+            return
+        merged = {**before, **wanted}
+        left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a `doc` of the user is not the schema's
+        notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
+        strict = self.request.options.strict_json
+        encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)
+        kept = RESERVED & _KEPT | ({DOC} if notes.get(DOC) is True else set())
+        fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
+        if NOTES in stored and notes:
+            fresh.setdefault(NOTES, notes)
+        if fresh != stored:
+            node.attributes = fresh
+            self.changed.add(path)
+
+    def _same_value(self, wanted: Any, before: Any) -> bool:
+        if isinstance(before, StoredReference):
+            encoded = self.targets.encode_attribute(wanted)
+            return encoded is not None and self._place(encoded) == self._place(before.json)
+        if isinstance(before, list) and before and isinstance(before[0], StoredReference):
+            given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
+            return given and all(map(self._same_value, wanted, before))
+        return is_same(wanted, before)
+
+    def _place(self, json: dict[str, Any]) -> tuple[Any, Any]:
+        value = json.get("value", {})
+        source = value.get("source")
+        return self._location(source) if isinstance(source, str) else source, value.get("path")
+
+    def _location(self, source: str) -> str:
+        """Return the location of a file that a link or reference names."""
+        return self._resolver.locate(self._resolver.main, source)
+
+    def _leads_to(self, one: ZarrReference, other: ZarrReference) -> bool:
+        return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, Dataset):
+            raise self._conflict(path, "a group", "a dataset")
+        if not self._is_written(builder) and not self._same_data(builder, path):
+            raise other_values(self._original(path).data, builder.data, self.targets.location, absolute(path))
+        self._merge_attributes(builder.attributes, node, path)
+
+    def _same_data(self, builder: Any, path: str) -> bool:
+        data = stored_array(builder.data)
+        if isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path:
+            return True
+        if isinstance(data, AbstractDataChunkIterator):
+            return False  # it can be read only once, so it cannot be compared
+        return is_same(data, self._original(path).data)
+
+
+def _named(target: ZarrReference) -> str:
+    return target.path if target.source == THIS_FILE else f"{target.path} of {target.source}"

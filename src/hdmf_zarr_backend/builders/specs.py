@@ -16,12 +16,20 @@ import numpy as np
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
-from hdmf_zarr_backend.builders.namespaces import USE_INSTALLED
+from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, USE_INSTALLED, source_texts
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC
-from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, at
-from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
+from hdmf_zarr_backend.errors import (
+    MetadataError,
+    MissingNamespacesWarning,
+    NameRefusedError,
+    ZarrBackendError,
+    at,
+    warn,
+)
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
 from hdmf_zarr_backend.model.element import UTF8
-from hdmf_zarr_backend.model.nodes import Group, join, split
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.stores.base import Store
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
@@ -138,3 +146,32 @@ def text_array(text: str) -> PlannedArray:
     node, notes = new_dataset(UTF8, (), Layout())
     node.attributes[DIMENSIONS] = ["_anonymous1"]
     return PlannedArray(node, ElementSource(values, node.stored.shape, to_text), notes=notes)
+
+
+def load_cached_namespaces(
+    catalog: Any, store: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
+) -> dict[str, Any]:
+    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap)."""
+    versions = cached_versions(hierarchy)
+    if not versions:
+        message = f"No cached namespaces found in {store.location!r}: the installed ones are used."
+        warn(message, MissingNamespacesWarning, stacklevel=3)
+        return {}
+    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
+    readers = {}
+    with at(store, location):
+        for name in versions if namespaces is None else namespaces:
+            if not versions.get(name):
+                known = f"The cached namespaces are: {', '.join(versions)}."
+                raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
+            path = join(join(location, name), newest_version(versions[name]))
+            text = source_texts(store, hierarchy, path)
+            readers[name] = TextSpecReader(store.location, text, path=absolute(path))
+        try:
+            loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
+        except ZarrBackendError:
+            raise  # a source cannot be read
+        except HDMF_ERRORS as error:
+            problem = f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})"
+            raise MetadataError(problem, **USE_INSTALLED) from error
+    return loaded

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.arrays.edits import Edits
-from hdmf_zarr_backend.builders.append import AppendPlanner
-from hdmf_zarr_backend.builders.both import Before, before_change, derive, make_alike, with_format_3
-from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_in
-from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
+from hdmf_zarr_backend.builders.from_zarr import Before, before_change, derive, make_alike, with_format_3
+from hdmf_zarr_backend.builders.namespaces import name_axes, rename_axes, specs_in
+from hdmf_zarr_backend.builders.planner import AppendPlanner, Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
-from hdmf_zarr_backend.builders.target_check import check_targets
+from hdmf_zarr_backend.builders.targets import check_targets
 from hdmf_zarr_backend.errors import DroppedChangesWarning, at, warn
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2

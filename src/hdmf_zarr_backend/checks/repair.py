@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hdmf_zarr_backend.builders.both import check_derivable, derive_all, make_alike
+from hdmf_zarr_backend.builders.from_zarr import check_derivable, derive_all, make_alike
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure

@@ -15,8 +15,9 @@ from hdmf.spec import NamespaceCatalog
 from hdmf.validate import ValidatorMap
 
 from hdmf_zarr_backend.builders.assembler import check_link_paths
-from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, load_cached_namespaces, newest_versions
+from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, newest_versions
 from hdmf_zarr_backend.builders.reading import ReadSession
+from hdmf_zarr_backend.builders.specs import load_cached_namespaces
 from hdmf_zarr_backend.checks.findings import Finding, Report, Validation
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments

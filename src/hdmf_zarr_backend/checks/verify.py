@@ -146,7 +146,7 @@ def _compare_copies(store: Store, hierarchy: Hierarchy, own: Hierarchy, report: 
 
 def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
     """Return an array as it would be derived from format 2, None where that takes no chunks of its own."""
-    from hdmf_zarr_backend.builders.both import plan_format_3  # on use: hdmf is slow to import
+    from hdmf_zarr_backend.builders.from_zarr import plan_format_3  # on use: hdmf is slow to import
 
     node = hierarchy.get(path)
     if not isinstance(node, Dataset):

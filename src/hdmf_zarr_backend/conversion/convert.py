@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
-from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.builders.namespaces import name_axes
 from hdmf_zarr_backend.checks.findings import few
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
@@ -467,7 +467,7 @@ class Request:
         with file as change:
             root = PlanWriter(change, plan, self.options).write()
             if self.has_both:
-                from hdmf_zarr_backend.builders.both import with_format_3  # on use: it loads hdmf and zarr
+                from hdmf_zarr_backend.builders.from_zarr import with_format_3  # on use: it loads hdmf and zarr
 
                 root = with_format_3(change, plan, root, self.options)
             remove_empty_folder(store)

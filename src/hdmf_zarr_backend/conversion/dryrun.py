@@ -20,8 +20,8 @@ from hdmf.backends.io import HDMFIO
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.builders.both import plan_format_3, root_text
-from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.builders.from_zarr import plan_format_3, root_text
+from hdmf_zarr_backend.builders.namespaces import name_axes
 from hdmf_zarr_backend.builders.planner import WriteRequest
 from hdmf_zarr_backend.builders.writing import plan_new
 from hdmf_zarr_backend.conversion.convert import format_for

@@ -8,8 +8,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from hdmf_zarr_backend.builders.dimensions import FindSpec, cached_specs, specs_in
-from hdmf_zarr_backend.builders.namespaces import newest_versions
+from hdmf_zarr_backend.builders.namespaces import FindSpec, cached_specs, newest_versions, specs_in
 from hdmf_zarr_backend.encoding.reserved import NOTES
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hdmf_zarr_backend.arrays.fills import check_unwritten
-from hdmf_zarr_backend.builders.both import (
+from hdmf_zarr_backend.builders.from_zarr import (
     check_derivable,
     create_chunks,
     derive,

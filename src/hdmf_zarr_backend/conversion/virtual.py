@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.builders.namespaces import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
 from hdmf_zarr_backend.encoding.reserved import CHUNKS, FORMAT_VERSION, notes_of

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, notes_of
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NOTES, notes_of
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 _NOTE = "dims"
 
@@ -65,3 +66,14 @@ def _labels_of(names: Any) -> tuple[str | None, ...] | None:
     if not isinstance(names, list) or not names or all(str(name).startswith("_anonymous") for name in names):
         return None
     return tuple(None if name is None else str(name) for name in names)
+
+
+def set_dimensions(
+    node: Dataset[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+) -> None:
+    """Name the axes of an array, and set its notes; ``taken`` are the names in its group, with their lengths."""
+    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.stored.shape, taken, notes)
+    if notes:
+        node.attributes[NOTES] = notes
+    else:
+        node.attributes.pop(NOTES, None)

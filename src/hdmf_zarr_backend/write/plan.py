@@ -18,7 +18,6 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.encoding.chunks import cell_width
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.errors import (
     FilterReplacedWarning,
     NameRefusedError,
@@ -32,7 +31,6 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.casting import cast, to_bytes, to_text
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
-from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
@@ -104,17 +102,6 @@ class WritePlan:
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
     chunk_key_encoding: ChunkKeyEncoding = "default"
     is_nczarr: bool = False
-
-
-def set_dimensions(
-    node: Dataset[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
-) -> None:
-    """Name the axes of an array, and set its notes; ``taken`` are the names in its group, with their lengths."""
-    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.stored.shape, taken, notes)
-    if notes:
-        node.attributes[NOTES] = notes
-    else:
-        node.attributes.pop(NOTES, None)
 
 
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named, split_shard
 from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.formats import nczarr, registry, zarr2, zarr3
+from hdmf_zarr_backend.formats.dimensions import set_dimensions
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -35,7 +36,6 @@ from hdmf_zarr_backend.write.plan import (
     WritePlan,
     adapt_plan,
     check_names,
-    set_dimensions,
     shard_bytes_for,
     warn_of_names,
 )

@@ -1,19 +1,26 @@
-"""`build_again`: the builders of an export, made of the containers as they are now.
+"""Containers as they are now, compared with what was read: for an export, and for an append.
 
-hdmf would take the builders that were read for every container that it does not know to be changed, and it knows of no
-change of a field, of ``set_data_io`` or of a private attribute. So all containers are built again. A dataset whose
-container still holds the very object that was read keeps it, with its chunks, codecs and exact type.
+Neither hdmf's flag of a change nor its builders can be trusted: it takes the builders that were read for every
+container that it does not know to be changed, and it knows of no change of a field, of ``set_data_io`` or of a private
+attribute.
 
-Source: ``hdmf.backends.io.HDMFIO.export`` and ``hdmf.build.BuildManager.build``.
+- `build_again` builds all containers of an export again. A dataset whose container still holds the very object that was
+  read keeps it, with its chunks, codecs and exact type.
+- `KnownFields` finds what was changed in an open file, and refuses what an append cannot change.
+
+Source: ``hdmf.backends.io.HDMFIO.export``, ``hdmf.build.BuildManager.build``, ``HDF5IO.write_group``.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from datetime import date
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 from hdmf.build import (
     BuildError,
     BuildManager,
@@ -24,17 +31,25 @@ from hdmf.build import (
     OrphanContainerBuildError,
     ReferenceTargetNotBuiltError,
 )
+from hdmf.container import AbstractContainer, Data
 from hdmf.data_utils import DataIO
 from hdmf.query import ContainerResolver, ReferenceResolver
+from hdmf.spec import GroupSpec, LinkSpec
 from hdmf.spec.spec import BaseStorageSpec
 
-from hdmf_zarr_backend.builders.append import SCALARS, is_same
 from hdmf_zarr_backend.builders.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.builders.schema import is_untyped
-from hdmf_zarr_backend.builders.targets import builder_path
+from hdmf_zarr_backend.builders.targets import builder_path, containers_below
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS
-from hdmf_zarr_backend.errors import DroppedChangesWarning, MissingTargetError, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DroppedChangesWarning,
+    MissingTargetError,
+    UsageError,
+    ZarrBackendError,
+    warn,
+)
 from hdmf_zarr_backend.model.nodes import relative
 
 _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -299,3 +314,176 @@ def _add_unmade(manager: _ExportManager, home: Any, path: str, child: Any) -> No
             new.set_group(GroupBuilder(part, attributes=dict(old.attributes), source=new.source))
         new = new.groups[part]
     _add_member(new, name, child)
+
+
+_SHOWN_ELEMENTS = 5
+_SHOWN_LETTERS = 100
+SCALARS = (str, bytes, int, float, date, np.generic)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal: dates, scalars, text, or arrays of the same shape; NaN equals NaN."""
+    one, other = stored_array(one), stored_array(other)
+    if one is other:
+        return True
+    if _is_array(one) or _is_array(other):
+        return _is_same_array(one, other)
+    if isinstance(one, SCALARS) and isinstance(other, SCALARS):
+        return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
+    return False
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
+
+
+def _is_same_array(one: Any, other: Any) -> bool:
+    if other is None or one is None or isinstance(one, dict) or isinstance(other, dict):
+        return False
+    a, b = np.asarray(one), np.asarray(other)
+    equal_nan = a.dtype.kind in "fcmM" and b.dtype.kind in "fcmM"
+    return bool(np.array_equal(a, b, equal_nan=equal_nan))
+
+
+def unwrapped(data: Any) -> Any:
+    """Return the data inside a DataIO of any backend."""
+    while isinstance(data, DataIO):
+        data = data.data
+    return data
+
+
+def stored_array(data: Any) -> Any:
+    """Return the array inside a DataIO, or inside a dataset that resolves to builders or containers."""
+    data = unwrapped(data)
+    return data.dataset if isinstance(data, ReferenceResolver) else data
+
+
+def shown(data: Any) -> str:
+    """Return the values of a dataset for a message: a scalar, or the first elements and the shape."""
+    data = stored_array(data)
+    text = repr(data)
+    if _is_array(data) and np.ndim(data) > 0:
+        first = np.asarray(data[:_SHOWN_ELEMENTS]).reshape(-1)[:_SHOWN_ELEMENTS].tolist()
+        more = ", ..." if np.size(data) > len(first) else ""
+        text = f"[{', '.join(map(repr, first))}{more}] of shape {np.shape(data)}"
+    return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."
+
+
+class _Known(NamedTuple):
+    """A container, and what it held when it was last read or written."""
+
+    container: Any
+    fields: dict[str, Any]
+    children: tuple[Any, ...]
+    data: Any
+
+
+class KnownFields:
+    """What the containers of one open file held when they were last read or written."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
+
+    def note(self, root: Any, *, is_written: bool = False) -> None:
+        """Record all containers below ``root``, of a recorded root only after it ``is_written``."""
+        if id(root) in self._known and not is_written:
+            return
+        for here in containers_below(root):
+            data = here.data if isinstance(here, Data) else None
+            self._known[id(here)] = _Known(here, dict(here.fields), tuple(here.children), data)
+
+    def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
+        """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
+        for known in self._known.values():
+            container, before = known.container, known.fields
+            fields = container.fields
+            changed = {name for name, value in fields.items() if value is not None and value is not before.get(name)}
+            builder = manager.get_builder(container)
+            if builder is None:
+                continue
+            if isinstance(container, Data) and container.data is not known.data and is_written(builder):
+                _check_data(builder, container.data, known.data, location)
+            if changed and hasattr(builder, "datasets"):
+                mapper = manager.type_map.get_map(container)
+                for spec, stored in _untyped_datasets(mapper.spec, builder):
+                    name = mapper.get_attribute(spec)
+                    if name in changed and is_written(stored):
+                        _check_data(stored, fields[name], before.get(name), location)
+            _warn_of_removed(known, location)
+            if changed:
+                container.set_modified()
+
+
+def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
+    """Refuse new values for a dataset that is on disk, and warn of settings that it cannot get any more."""
+    if not is_same(data, before):
+        raise other_values(stored.data, data, location, builder_path(stored))
+    if isinstance(data, DataIO) and data is not before and getattr(data, "io_settings", None):
+        _warn_of_dropped(location, f"the settings of {type(data).__name__} for {builder_path(stored)}")
+
+
+def other_values(there: Any, wanted: Any, location: str, path: str) -> ConflictError:
+    """Return the error about a dataset that has other values on disk."""
+    problem = f"the dataset holds {shown(there)} and {shown(wanted)} is to be written"
+    remedy = "Change the values in place (dataset[...] = values), or export to a new file."
+    return ConflictError(problem, store=location, path=path, remedy=remedy)
+
+
+def _warn_of_removed(known: _Known, location: str) -> None:
+    """Warn of fields and members that a container had, since an append removes nothing."""
+    container = known.container
+    named = f"{type(container).__name__} {container.name!r}"
+    left = {id(child) for child in container.children}
+    for child in known.children:
+        if id(child) not in left:
+            _warn_of_dropped(location, f"that {type(child).__name__} {child.name!r} was removed from the {named}")
+    for name, value in known.fields.items():
+        is_member = isinstance(value, (AbstractContainer, dict, list, tuple))
+        if value is not None and not is_member and container.fields.get(name) is None:
+            _warn_of_dropped(location, f"that the field {name!r} was removed from the {named}")
+
+
+def _warn_of_dropped(location: str, what: str) -> None:
+    message = f"{location}: not written: {what}. The file has it already; export to a new file"
+    warn(message, DroppedChangesWarning, stacklevel=5)
+
+
+def check_origin(root: Any, manager: Any, location: str) -> None:
+    """Refuse containers from other files that hdmf cannot build for this file."""
+    stack = [root]
+    while stack:
+        here = stack.pop()
+        origin = here.container_source
+        if origin is None or origin == location:
+            stack += [*here.children, *_linked(here, manager)]
+        elif here is root or manager.get_builder(here) is None:
+            what = f"{type(here).__name__} {here.name!r}"
+            remedy = (
+                "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
+                if here is root
+                else "For a link, create this io with the manager of the io that has read it; or create a new object."
+            )
+            problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
+            raise UsageError(problem, store=location, remedy=remedy)
+
+
+def _linked(container: Any, manager: Any) -> Iterator[Any]:
+    """Yield the containers with another parent that a container links to."""
+    for name, value in container.fields.items():
+        if isinstance(value, dict):
+            members = (each for each in value.values() if isinstance(each, AbstractContainer))
+            yield from (member for member in members if member.parent is not container)
+        elif isinstance(value, AbstractContainer) and value.parent is not container:
+            spec = manager.type_map.get_map(container).get_attr_spec(name)
+            if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
+                yield value
+
+
+def _untyped_datasets(spec: Any, builder: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield specification and builder of the untyped datasets in a group and in its untyped subgroups."""
+    for dataset in spec.datasets:
+        if is_untyped(dataset) and builder.datasets.get(dataset.name) is not None:
+            yield dataset, builder.datasets[dataset.name]
+    for group in spec.groups:
+        if is_untyped(group) and group.name in builder.groups:
+            yield from _untyped_datasets(group, builder.groups[group.name])
