@@ -127,6 +127,4 @@ def test_a_store_is_changed_by_its_transaction_only() -> None:
     found = {path: changes_of_stores(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
     modules = {path.relative_to(SOURCE).as_posix(): changes for path, changes in found.items() if changes}
     assert modules.pop("conversion/virtual.py") == {"DirectChange"}  # in memory
-    assert modules.keys() == {
-        f"stores/{name}.py" for name in ("journal", "lock", "resumable", "transaction", "wrappers")
-    }
+    assert modules.keys() == {f"stores/{name}.py" for name in ("files", "journal", "lock", "memory", "transaction")}

@@ -22,7 +22,7 @@ CHUNKS = 32
 
 def _in_place(writer: Any, **_: Any) -> Any:
     """Return a change of the file itself, in the place of `stores.transaction.StagedChange`."""
-    from hdmf_zarr_backend.stores.local import NewFolder
+    from hdmf_zarr_backend.stores.files import NewFolder
     from hdmf_zarr_backend.stores.transaction import DirectChange
 
     os.makedirs(writer.store.folder)

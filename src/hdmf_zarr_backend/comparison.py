@@ -55,8 +55,7 @@ from hdmf_zarr_backend.model.element import (
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.stored import indices_of
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.locations import is_hdf5
-from hdmf_zarr_backend.stores.opening import located, open_store
+from hdmf_zarr_backend.stores.opening import is_hdf5, located, open_store
 
 __all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
 

@@ -48,11 +48,10 @@ from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
-from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.model.nesting import gc_paused, limited_nesting
 from hdmf_zarr_backend.model.render import escape
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
 

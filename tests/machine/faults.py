@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.stores import lock as locks
-from hdmf_zarr_backend.stores import wrappers
+from hdmf_zarr_backend.stores import memory
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.zip import NewZipStore
@@ -132,11 +132,11 @@ def failing(store: Store, operations: Operations, lock: Any = None) -> Iterator[
     classes += [NewZipStore] if store.zip_file is not None else []
     restores = [_replaced(cls, operations) for cls in classes]
     restores.append(_replaced_of(locks.WriterLock, {"__init__": _noting(operations)}))
-    puts, wrappers.PUTS = wrappers.PUTS, 1  # one after the other, so that the same one fails each time
+    puts, memory.PUTS = memory.PUTS, 1  # one after the other, so that the same one fails each time
     try:
         yield
     finally:
-        wrappers.PUTS = puts
+        memory.PUTS = puts
         for restore in restores:
             restore()
         operations.end()

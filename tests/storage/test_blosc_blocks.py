@@ -16,9 +16,9 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.files import OpenValue
+from hdmf_zarr_backend.stores.base import OpenValue
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.wrappers import InlinedStore
+from hdmf_zarr_backend.stores.memory import InlinedStore
 from tests.keystores import MemoryKeys
 from tests.places import delete_keys, put
 

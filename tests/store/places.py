@@ -22,8 +22,8 @@ import pytest
 from hdmf_zarr_backend.errors import FormatsDifferWarning, IncompleteStoreError, JournalWarning, StoreNotFoundError
 from hdmf_zarr_backend.stores import transaction
 from hdmf_zarr_backend.stores.base import Abilities
+from hdmf_zarr_backend.stores.memory import QueuedStore
 from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.wrappers import QueuedStore
 from tests.faults import appending
 from tests.store.steps import State, Step, Steps, apply, states
 from tests.watching import listening

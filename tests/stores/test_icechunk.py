@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.zarr_3 import IcechunkStore
+from hdmf_zarr_backend.stores.zarr_python import IcechunkStore
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests import samples, trees
 from tests.places import delete_keys, put

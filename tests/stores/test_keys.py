@@ -17,14 +17,13 @@ from zarr import storage as zarr_storage
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreFullError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.link_sources import resolve_source
-from hdmf_zarr_backend.stores import remote, wrappers
+from hdmf_zarr_backend.stores import memory, remote
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.stores.memory import InlinedStore, MemoryStore, QueuedStore
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour, open_store
 from hdmf_zarr_backend.stores.remote import at_once
 from hdmf_zarr_backend.stores.transaction import Writer
-from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 from hdmf_zarr_backend.stores.zip import NewZipStore
 from tests.keystores import MemoryKeys
 from tests.places import delete_keys, put, put_all
@@ -223,7 +222,7 @@ class SlowKeys(MemoryKeys):
 
 
 def test_puts_are_queued_within_bounds(monkeypatch):
-    monkeypatch.setattr(wrappers, "PUT_BYTES", 1000)
+    monkeypatch.setattr(memory, "PUT_BYTES", 1000)
     keys = SlowKeys()
     queue = QueuedStore(keys)
     for number in range(100):

@@ -25,10 +25,10 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores import files, resumable, transaction
+from hdmf_zarr_backend.stores import files, transaction
+from hdmf_zarr_backend.stores.files import RECORD, Resumption
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.lock import lock_path
-from hdmf_zarr_backend.stores.resumable import RECORD, Resumption
 from tests import trees
 from tests.places import stored_files
 
@@ -248,7 +248,7 @@ def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
     one, other = (partial / "group/gzip" / name for name in chunks)
     whole, inode = one.read_bytes(), other.stat().st_ino
     one.write_bytes(whole[: len(whole) // 2])
-    monkeypatch.setattr(resumable, "_this_boot", lambda: "another start")
+    monkeypatch.setattr(files, "_this_boot", lambda: "another start")
     convert(hdf5, tmp_path / "a.zarr", resume=True, **options)
     assert (tmp_path / "a.zarr/group/gzip" / chunks[0]).read_bytes() == whole
     assert (tmp_path / "a.zarr/group/gzip" / chunks[1]).stat().st_ino == inode

@@ -17,8 +17,8 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import partial_path, place, replace, sync_files, sync_folder
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.files import partial_path, place, replace, sync_folder
+from hdmf_zarr_backend.stores.local import LocalStore, sync_files
 from hdmf_zarr_backend.stores.lock import lock_path, writer_lock
 from hdmf_zarr_backend.stores.transaction import Writer
 from tests import trees
@@ -138,16 +138,16 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
         def renameat2(*arguments: object) -> int:
             return -1
 
-    monkeypatch.setattr(store_files.sys, "platform", "linux")
-    monkeypatch.setattr(store_files.ctypes, "CDLL", lambda *arguments, **options: Library)
-    monkeypatch.setattr(store_files.ctypes, "get_errno", lambda: code)
+    monkeypatch.setattr(local_store.sys, "platform", "linux")
+    monkeypatch.setattr(local_store.ctypes, "CDLL", lambda *arguments, **options: Library)
+    monkeypatch.setattr(local_store.ctypes, "get_errno", lambda: code)
     target, partial = make(tmp_path / "a.zarr"), make(tmp_path / "partial", b"new")
     replace(str(partial), str(target))
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     fresh, free = make(tmp_path / "fresh", b"new"), tmp_path / "free"
     place(str(fresh), str(free))
     assert stored_files(free) == {".zgroup": b"new"}
-    monkeypatch.setattr(store_files.sys, "platform", "darwin")
+    monkeypatch.setattr(local_store.sys, "platform", "darwin")
     assert store_files._renameat2("a", "b", store_files._EXCHANGE) is False
 
 
@@ -319,7 +319,7 @@ def test_the_disk_is_flushed(tmp_path, monkeypatch):
     sync_files(str(tmp_path))
     sync_folder(str(tmp_path))
     asked = []
-    monkeypatch.setattr(store_files.sys, "platform", "darwin")
+    monkeypatch.setattr(local_store.sys, "platform", "darwin")
     monkeypatch.setattr(store_files.os, "sync", lambda: asked.append("all"))
     sync_files(str(tmp_path))
     assert asked == ["all"]

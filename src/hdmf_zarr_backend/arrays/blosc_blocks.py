@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError
-from hdmf_zarr_backend.stores.files import OpenValue
+from hdmf_zarr_backend.stores.base import OpenValue
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Blocks: TypeAlias = "Callable[[], BloscBlocks | None]"

@@ -25,10 +25,10 @@ from hdmf_zarr_backend.encoding.chunks import Array, Elements
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.json_text import load
 
 Index = tuple[int, ...]
 

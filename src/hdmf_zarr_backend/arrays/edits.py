@@ -28,10 +28,10 @@ from hdmf_zarr_backend.arrays.growth import for_long_texts, larger_chunks, set_f
 from hdmf_zarr_backend.arrays.shards import WaitingShards, shard_grid, shard_of
 from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.formats.zarr3 import has_records
+from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root
-from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.transaction import Change, Writer
 
 Array = npt.NDArray[Any]

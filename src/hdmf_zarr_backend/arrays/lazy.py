@@ -28,9 +28,9 @@ from hdmf_zarr_backend.errors import DamagedFileError, ModeError, printable
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.zarr3_codecs import has_array_codecs
+from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
-from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.zarr_python import open_zarr_array, store_of_zarr
 

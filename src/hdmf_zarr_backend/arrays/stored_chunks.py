@@ -10,8 +10,7 @@ from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import OpenValue
+from hdmf_zarr_backend.stores.base import OpenValue, Store
 
 
 def stored_chunk(store: Store, path: str, name: str) -> bytes | None:

@@ -51,6 +51,7 @@ from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Reference
+from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, copy_hierarchy, join, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
@@ -58,7 +59,6 @@ from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root
-from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.transaction import Change, Writer
 from hdmf_zarr_backend.write.array_planner import take_stored
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan

@@ -35,9 +35,8 @@ from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
-from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.model.nesting import gc_paused, limited_nesting
 from hdmf_zarr_backend.model.nodes import Attributes, Group, Hierarchy, absolute, join, relative, split
-from hdmf_zarr_backend.stores.gc_pause import gc_paused
 
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 """What hdmf raises while it makes containers."""

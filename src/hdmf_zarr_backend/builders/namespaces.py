@@ -20,7 +20,7 @@ from hdmf_zarr_backend.formats.namespaces import NAMESPACE, cached_versions, new
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.wrappers import InlinedStore
+from hdmf_zarr_backend.stores.memory import InlinedStore
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.write.plan import WritePlan

@@ -25,8 +25,8 @@ from hdmf_zarr_backend.errors import StoreError, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile
+from hdmf_zarr_backend.model.nesting import gc_paused
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.gc_pause import gc_paused
 
 
 class ReadSession:

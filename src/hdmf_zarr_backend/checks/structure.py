@@ -37,11 +37,11 @@ from hdmf_zarr_backend.files.parser import (
 )
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks
+from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.journal import pending
-from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.write.tasks import Index
 
 Documents = dict[str, Any]

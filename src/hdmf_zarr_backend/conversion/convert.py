@@ -43,18 +43,19 @@ from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, r
 from hdmf_zarr_backend.model.render import counted, size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Abilities, Store
+from hdmf_zarr_backend.stores.files import Resumption
 from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.locations import check_apart, is_hdf5
 from hdmf_zarr_backend.stores.opening import (
     FILE_SUFFIXES,
     check_abilities,
+    check_apart,
     check_free,
+    is_hdf5,
     located,
     open_store,
     remove_empty_folder,
 )
-from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.transaction import Change, Writer, new_local_file
 from hdmf_zarr_backend.write.plan import (
     ShardsOfFile,

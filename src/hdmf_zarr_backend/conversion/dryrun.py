@@ -44,10 +44,11 @@ from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
+from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.link_sources import local_path
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
-from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
+from hdmf_zarr_backend.stores.opening import is_hdf5
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
 from hdmf_zarr_backend.write.sources import forget_decoded, source_caches
 from hdmf_zarr_backend.write.tasks import encode_chunk

@@ -27,13 +27,13 @@ from hdmf_zarr_backend.checks.repair import chunks_to_inline, consolidated
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import ChunkKeys
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root, warn_of_pending
-from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.transaction import Change, open_for_writing
 from hdmf_zarr_backend.write.plan import WritePlan

@@ -32,14 +32,13 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
-from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_posix
+from hdmf_zarr_backend.model.link_sources import is_url, relative_source, split_location, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.options import Limits, WriteOptions
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
-from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_parent, open_store
+from hdmf_zarr_backend.stores.opening import check_apart, check_free, open_folder, open_parent, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.stores.transaction import DirectChange, new_local_file, put_file
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, encode_fill

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.encoding.references import CELLS, reference_text, text_reference, unwrapped
 from hdmf_zarr_backend.model.element import check_characters
-from hdmf_zarr_backend.stores.json_text import parse_fast
+from hdmf_zarr_backend.model.json_text import parse_fast
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from hdmf_zarr_backend.errors import LinkRefusedError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.links import LinkedFile
+from hdmf_zarr_backend.model.link_sources import why_not
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.options import DEFAULT_RULES, ExternalLinks
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.locations import why_not
 from hdmf_zarr_backend.stores.opening import NOWHERE, may_exist, open_neighbour
 
 

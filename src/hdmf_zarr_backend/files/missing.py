@@ -7,11 +7,10 @@ from contextlib import suppress
 
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr2
-from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, inside_of, is_url
 from hdmf_zarr_backend.model.render import size_text
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import conversions, unfinished
-from hdmf_zarr_backend.stores.locations import inside_of
 from hdmf_zarr_backend.stores.opening import is_of_hdf5
 
 PATH_OF_FILE = "Give the path of the file, not of an array in it."

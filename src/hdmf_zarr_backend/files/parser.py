@@ -38,18 +38,17 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.missing import PATH_OF_FILE, nothing_to_read
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.json_text import dump, load
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url, split_location
+from hdmf_zarr_backend.model.nesting import gc_paused
 from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, join, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.journal import Root
-from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.lock import Holder
+from hdmf_zarr_backend.stores.memory import InlinedStore
 from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
-from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
 _BATCH = 10_000
 _LONG_KEY = 256

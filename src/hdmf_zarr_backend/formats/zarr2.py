@@ -1,7 +1,7 @@
 """Nodes <-> the metadata documents of Zarr format 2.
 
 A node at ``p`` has the documents ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Here documents are plain Python
-values; `stores.json_text` parses and writes text. ``encode_documents(parse_documents(d)) == d`` for every valid ``d``,
+values; `model.json_text` parses and writes text. ``encode_documents(parse_documents(d)) == d`` for every valid ``d``,
 with its unknown keys and empty ``.zattrs``, except for keys that the specification forbids in ``.zgroup``.
 
 The consolidated document is ``.zmetadata``: one JSON object with ``zarr_consolidated_format: 1`` and, under

@@ -15,10 +15,10 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.formats.both import renewed
 from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.model.json_text import check_strict, dump
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.transaction import Writer, open_for_writing
 

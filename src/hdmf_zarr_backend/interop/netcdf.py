@@ -24,9 +24,9 @@ from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.interop.xarray import to_dask
+from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.opening import open_store
 
 

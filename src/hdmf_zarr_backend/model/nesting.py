@@ -1,10 +1,8 @@
-"""`limited_nesting`: the error for groups that are nested deeper than Python's recursion limit.
-
-Used for plans and for files that are read.
-"""
+"""What Python makes of files with many and deep groups: the error of its recursion limit, and its garbage collector."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,3 +37,15 @@ def deepest(root: Any) -> tuple[int, str]:
         members = getattr(node, "members", None) or getattr(node, "groups", None) or {}
         stack.extend((depth + 1, child_name, child) for child_name, child in members.items())
     return len(found), "/" + "/".join(found)
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector of this process while many objects are made that stay alive."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy,
 from hdmf_zarr_backend.model.render import counted, natural
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.wrappers import InlinedStore
+from hdmf_zarr_backend.stores.memory import InlinedStore
 
 __all__ = ["kind_of", "session_of"]
 

@@ -7,17 +7,17 @@ callers never test the class of a store. A new kind of store is one subclass of 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, at
+from hdmf_zarr_backend.errors import ChunkError, ReadOnlyStoreError, StoreError, at
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import DEFAULT_RULES, ReadRules
-from hdmf_zarr_backend.stores.files import OpenValue
 
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 """Names of the metadata documents of nodes."""
@@ -31,6 +31,41 @@ Range = tuple[int, int | None]
 
 _SAMPLE_BYTES = 2**16
 _CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
+
+
+class OpenValue:
+    """The open file of one value; all reads return bytes of the same version of the value."""
+
+    def __init__(self, file: int, size: int, name: str) -> None:
+        self.size = size
+        self.name = name
+        self._file = file
+
+    def __enter__(self) -> OpenValue:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        close_read(self._file)
+
+    def read_into(self, start: int, buffer: memoryview) -> None:
+        """Fill ``buffer`` with the bytes that begin at ``start``."""
+        while buffer.nbytes:
+            if hasattr(os, "preadv"):
+                count = os.preadv(self._file, [buffer], start)
+            else:
+                os.lseek(self._file, start, os.SEEK_SET)
+                part = os.read(self._file, buffer.nbytes)
+                count = len(part)
+                buffer[:count] = part
+            if not count:
+                raise ChunkError(f"{self.name!r} was cut while it was read", remedy="Restore it from a copy.")
+            start, buffer = start + count, buffer[count:]
+
+
+def close_read(file: int) -> None:
+    """Close a file that was only read, ignoring errors, since the bytes that were read are correct."""
+    with suppress(OSError):
+        os.close(file)
 
 
 @dataclass(frozen=True, slots=True)

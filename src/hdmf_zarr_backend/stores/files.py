@@ -1,117 +1,44 @@
-"""Local files and folders: reading, writing, moving into place in one step, syncing to disk, and cleaning up.
+"""New local files: beside their target until they are complete, moved into its place in one step, and cleaned up.
 
 A file that is written beside its target has a name that begins with a dot and the name of the target, and ends in
 ``.partial``. On systems that cannot exchange two names, the old target gets the ending ``.old`` in addition while it is
 replaced. What cannot be deleted gets the ending ``.left``, and is ignored afterwards.
 
-Source: Linux's ``renameat2``, which exchanges two names or gives a name only where it is free, and ``syncfs``.
+The folder of a conversion can be continued by another run. Its name is derived from the target and the record, so that
+the next run finds it, and a worker that outlives the main process can only set keys that belong there. The record is
+the first file in the folder. When everything else is there, it is moved beside the folder, where it stays until the
+folder has been renamed to the target. It has the number of the folder, since afterwards the old target may have that
+name until it is deleted.
+
+Source: Linux's ``renameat2``, which exchanges two names or gives a name only where it is free.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import hashlib
 import os
 import re
 import shutil
-import stat
-import sys
 import uuid
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.errors import ChunkError, StoreExistsError, UsageError, warn
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, StoreError, StoreExistsError, warn
+from hdmf_zarr_backend.model.json_text import dump, load
+from hdmf_zarr_backend.stores.base import DOCUMENTS
+from hdmf_zarr_backend.stores.local import PARTIAL, LocalStore, last_error, linux_call, sync_files
 
-NO_LINKS = (
-    getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
-"""Flags for opening one of our files for writing: a symbolic link is refused, and a pipe does not block."""
-
-READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)
-"""Flags for opening the file of a value for reading."""
-
-PARTIAL = ".partial"
-RECORD = ".record"
+BESIDE = ".record"
 _ASIDE = ".old"
 _LEFT = ".left"
 _NEW = "[0-9a-f]{32}"
 _CONVERSION = "conversion-[0-9a-f]{12}"
 _EITHER = f"({_NEW}|{_CONVERSION})"
 _NAME_LETTERS = 40
-
-
-# ---- reading and writing --------------------------------------------------------------------------------------------
-
-
-class OpenValue:
-    """The open file of one value; all reads return bytes of the same version of the value."""
-
-    def __init__(self, file: int, size: int, name: str) -> None:
-        self.size = size
-        self.name = name
-        self._file = file
-
-    def __enter__(self) -> OpenValue:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        close_read(self._file)
-
-    def read_into(self, start: int, buffer: memoryview) -> None:
-        """Fill ``buffer`` with the bytes that begin at ``start``."""
-        while buffer.nbytes:
-            if hasattr(os, "preadv"):
-                count = os.preadv(self._file, [buffer], start)
-            else:
-                os.lseek(self._file, start, os.SEEK_SET)
-                part = os.read(self._file, buffer.nbytes)
-                count = len(part)
-                buffer[:count] = part
-            if not count:
-                raise ChunkError(f"{self.name!r} was cut while it was read", remedy="Restore it from a copy.")
-            start, buffer = start + count, buffer[count:]
-
-
-def close_read(file: int) -> None:
-    """Close a file that was only read, ignoring errors, since the bytes that were read are correct."""
-    with suppress(OSError):
-        os.close(file)
-
-
-def read_part(file: Any, start: int, stop: int) -> bytes:
-    """Return the bytes ``start:stop`` of a file object, fewer at its end."""
-    parts, left = [], max(0, stop - start)
-    file.seek(start)
-    while left and (part := file.read(left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def create_file(path: str) -> int:
-    """Open an empty file for writing and return its descriptor; a symbolic link, pipe or device there is refused."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINKS, 0o666)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(errno.EINVAL, "it is not a regular file", path)
-    return file
-
-
-def write_all(file: int, value: bytes) -> None:
-    """Append all of ``value`` to an open file, in as many calls as the system needs."""
-    view = memoryview(value)
-    while view.nbytes:
-        view = view[os.write(file, view) :]
-
-
-def follow_link(path: str) -> str:
-    """Return the target of a symbolic link, beside which a new file is made, so that the link stays; else ``path``."""
-    return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def check_link(path: str) -> None:
@@ -124,55 +51,6 @@ def check_link(path: str) -> None:
         )
 
 
-def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a folder to search; a link to a folder above itself would never end."""
-    if not entry.is_symlink():
-        return entry.is_dir()
-    folder, above = os.path.realpath(entry.path), Path(entry.path).parents
-    return os.path.isdir(folder) and not any(each.resolve().is_relative_to(folder) for each in above)
-
-
-def size_of(entry: os.DirEntry[str]) -> int | None:
-    """Return the size of a file in bytes; None for anything else, such as a symbolic link to itself."""
-    try:
-        return entry.stat().st_size if entry.is_file() else None
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOENT, errno.ENOTDIR):
-            return None
-        raise
-
-
-# ---- syncing to disk ------------------------------------------------------------------------------------------------
-
-
-def sync_files(path: str) -> None:
-    """Wait until all that was written to the file system of ``path`` is on its disk.
-
-    This takes a few hundredths of the time of writing thousands of files; one call per file takes five times that time.
-    """
-    call = _linux_call("syncfs")
-    if call is None:
-        check_sync()  # a journal tells that its writer was durable, perhaps on another system
-        os.sync()
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        if call(descriptor) != 0:
-            raise _last_error(path)
-    finally:
-        os.close(descriptor)
-
-
-def check_sync() -> None:
-    """Refuse to wait for the disk on a system that has no call for it."""
-    if _linux_call("syncfs") is None and not hasattr(os, "sync"):
-        raise UsageError(
-            "this system has no call that writes everything to disk",
-            remedy="Leave out durable=True.",
-            remedy_cli="Leave --durable out.",
-        )
-
-
 def sync_folder(path: str) -> None:
     """Wait until the names in a folder are on disk, after a rename; not needed where folders cannot be opened."""
     with suppress(PermissionError):
@@ -181,16 +59,6 @@ def sync_folder(path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _linux_call(name: str) -> Any:
-    """Return a function of Linux's C library; None if it does not exist."""
-    return getattr(ctypes.CDLL(None, use_errno=True), name, None) if sys.platform.startswith("linux") else None
-
-
-def _last_error(path: str) -> OSError:
-    code = ctypes.get_errno()
-    return OSError(code, os.strerror(code), path)
 
 
 # ---- moving into place ----------------------------------------------------------------------------------------------
@@ -265,12 +133,12 @@ def place(partial: str, target: str) -> None:
 
 def _renameat2(one: str, other: str, flag: int) -> bool:
     """Rename according to ``flag``, in one step; return False if the system cannot."""
-    call = _linux_call("renameat2")
+    call = linux_call("renameat2")
     if call is None:
         return False
     if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), flag) == 0:
         return True
-    error = _last_error(other)
+    error = last_error(other)
     if error.errno in _UNSUPPORTED:
         return False
     raise error
@@ -316,7 +184,7 @@ def unfinished(target: str) -> list[str]:
 
 def conversions(target: str) -> list[str]:
     """Return the paths of the folders of interrupted conversions to ``target``, also where only a record is left."""
-    return sorted({path.removesuffix(RECORD) for path in _beside(target, _CONVERSION, rf"(\{RECORD})?")})
+    return sorted({path.removesuffix(BESIDE) for path in _beside(target, _CONVERSION, rf"(\{BESIDE})?")})
 
 
 def restore_old(target: str) -> None:
@@ -334,7 +202,7 @@ def sweep(target: str) -> None:
 
     The caller must hold the lock of the file. A conversion may be continued, and stays.
     """
-    done = [path + RECORD for path in conversions(target) if not os.path.lexists(path)]
+    done = [path + BESIDE for path in conversions(target) if not os.path.lexists(path)]
     for path in [*_beside(target, _NEW), *_beside(target, _EITHER, rf"\{_ASIDE}"), *done]:
         with suppress(OSError):  # it belongs to another user; its name is never used again
             discard(path)
@@ -367,3 +235,143 @@ def discard(path: str) -> None:
         aside = f"{path}.{uuid.uuid4().hex[:8]}{_LEFT}"
         os.rename(path, aside)
         warn(f"{aside!r} could not be deleted: {error}; it is not needed", stacklevel=3)
+
+
+# ---- folders of new files --------------------------------------------------------------------------------------------
+
+
+class NewFolder(LocalStore):
+    """The folder of a new file, which exists; its keys are not replaced.
+
+    If it ``is_kept`` for another run, its chunks are complete whenever its writer dies. If it ``is_resumed`` from one,
+    values that are there are not set again.
+    """
+
+    def __init__(self, root: str, location: str, *, is_kept: bool = False, is_resumed: bool = False) -> None:
+        super().__init__(root, location=location)
+        self._is_kept = is_kept
+        self._is_resumed = is_resumed
+
+    def _set(self, key: str, value: bytes) -> None:
+        if not self._is_resumed or self.get(key) != value:
+            super()._set(key, value)
+
+    def _replaces(self, key: str) -> bool:
+        return self._is_kept and key.rpartition("/")[2] not in DOCUMENTS
+
+    def chunks_below(self, path: str) -> list[str]:
+        """Return the keys of the complete chunks of an array, from one listing."""
+        others = (*DOCUMENTS, PARTIAL)
+        return [key for key, size in self.sizes(path).items() if size and not key.endswith(others)]
+
+    def delete_partial(self) -> None:
+        """Delete chunks that a dead writer has not written to their end."""
+        self._delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
+
+    def _make_parent(self, path: str) -> None:
+        if not self._made and not os.path.isdir(self.root):
+            raise StoreError(
+                f"the folder {self.root!r} does not exist for this process",
+                store=self.location,
+                remedy="Workers on other machines need access to the folder of the target under the same path.",
+            )
+        super()._make_parent(path)
+
+
+RECORD = ".hdmf_conversion.json"
+"""Name of the record in the folder."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What makes a folder that another run can continue.
+
+    The ``record`` has everything that decides what is written, as JSON: runs with equal records write the same keys.
+    ``differences`` tells why a run with another one cannot be continued; TypeError, ValueError or KeyError for what is
+    no record.
+    """
+
+    record: Mapping[str, Any]
+    differences: Callable[[dict[str, Any]], list[str]]
+    is_asked: bool  # whether to continue what an earlier run left, instead of starting again
+
+    def begin(self, target: str, location: str, discard: Callable[..., object]) -> ResumableFolder:
+        """Make the folder beside ``target``, or find it; ``discard`` deletes what other runs have left.
+
+        ConflictError if something is to be continued that another conversion writes.
+        """
+        path = conversion_path(target, hashlib.sha256(dump(self.record)).hexdigest()[:12])
+        left = conversions(target)
+        begun = self._boots(path, location, filter(os.path.lexists, left)) if self.is_asked else []
+        for other in left:
+            if other != path:
+                discard(other, other + BESIDE)
+        if not begun:
+            discard(path)  # the new folder has this name
+            discard(path + BESIDE)
+        now = _this_boot()
+        # files that were not checked since the machine was started stay doubtful for later runs too
+        boot = begun[0] if begun else now
+        os.makedirs(path, exist_ok=True)
+        try:
+            text = dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino})
+            LocalStore(path, location=location)._set(RECORD, text)
+        except BaseException:
+            if not begun:
+                discard(path, path + BESIDE)
+            raise
+        return ResumableFolder(path, bool(begun), is_doubtful=boot is None or boot != now)
+
+    def _boots(self, path: str, location: str, folders: Iterable[str]) -> list[str | None]:
+        """Return the start of the machine in which the folder at ``path`` was begun; nothing if it does not exist.
+
+        A folder whose record no version of this package has written counts as one that does not exist.
+        """
+        differences: list[str] = []
+        for folder in folders:
+            with suppress(MetadataError, TypeError, ValueError, KeyError):
+                record = _record_of(folder)
+                boot = record.pop("boot")
+                if folder == path and dump(record) == dump(self.record):
+                    return [boot]
+                differences = differences or self.differences(record)
+        if differences:
+            raise ConflictError(
+                f"the interrupted conversion cannot be resumed: {'; '.join(differences)}",
+                store=location,
+                remedy="Run it without resume=True, which starts again.",
+                remedy_cli="Run it without --resume, which starts again.",
+            )
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class ResumableFolder:
+    """The folder that a run begins or continues."""
+
+    path: str
+    is_resumed: bool  # whether an earlier run has begun it
+    is_doubtful: bool  # whether the machine may have been restarted since, so that the end of a value may be lost
+
+
+def _record_of(folder: str) -> dict[str, Any]:
+    """Return the record of a folder, which is in it or beside it."""
+    if os.path.islink(folder):
+        raise ValueError(folder)
+    inside = LocalStore(folder).get(RECORD)
+    beside = LocalStore(os.path.dirname(folder)).get(os.path.basename(folder) + BESIDE)
+    record = dict(load(inside or beside or b"", key=RECORD))
+    number = record.pop("folder", None)
+    if not inside and number != os.stat(folder).st_ino:
+        raise ValueError(folder)  # it is the old target: the two have exchanged their names
+    return record
+
+
+def _this_boot() -> str | None:
+    """Return an id of the present start of the machine, None if the system has none."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return None

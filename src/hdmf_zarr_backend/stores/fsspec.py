@@ -10,9 +10,9 @@ from urllib.parse import quote, urljoin
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.extras import install_command
+from hdmf_zarr_backend.model.link_sources import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, size_limit
 from hdmf_zarr_backend.stores.failures import library_errors, library_errors_named, raise_if_not_absent, status_of
-from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.memory import not_shared
 from hdmf_zarr_backend.stores.remote import RemoteStore, state_of
 

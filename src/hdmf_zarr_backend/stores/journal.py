@@ -40,8 +40,8 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     warn,
 )
+from hdmf_zarr_backend.model.json_text import dump, parse_fast
 from hdmf_zarr_backend.stores.base import Store, is_outside
-from hdmf_zarr_backend.stores.json_text import dump, parse_fast
 from hdmf_zarr_backend.stores.lock import Holder
 
 JOURNAL = ".hdmf_zarr_journal"

@@ -1,46 +1,52 @@
 """`LocalStore`: a local directory as a store, by direct calls of the operating system.
 
 A node of an NWB file has a few hundred bytes, and reading it through an event loop takes ten times as long.
+
+Source: Linux's ``syncfs``, which writes all of a file system to its disk.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
 import stat
+import sys
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.model.json_text import parse_fast
 from hdmf_zarr_backend.stores.base import (
     DOCUMENTS,
     FileState,
+    OpenValue,
     Range,
     Store,
     Write,
     check_value_size,
+    close_read,
     is_outside,
     outside_error,
 )
 from hdmf_zarr_backend.stores.failures import disk_failure, os_errors
-from hdmf_zarr_backend.stores.files import (
-    PARTIAL,
-    READING,
-    OpenValue,
-    close_read,
-    create_file,
-    follow_link,
-    is_folder,
-    read_part,
-    size_of,
-    sync_files,
-    write_all,
-)
-from hdmf_zarr_backend.stores.json_text import parse_fast
 
+NO_LINKS = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""Flags for opening one of our files for writing: a symbolic link is refused, and a pipe does not block."""
+
+READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)
+"""Flags for opening the file of a value for reading."""
+
+PARTIAL = ".partial"
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
@@ -346,44 +352,6 @@ def _partial(path: str) -> str:
     return f"{path}.{uuid.uuid4().hex}.partial"
 
 
-class NewFolder(LocalStore):
-    """The folder of a new file, which exists; its keys are not replaced.
-
-    If it ``is_kept`` for another run, its chunks are complete whenever its writer dies. If it ``is_resumed`` from one,
-    values that are there are not set again.
-    """
-
-    def __init__(self, root: str, location: str, *, is_kept: bool = False, is_resumed: bool = False) -> None:
-        super().__init__(root, location=location)
-        self._is_kept = is_kept
-        self._is_resumed = is_resumed
-
-    def _set(self, key: str, value: bytes) -> None:
-        if not self._is_resumed or self.get(key) != value:
-            super()._set(key, value)
-
-    def _replaces(self, key: str) -> bool:
-        return self._is_kept and key.rpartition("/")[2] not in DOCUMENTS
-
-    def chunks_below(self, path: str) -> list[str]:
-        """Return the keys of the complete chunks of an array, from one listing."""
-        others = (*DOCUMENTS, PARTIAL)
-        return [key for key, size in self.sizes(path).items() if size and not key.endswith(others)]
-
-    def delete_partial(self) -> None:
-        """Delete chunks that a dead writer has not written to their end."""
-        self._delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
-
-    def _make_parent(self, path: str) -> None:
-        if not self._made and not os.path.isdir(self.root):
-            raise StoreError(
-                f"the folder {self.root!r} does not exist for this process",
-                store=self.location,
-                remedy="Workers on other machines need access to the folder of the target under the same path.",
-            )
-        super()._make_parent(path)
-
-
 class OpenFolder:
     """A directory that is held open, so that reads never return content of another one that a rename put in its place.
 
@@ -441,3 +409,97 @@ class OpenFolder:
                 return
         problem = "the file was replaced or removed while it was open"
         raise StoreError(problem, store=location, remedy="Open it again.")
+
+
+# ---- calls of the operating system -----------------------------------------------------------------------------------
+
+
+def read_part(file: Any, start: int, stop: int) -> bytes:
+    """Return the bytes ``start:stop`` of a file object, fewer at its end."""
+    parts, left = [], max(0, stop - start)
+    file.seek(start)
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def create_file(path: str) -> int:
+    """Open an empty file for writing and return its descriptor; a symbolic link, pipe or device there is refused."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINKS, 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return file
+
+
+def write_all(file: int, value: bytes) -> None:
+    """Append all of ``value`` to an open file, in as many calls as the system needs."""
+    view = memoryview(value)
+    while view.nbytes:
+        view = view[os.write(file, view) :]
+
+
+def follow_link(path: str) -> str:
+    """Return the target of a symbolic link, beside which a new file is made, so that the link stays; else ``path``."""
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a folder to search; a link to a folder above itself would never end."""
+    if not entry.is_symlink():
+        return entry.is_dir()
+    folder, above = os.path.realpath(entry.path), Path(entry.path).parents
+    return os.path.isdir(folder) and not any(each.resolve().is_relative_to(folder) for each in above)
+
+
+def size_of(entry: os.DirEntry[str]) -> int | None:
+    """Return the size of a file in bytes; None for anything else, such as a symbolic link to itself."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
+
+
+# ---- syncing to disk ------------------------------------------------------------------------------------------------
+
+
+def sync_files(path: str) -> None:
+    """Wait until all that was written to the file system of ``path`` is on its disk.
+
+    This takes a few hundredths of the time of writing thousands of files; one call per file takes five times that time.
+    """
+    call = linux_call("syncfs")
+    if call is None:
+        check_sync()  # a journal tells that its writer was durable, perhaps on another system
+        os.sync()
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if call(descriptor) != 0:
+            raise last_error(path)
+    finally:
+        os.close(descriptor)
+
+
+def check_sync() -> None:
+    """Refuse to wait for the disk on a system that has no call for it."""
+    if linux_call("syncfs") is None and not hasattr(os, "sync"):
+        raise UsageError(
+            "this system has no call that writes everything to disk",
+            remedy="Leave out durable=True.",
+            remedy_cli="Leave --durable out.",
+        )
+
+
+def linux_call(name: str) -> Any:
+    """Return a function of Linux's C library; None if it does not exist."""
+    return getattr(ctypes.CDLL(None, use_errno=True), name, None) if sys.platform.startswith("linux") else None
+
+
+def last_error(path: str) -> OSError:
+    """Return the error of the last call of `linux_call`."""
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), path)

@@ -42,10 +42,11 @@ from hdmf_zarr_backend.errors import (
     printable,
     warn,
 )
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.model.link_sources import inside_of, split_location
+from hdmf_zarr_backend.stores.base import Store, close_read
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, restore_old, sweep, unfinished
-from hdmf_zarr_backend.stores.locations import inside_of, split_location
+from hdmf_zarr_backend.stores.files import check_link, restore_old, sweep, unfinished
+from hdmf_zarr_backend.stores.local import NO_LINKS, READING
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)

@@ -17,9 +17,9 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.model.link_sources import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, check_value_size
 from hdmf_zarr_backend.stores.failures import raise_if_not_absent
-from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.remote import RemoteStore, at_once, completed, no_such_option, state_of
 
 _MULTIPART_BYTES = 64 * 2**20

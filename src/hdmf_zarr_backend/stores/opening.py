@@ -29,29 +29,38 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreExistsError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.errors import (
+    ReadOnlyStoreError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.model.link_sources import (
+    ARCHIVES,
+    SERVER_SCHEMES,
+    WEB_SCHEMES,
+    authority,
+    inside_of,
+    is_url,
+    location_of,
+    split_location,
+)
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores import reference_files
 from hdmf_zarr_backend.stores import zip as zip_files
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import check_link
 from hdmf_zarr_backend.stores.fsspec import FsspecStore, is_local_filesystem, store_of_filesystem
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.locations import (
-    ARCHIVES,
-    HDF5_SIGNATURE,
-    SERVER_SCHEMES,
-    WEB_SCHEMES,
-    authority,
-    is_hdf5,
-    location_of,
-    split_location,
-)
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
 from hdmf_zarr_backend.stores.reference_files import ReferenceStore
 from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 NOWHERE = "object://"
 """Prefix of the location of a store without an address, which other files cannot refer to."""
@@ -190,6 +199,21 @@ def open_neighbour(store: Store, location: str) -> Store:
     return found
 
 
+def is_hdf5(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file has the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
+    if not os.path.isfile(path):
+        return False
+    with os_errors(os.fspath(path), "read"), open(path, "rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        offset = 0
+        while offset < end:
+            stream.seek(offset)
+            if stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
+                return True
+            offset = 2 * offset or 512
+    return False
+
+
 def is_of_hdf5(store: Store) -> bool:
     """Return whether an HDF5 file is at the location of a store, a path or a URL."""
     store = store.unwrapped
@@ -225,6 +249,21 @@ def check_abilities(store: Store, mode: str) -> None:
             remedy="Read it with mode 'r', and export it to another place to change it.",
             remedy_cli="Copy it with `zarrio convert`, and change the copy.",
         )
+
+
+def check_apart(source: str, target: str) -> None:
+    """Refuse a target that is the source, contains the source, or is inside of the source."""
+    if not is_url(target) and (inside := inside_of(target)) is not None:
+        raise StoreError(inside[0], store=target, remedy=inside[1])
+    is_local = not is_url(source) and not is_url(target)
+    one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
+    one, other = sorted((f"{one}{os.sep}", f"{other}{os.sep}"))
+    if other.startswith(one):
+        problem = "source and target are the same file, or one is inside the other"
+        raise StoreExistsError(problem, store=target, remedy="Choose another target.")
+    folder = os.path.dirname(target)
+    if not is_url(target) and not os.path.isdir(folder):
+        raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")
 
 
 def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> None:

@@ -36,9 +36,8 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
+from hdmf_zarr_backend.model.link_sources import authority, is_url, resolve_source, split_location, why_not
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size
-from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
 from hdmf_zarr_backend.stores.remote import Extent, RemoteStore, at_once, get_at_once, in_thread, joined
 
 SUFFIX = ".json"

@@ -36,13 +36,15 @@ from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import Store, Write
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
-    RECORD,
-    check_sync,
+    BESIDE,
+    NewFolder,
+    Resumption,
     conversions,
     discard,
     move_into_place,
     partial_path,
 )
+from hdmf_zarr_backend.stores.files import RECORD as FOLDER_RECORD
 from hdmf_zarr_backend.stores.journal import (
     FAILURES,
     JOURNAL,
@@ -60,12 +62,10 @@ from hdmf_zarr_backend.stores.journal import (
     set_root,
     warn_of_journal,
 )
-from hdmf_zarr_backend.stores.local import LocalStore, NewFolder
+from hdmf_zarr_backend.stores.local import LocalStore, check_sync
 from hdmf_zarr_backend.stores.lock import Holder, WriterLock, writer_lock
+from hdmf_zarr_backend.stores.memory import InlinedStore, QueuedStore
 from hdmf_zarr_backend.stores.remote import REQUESTS, at_once
-from hdmf_zarr_backend.stores.resumable import RECORD as FOLDER_RECORD
-from hdmf_zarr_backend.stores.resumable import Resumption
-from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 
 A = TypeVar("A")
 
@@ -842,7 +842,7 @@ class StagedChange(Change):
             )
         with suppress(OSError):  # the new file is complete, whatever is left beside it
             for path in conversions(self._target):  # obsolete, because the file was made in another way
-                self._writer.discard(path, path + RECORD)
+                self._writer.discard(path, path + BESIDE)
 
     def _before_the_rename(self) -> None:
         self._close()
@@ -886,7 +886,7 @@ class ResumableChange(StagedChange):
     def _before_the_rename(self) -> None:
         """Move the record beside the folder, which is complete; without it the folder would be started again."""
         with suppress(FileNotFoundError):  # an earlier run has moved it
-            os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + RECORD)
+            os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + BESIDE)
 
     def _undo(self, error: BaseException | None) -> None:
         is_kept = isinstance(error, (StoreError, ResourceError, OSError)) and self._resumption.is_asked
@@ -900,7 +900,7 @@ class ResumableChange(StagedChange):
             is_kept = True
         if not is_kept:
             super()._undo(error)
-            self._writer.discard(self._partial + RECORD)
+            self._writer.discard(self._partial + BESIDE)
 
 
 class MarkedChange(Change):

@@ -20,15 +20,15 @@ from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, Value
 from hdmf_zarr_backend.formats import nczarr, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.dimensions import set_dimensions
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import Resumption
 from hdmf_zarr_backend.stores.journal import Root
-from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.lock import Holder
 from hdmf_zarr_backend.stores.memory import MemoryStore
-from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.transaction import Change, Writer
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.plan import (
