@@ -26,7 +26,7 @@ def _in_place(writer: Any, **_: Any) -> Any:
     from hdmf_zarr_backend.stores.transaction import DirectChange
 
     os.makedirs(writer.store.folder)
-    return DirectChange(NewFolder(writer.store.folder, writer.store.location))
+    return DirectChange(NewFolder(writer.store.folder, location=writer.store.location))
 
 
 def _own_lock(keys: Any, **_: Any) -> Any:

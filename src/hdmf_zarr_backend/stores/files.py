@@ -152,11 +152,6 @@ def partial_path(target: str) -> str:
     return _named(target, uuid.uuid4().hex)
 
 
-def conversion_path(target: str, identity: str) -> str:
-    """Return the path beside ``target`` of the folder of a conversion that can be continued, by its 12 hex digits."""
-    return _named(target, f"conversion-{identity}")
-
-
 def _named(target: str, name: str) -> str:
     folder, last = os.path.split(target)
     digest = hashlib.sha256(os.fsencode(last)).hexdigest()[:8]  # other names may have the same beginning
@@ -244,25 +239,24 @@ class NewFolder(LocalStore):
     """The folder of a new file, which exists; its keys are not replaced.
 
     If it ``is_kept`` for another run, its chunks are complete whenever its writer dies. If it ``is_resumed`` from one,
-    values that are there are not set again.
+    values that are there are not set again; these are doubtful if the machine may have been restarted since, so that
+    the end of a value may be lost.
     """
 
-    def __init__(self, root: str, location: str, *, is_kept: bool = False, is_resumed: bool = False) -> None:
-        super().__init__(root, location=location)
-        self._is_kept = is_kept
-        self._is_resumed = is_resumed
+    is_kept = is_resumed = is_doubtful = False
 
     def _set(self, key: str, value: bytes) -> None:
-        if not self._is_resumed or self.get(key) != value:
+        if not self.is_resumed or self.get(key) != value:
             super()._set(key, value)
 
     def _replaces(self, key: str) -> bool:
-        return self._is_kept and key.rpartition("/")[2] not in DOCUMENTS
+        return self.is_kept and key.rpartition("/")[2] not in DOCUMENTS
 
-    def chunks_below(self, path: str) -> list[str]:
+    def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
         """Return the keys of the complete chunks of an array, from one listing."""
-        others = (*DOCUMENTS, PARTIAL)
-        return [key for key, size in self.sizes(path).items() if size and not key.endswith(others)]
+        sizes = self.sizes(path) if self.is_resumed else {}
+        keys = [key for key, size in sizes.items() if size and not key.endswith((*DOCUMENTS, PARTIAL))]
+        return frozenset(key for key in keys if not self.is_doubtful or is_whole(key, self.get(key) or b""))
 
     def delete_partial(self) -> None:
         """Delete chunks that a dead writer has not written to their end."""
@@ -297,32 +291,34 @@ class Resumption:
     differences: Callable[[dict[str, Any]], list[str]]
     is_asked: bool  # whether to continue what an earlier run left, instead of starting again
 
-    def begin(self, target: str, location: str, discard: Callable[..., object]) -> ResumableFolder:
-        """Make the folder beside ``target``, or find it; ``discard`` deletes what other runs have left.
+    def begin(self, target: str, location: str, drop: Callable[..., object]) -> NewFolder:
+        """Make the folder beside ``target``, or find it; ``drop`` deletes what other runs have left.
 
         ConflictError if something is to be continued that another conversion writes.
         """
-        path = conversion_path(target, hashlib.sha256(dump(self.record)).hexdigest()[:12])
+        path = _named(target, f"conversion-{hashlib.sha256(dump(self.record)).hexdigest()[:12]}")
         left = conversions(target)
         begun = self._boots(path, location, filter(os.path.lexists, left)) if self.is_asked else []
         for other in left:
             if other != path:
-                discard(other, other + BESIDE)
+                drop(other, other + BESIDE)
         if not begun:
             discard(path)  # the new folder has this name
-            discard(path + BESIDE)
+            drop(path + BESIDE)
         now = _this_boot()
         # files that were not checked since the machine was started stay doubtful for later runs too
         boot = begun[0] if begun else now
         os.makedirs(path, exist_ok=True)
+        folder = NewFolder(path, location=location)
+        folder.is_kept, folder.is_doubtful = True, boot is None or boot != now
         try:
-            text = dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino})
-            LocalStore(path, location=location)._set(RECORD, text)
+            folder._set(RECORD, dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino}))
         except BaseException:
             if not begun:
-                discard(path, path + BESIDE)
+                drop(path, path + BESIDE)
             raise
-        return ResumableFolder(path, bool(begun), is_doubtful=boot is None or boot != now)
+        folder.is_resumed = bool(begun)
+        return folder
 
     def _boots(self, path: str, location: str, folders: Iterable[str]) -> list[str | None]:
         """Return the start of the machine in which the folder at ``path`` was begun; nothing if it does not exist.
@@ -345,15 +341,6 @@ class Resumption:
                 remedy_cli="Run it without --resume, which starts again.",
             )
         return []
-
-
-@dataclass(frozen=True, slots=True)
-class ResumableFolder:
-    """The folder that a run begins or continues."""
-
-    path: str
-    is_resumed: bool  # whether an earlier run has begun it
-    is_doubtful: bool  # whether the machine may have been restarted since, so that the end of a value may be lost
 
 
 def _record_of(folder: str) -> dict[str, Any]:

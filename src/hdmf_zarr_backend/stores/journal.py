@@ -370,18 +370,18 @@ def _recover(store: Store, change: str) -> str:
         aside += record.aside_keys()
         late |= {key: aside_key(change, number) for key, number in record.late.items()}
         folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside, *record.late)}
-    last, steps = _last_record(store, change), _Steps(store.location)
+    last, steps = _last_record(store, change), _Steps(store)
     if last is not None and last.is_committed(store):
         steps.each(lambda key: set_root(store, {key: last.root[key]}), last.root)
         steps.each(lambda key: copy_value(store, late[key], key), late)
-        steps.delete(store, last.delete)
+        steps.delete(last.delete)
         done = "was complete, and its journal was removed"
     else:
         _check_own(store, root, marks, may_undo=last is None)
         store._delete([LAST_RECORD])  # a half restored state must not look complete
         store.sync()
         for record in _records(store, change):
-            _restore_keys(store, record, steps)
+            steps.restore(record)
         if marks:  # the file stays hidden while keys are left: readers would find half of them restored
             steps.check()
             store.sync()
@@ -402,7 +402,13 @@ def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_u
     """
     first = next(iter(root), "")
     text = store.get(first) if first else None
-    if text is None or text == root[first] or digest(text) in marks or not _is_document(text):
+    if text is None or text == root[first] or digest(text) in marks:
+        return
+    try:
+        is_document = isinstance(parse_fast(text), dict)
+    except ValueError:
+        is_document = False  # a part of a document, after a power cut
+    if not is_document:
         return
     undo = f" To undo both changes, delete the key {first!r}, and run `zarrio repair`." if may_undo else ""
     raise ConflictError(
@@ -411,13 +417,6 @@ def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_u
         remedy=f"Nothing was changed. To keep what is there, delete the keys that begin with {JOURNAL!r}, and run "
         f"`zarrio verify`.{undo}",
     )
-
-
-def _is_document(text: bytes) -> bool:
-    try:
-        return isinstance(parse_fast(text), dict)
-    except ValueError:
-        return False  # a part of a document, after a power cut
 
 
 def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
@@ -467,10 +466,10 @@ def _last_record(store: Store, change: str) -> LastRecord | None:
 
 
 class _Steps:
-    """The keys that cannot be restored or deleted: each other one is."""
+    """The steps of a recovery, and the keys that cannot be restored or deleted: each other one is."""
 
-    def __init__(self, location: str) -> None:
-        self._location = location
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._left: dict[str, str] = {}
 
     def each(self, function: Callable[[str], object], keys: Iterable[str]) -> None:
@@ -483,7 +482,7 @@ class _Steps:
             except FAILURES as error:
                 self._left[key] = error.problem if isinstance(error, ZarrBackendError) else str(error)
 
-    def all_or_each(self, function: Callable[[list[str]], object], keys: Iterable[str]) -> None:
+    def _all_or_each(self, function: Callable[[list[str]], object], keys: Iterable[str]) -> None:
         """Call a function with all keys at once; if it fails, with each alone."""
         wanted = list(keys)
         try:
@@ -493,9 +492,46 @@ class _Steps:
         except FAILURES:
             self.each(lambda key: function([key]), wanted)
 
-    def delete(self, store: Store, keys: Iterable[str]) -> None:
-        """Delete those of ``keys`` that exist."""
-        self.all_or_each(lambda some: _delete(store, some), keys)
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
+
+        def delete(some: list[str]) -> None:
+            try:
+                self._store._delete(some)
+            except StoreRefusedError:
+                if any(self._store.get_range(key, 0, 1) is not None for key in some):
+                    raise
+
+        self._all_or_each(delete, keys)
+
+    def restore(self, record: Record) -> None:
+        """Restore the keys of a record that have changed, except the documents of the root."""
+        store = self._store
+        old = {key: value for key, value in record.old.items() if key not in record.root}
+        copies = {key: aside_key(record.id, number) for key, number in record.aside.items()}
+
+        def delete_below(path: str) -> None:
+            try:
+                store._delete_below(path)
+            except StoreRefusedError:
+                if next(store.list_prefix(path), None) is not None:
+                    raise
+
+        def restore(keys: Iterable[str]) -> None:
+            differing = _differing(store, {key: old[key] for key in keys})
+            store._set_many({key: value for key, value in differing.items() if value is not None})
+
+        def copy_back(key: str) -> None:
+            try:
+                link_or_copy(store, copies[key], key)
+            except FAILURES:  # without a copy, it did not change
+                if list(map(digest, _pieces(store, copies[key]))) != list(map(digest, _pieces(store, key))):
+                    raise
+
+        self.each(delete_below, record.below)
+        self.delete(key for key in record.absent if key not in record.root)
+        self._all_or_each(restore, old)
+        self.each(copy_back, copies)
 
     def check(self) -> None:
         """Raise an error that names the keys that are left."""
@@ -506,50 +542,9 @@ class _Steps:
         raise StoreError(
             f"an interrupted change is not undone or finished completely: {left:,} "
             f"{'keys are' if left > 1 else 'key is'} left: {shown} ({next(iter(self._left.values()))})",
-            store=self._location,
+            store=self._store.location,
             remedy="Everything else has been. Make these keys writable, and run `zarrio repair`.",
         )
-
-
-def _delete(store: Store, keys: list[str]) -> None:
-    """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
-    try:
-        store._delete(keys)
-    except StoreRefusedError:
-        if any(store.get_range(key, 0, 1) is not None for key in keys):
-            raise
-
-
-def _delete_below(store: Store, path: str) -> None:
-    try:
-        store._delete_below(path)
-    except StoreRefusedError:
-        if next(store.list_prefix(path), None) is not None:
-            raise
-
-
-def _restore_keys(store: Store, record: Record, steps: _Steps) -> None:
-    """Restore the keys of a record that have changed, except the documents of the root."""
-    steps.each(lambda path: _delete_below(store, path), record.below)
-    steps.delete(store, (key for key in record.absent if key not in record.root))
-    old = {key: value for key, value in record.old.items() if key not in record.root}
-
-    def restore(keys: Iterable[str]) -> None:
-        differing = _differing(store, {key: old[key] for key in keys})
-        store._set_many({key: value for key, value in differing.items() if value is not None})
-
-    steps.all_or_each(restore, old)
-    copies = {key: aside_key(record.id, number) for key, number in record.aside.items()}
-    steps.each(lambda key: _copy_back(store, copies[key], key), copies)
-
-
-def _copy_back(store: Store, copy: str, key: str) -> None:
-    """Restore a large value from its copy; without a copy, it did not change."""
-    try:
-        link_or_copy(store, copy, key)
-    except FAILURES:
-        if list(map(digest, _pieces(store, copy))) != list(map(digest, _pieces(store, key))):
-            raise
 
 
 def _differing(store: Store, old: Root) -> Root:

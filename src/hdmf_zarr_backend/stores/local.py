@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import re
 import stat
@@ -187,27 +188,26 @@ class LocalStore(Store):
     def _stream(self, key: str) -> Iterator[Write]:
         path, owner = self._path(key), os.getpid()
         partial = _partial(path)
+        errors = functools.partial(os_errors, self.location, "written", key)
+        with errors():
+            self._make_parent(path)
+            file = open(create_file(partial), "wb", buffering=0)
 
         def append(piece: bytes) -> None:
-            with os_errors(self.location, "written", key):
-                write_all(file, piece)
+            with errors():
+                write_all(file.fileno(), piece)
 
-        with os_errors(self.location, "written", key):
-            self._make_parent(path)
-            file = create_file(partial)
-        try:  # errors of the block are not converted
-            try:
-                yield append
-                with os_errors(self.location, "written", key):
-                    self._sync_file(file, key)
-            finally:
-                with os_errors(self.location, "written", key):
-                    os.close(file)
-            with os_errors(self.location, "written", key):
+        try:
+            yield append  # errors of the block are not converted
+            with errors():
+                self._sync_file(file.fileno(), key)
+                file.close()
                 os.replace(partial, path)
         except BaseException:
-            if owner == os.getpid():  # ending a fork is not a failure
-                with suppress(OSError):
+            with suppress(OSError):
+                file.close()
+            with suppress(OSError):
+                if owner == os.getpid():  # ending a fork is not a failure
                     os.unlink(partial)
             raise
 

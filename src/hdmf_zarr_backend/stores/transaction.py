@@ -824,7 +824,7 @@ class StagedChange(Change):
     def _new_store(self, location: str) -> Store:
         if self._writer.store.folder:
             os.makedirs(self._partial)
-            return NewFolder(self._partial, location)
+            return NewFolder(self._partial, location=location)
         from hdmf_zarr_backend.stores.zip import NewZipStore  # on use: readers do not need zipfile
 
         os.makedirs(os.path.dirname(self._target), exist_ok=True)
@@ -866,20 +866,16 @@ class ResumableChange(StagedChange):
         super().__init__(writer, exclusive=exclusive)
 
     def _new_store(self, location: str) -> Store:
-        self._folder = self._resumption.begin(self._target, location, self._writer.discard)
-        self._partial = self._folder.path
-        self._new = NewFolder(self._partial, location, is_kept=True, is_resumed=self._folder.is_resumed)
+        self._new = self._resumption.begin(self._target, location, self._writer.discard)
+        self._partial = self._new.root
         return self._new
 
     def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
-        keys = self._new.chunks_below(path) if self._folder.is_resumed else []
-        if self._folder.is_doubtful:
-            keys = [key for key in keys if is_whole(key, self._new.get(key) or b"")]
-        return frozenset(keys)
+        return self._new.kept(path, is_whole)
 
     def _complete(self, root: Root) -> None:
         self._writer.lock.check()
-        if self._folder.is_resumed:
+        if self._new.is_resumed:
             self._new.delete_partial()
         super()._complete(root)
 
