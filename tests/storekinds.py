@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.stores.obstore import object_settings
+from hdmf_zarr_backend.stores.clouds import object_settings
 from hdmf_zarr_backend.stores.opening import open_store
 from tests.clouds import CLOUDS, Cloud
 from tests.servers import S3Server

@@ -17,8 +17,8 @@ import pytest
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UnlockedWarning
 from hdmf_zarr_backend.interop import add_nczarr
+from hdmf_zarr_backend.stores.clouds import ObjectStore
 from hdmf_zarr_backend.stores.lock import KeyLock
-from hdmf_zarr_backend.stores.obstore import ObjectStore
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import trees
 from tests.keystores import MemoryKeys

@@ -9,8 +9,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError, StoreNotFoundError, StoreRefusedError, StoreUnreachableError
-from hdmf_zarr_backend.stores.fsspec import FsspecStore
-from hdmf_zarr_backend.stores.obstore import ObjectStore
+from hdmf_zarr_backend.stores.clouds import FsspecStore, ObjectStore
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 from tests.clouds import ACCOUNT, CLOUDS, KEY, connection_string

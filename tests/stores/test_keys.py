@@ -276,7 +276,7 @@ def test_requests_after_a_fork_have_threads_of_their_own(monkeypatch):
 
 
 def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
-    from hdmf_zarr_backend.stores import obstore as obstore_module
+    from hdmf_zarr_backend.stores import clouds as obstore_module
 
     keys: Any = open_store(s3.url("a.zarr"), s3.options)
     put(keys, "a", b"1")

@@ -10,7 +10,7 @@ import pytest
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
-from hdmf_zarr_backend.stores.fsspec import FsspecStore
+from hdmf_zarr_backend.stores.clouds import FsspecStore
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import trees
 from tests.places import delete_keys, streaming

@@ -48,8 +48,7 @@ from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.options import Limits, ReadOptions
-from hdmf_zarr_backend.stores.base import OpenValue
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import OpenValue, resource_failure
 
 SPREAD = 16
 """Values between two filters take at most this many times the bytes of the chunk (bits of `packbits`, casts)."""

@@ -23,8 +23,7 @@ from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, StoreError, at
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import Store, resource_failure
 from hdmf_zarr_backend.stores.remote import Extent, at_once, joined
 from hdmf_zarr_backend.stores.transaction import Change
 

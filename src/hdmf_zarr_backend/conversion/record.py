@@ -11,7 +11,7 @@ from typing import Any
 
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.base import os_errors
 from hdmf_zarr_backend.stores.files import Resumption
 from hdmf_zarr_backend.write.plan import WritePlan
 

@@ -24,8 +24,7 @@ from urllib.parse import quote
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.model.nesting import gc_paused
-from hdmf_zarr_backend.stores.base import FileState, Store
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import FileState, Store, resource_failure
 from hdmf_zarr_backend.stores.opening import open_parent
 from hdmf_zarr_backend.stores.zip import RangeFile
 

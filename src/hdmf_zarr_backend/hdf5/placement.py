@@ -20,7 +20,7 @@ from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, opened_file, warn_bro
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import resource_failure
 
 HDF5 = "hdf5"
 """Key of the note that describes an object in HDF5."""

@@ -40,7 +40,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     lz4_to_hdf5,
 )
 from hdmf_zarr_backend.hdf5.types import Array
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import resource_failure
 from hdmf_zarr_backend.write.sources import cache_of
 
 Index = tuple[int, ...]

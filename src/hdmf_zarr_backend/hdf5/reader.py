@@ -39,7 +39,7 @@ from hdmf_zarr_backend.hdf5.types import Array, memory_type, storable_type
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source, why_not
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import resource_failure
 
 Kind = Literal["group", "dataset", "datatype"]
 Address = tuple[int, int]

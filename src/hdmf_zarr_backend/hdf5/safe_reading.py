@@ -25,7 +25,7 @@ from h5py import h5d, h5o
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError, at, warn
 from hdmf_zarr_backend.model.link_sources import is_url, why_not
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import resource_failure
 
 H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 """What h5py and NumPy raise for errors of HDF5, and for sizes, types and names of damaged files."""

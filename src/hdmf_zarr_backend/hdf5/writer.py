@@ -68,8 +68,7 @@ from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import Store, resource_failure
 from hdmf_zarr_backend.stores.local import NO_LINKS
 from hdmf_zarr_backend.write.tasks import chunk_indices, region_of, runner, task_bytes_for, whole_chunk
 

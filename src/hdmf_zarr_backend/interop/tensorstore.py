@@ -22,7 +22,7 @@ from hdmf_zarr_backend.formats import zarr3
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.obstore import object_settings
+from hdmf_zarr_backend.stores.clouds import object_settings
 
 _NUMBER = re.compile(r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
 _COMPRESSORS = frozenset({"blosc", "zlib", "gzip", "bz2", "zstd"})

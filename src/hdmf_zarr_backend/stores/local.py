@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import io
 import os
 import re
 import stat
@@ -31,10 +32,11 @@ from hdmf_zarr_backend.stores.base import (
     Write,
     check_value_size,
     close_read,
+    disk_failure,
     is_outside,
+    os_errors,
     outside_error,
 )
-from hdmf_zarr_backend.stores.failures import disk_failure, os_errors
 
 NO_LINKS = (
     getattr(os, "O_NOFOLLOW", 0)
@@ -191,7 +193,7 @@ class LocalStore(Store):
         errors = functools.partial(os_errors, self.location, "written", key)
         with errors():
             self._make_parent(path)
-            file = open(create_file(partial), "wb", buffering=0)
+            file = io.FileIO(create_file(partial), "wb")
 
         def append(piece: bytes) -> None:
             with errors():

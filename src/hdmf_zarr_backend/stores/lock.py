@@ -43,8 +43,7 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.model.link_sources import inside_of, split_location
-from hdmf_zarr_backend.stores.base import Store, close_read
-from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.base import Store, close_read, os_errors
 from hdmf_zarr_backend.stores.files import check_link, restore_old, sweep, unfinished
 from hdmf_zarr_backend.stores.local import NO_LINKS, READING
 from hdmf_zarr_backend.stores.opening import open_neighbour

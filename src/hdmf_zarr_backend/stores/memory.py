@@ -9,8 +9,15 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.options import ReadRules
-from hdmf_zarr_backend.stores.base import Abilities, OpenValue, Range, Store, check_inside, node_of
-from hdmf_zarr_backend.stores.failures import library_errors_named
+from hdmf_zarr_backend.stores.base import (
+    Abilities,
+    OpenValue,
+    Range,
+    Store,
+    check_inside,
+    library_errors_named,
+    node_of,
+)
 from hdmf_zarr_backend.stores.remote import request_pool
 
 PUTS = 32

@@ -50,13 +50,17 @@ from hdmf_zarr_backend.model.link_sources import (
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores import reference_files
 from hdmf_zarr_backend.stores import zip as zip_files
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.base import Store, os_errors
+from hdmf_zarr_backend.stores.clouds import (
+    FsspecStore,
+    ObjectStore,
+    is_local_filesystem,
+    object_settings,
+    store_of_filesystem,
+)
 from hdmf_zarr_backend.stores.files import check_link
-from hdmf_zarr_backend.stores.fsspec import FsspecStore, is_local_filesystem, store_of_filesystem
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore
-from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
 from hdmf_zarr_backend.stores.reference_files import ReferenceStore
 from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
 

@@ -18,8 +18,17 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
-from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size
-from hdmf_zarr_backend.stores.failures import library_errors_named, raise_if_not_absent, without_ranges
+from hdmf_zarr_backend.stores.base import (
+    Abilities,
+    FileState,
+    Range,
+    Store,
+    check_inside,
+    check_value_size,
+    library_errors_named,
+    raise_if_not_absent,
+    without_ranges,
+)
 
 _MOST_LETTERS = 5_000
 """Most characters of a URL, which servers and libraries limit too, after they are quoted."""

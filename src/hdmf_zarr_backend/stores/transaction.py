@@ -33,8 +33,7 @@ from hdmf_zarr_backend.errors import (
     WorkerLostError,
 )
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.stores.base import Store, Write
-from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.base import Store, Write, os_errors
 from hdmf_zarr_backend.stores.files import (
     BESIDE,
     NewFolder,

@@ -23,10 +23,16 @@ from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UnsafeDat
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import Abilities, Range, Store, is_document, node_of
-from hdmf_zarr_backend.stores.fsspec import FsspecStore
+from hdmf_zarr_backend.stores.clouds import (
+    ANY_STORE,
+    FsspecStore,
+    ObjectStore,
+    object_settings,
+    store_of_bucket,
+    url_of_bucket,
+)
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
-from hdmf_zarr_backend.stores.obstore import ANY_STORE, ObjectStore, object_settings, store_of_bucket, url_of_bucket
 from hdmf_zarr_backend.stores.remote import RemoteStore, at_once
 from hdmf_zarr_backend.stores.zip import ZipStore
 

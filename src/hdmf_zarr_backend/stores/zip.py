@@ -25,8 +25,15 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
-from hdmf_zarr_backend.stores.base import Abilities, Range, Store, check_inside, check_value_size, is_document
-from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.base import (
+    Abilities,
+    Range,
+    Store,
+    check_inside,
+    check_value_size,
+    is_document,
+    os_errors,
+)
 from hdmf_zarr_backend.stores.local import follow_link, read_part
 from hdmf_zarr_backend.stores.memory import not_shared
 from hdmf_zarr_backend.stores.remote import get_at_once

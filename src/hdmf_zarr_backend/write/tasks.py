@@ -46,8 +46,7 @@ from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import MEMORY_BUDGET
-from hdmf_zarr_backend.stores.base import Write
-from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.base import Write, resource_failure
 from hdmf_zarr_backend.stores.transaction import Change
 
 Array = npt.NDArray[Any]
