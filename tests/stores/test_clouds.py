@@ -123,7 +123,6 @@ def test_keys(store):
     keys: Any = open_store(store.place("a.zarr"), store.cloud.options)
     put_all(keys, {"c/0": b"0123456789", "c/1": b"", "d e/é": b"x"})
     assert keys.get_range("c/0", -4) == b"6789"
-    assert keys.get_range("c/0", -4, -2) == b"67"
     assert keys.get_ranges("c/0", [(0, 2), (-2, None), (8, 10)]) == [b"01", b"89", b"89"]
     assert keys.get_range("nothing", -4) is None
     assert keys.get("c/1") == b""

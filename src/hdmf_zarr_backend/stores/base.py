@@ -42,7 +42,7 @@ Write: TypeAlias = Callable[[bytes], Any]
 """Appends to a value that is written piece by piece."""
 
 Range = tuple[int, int | None]
-"""Start and end of a range, as in a slice; ``(-n, None)`` are the last n bytes."""
+"""Start and end of a range of bytes; ``(-n, None)`` are the last n bytes."""
 
 
 _SAMPLE_BYTES = 2**16
@@ -161,7 +161,7 @@ class Store(ABC):
         return {key: value for key in keys if (value := self.get(key)) is not None}
 
     def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
-        """Return the bytes ``start:stop`` of the value of ``key``, or None if it does not exist."""
+        """Return a range of bytes of the value of ``key``, or None if it does not exist."""
         found = self.get_ranges(key, [(start, stop)])
         return None if found is None else found[0]
 

@@ -59,6 +59,7 @@ class ObjectStore(RemoteStore):
         super().__init__(location, options)
         self._settings = settings
         self._scheme = location.partition("://")[0]
+        self._counts_from_end = self._scheme not in AZURE_SCHEMES
 
     @property
     def opened(self) -> Any:
@@ -84,19 +85,15 @@ class ObjectStore(RemoteStore):
         return bytes(response.bytes())
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
-        starts, ends = zip(*ranges, strict=True) if ranges else ((), ())
-        if None in ends or any(start < 0 for start in starts):
+        if any(stop is None for _, stop in ranges):
             return [self._get_part(key, start, stop) for start, stop in ranges]
+        starts, ends = zip(*ranges, strict=True) if ranges else ((), ())
         return [bytes(part) for part in self.opened.get_ranges(key, starts=starts, ends=ends)]
 
     def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
-        if start < 0 and self._scheme in AZURE_SCHEMES:  # where no range counts from the end
-            start, stop, _ = slice(start, stop).indices(self._state(key).size)
-        if stop is not None and start >= 0:
-            return bytes(self.opened.get_range(key, start=start, end=stop)) if start < stop else b""
-        wanted = {"suffix": -start} if start < 0 else {"offset": start}
-        part = bytes(self.opened.get(key, options={"range": wanted}).bytes())
-        return part if stop is None else part[: stop - start]
+        if stop is None:
+            return bytes(self.opened.get(key, options={"range": {"suffix": -start}}).bytes())
+        return bytes(self.opened.get_range(key, start=start, end=stop)) if start < stop else b""
 
     def _state(self, key: str) -> FileState:
         head = self.opened.head(key)
@@ -184,6 +181,7 @@ class FsspecStore(RemoteStore):
         self._given, self._root = filesystem, root
         self._scheme = first = location.partition("::")[0].partition("://")[0]
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
+        self._counts_from_end = first not in AZURE_SCHEMES
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
         # a cache in front of a web server cannot list either
         behind = location.rpartition("::")[2]
@@ -291,9 +289,6 @@ class FsspecStore(RemoteStore):
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         path = self._path(key)
-        if self._scheme in AZURE_SCHEMES and any(start < 0 for start, _ in ranges):  # which counts from the start only
-            size = int(self._filesystem.info(path)["size"])
-            ranges = [slice(start, stop).indices(size)[:2] for start, stop in ranges]
         if len(ranges) == 1:
             return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
         starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]

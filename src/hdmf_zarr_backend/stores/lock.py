@@ -269,7 +269,11 @@ class FileLock(WriterLock):
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
-            existed = self._exists()
+            existed = False
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(os.lstat(self._path).st_mode):  # a symbolic link, a pipe, a device or a folder
+                    raise self._foreign("is not a regular file")
+                existed = True
             descriptor, self._is_file = self._open()
             try:
                 if self._locks(descriptor, break_lock=break_lock, existed=existed):
@@ -305,14 +309,6 @@ class FileLock(WriterLock):
             os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
         self.follows |= self._is_file and existed  # perhaps empty: its writer died, or could not write to it
         return True
-
-    def _exists(self) -> bool:
-        """Return whether the lock file exists; refuse a symbolic link, a pipe, a device or a folder in its place."""
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(os.lstat(self._path).st_mode):
-                raise self._foreign("is not a regular file")
-            return True
-        return False
 
     def _open(self) -> tuple[int, bool]:
         """Open the file that is locked; return its descriptor, and whether it is a lock file."""
@@ -450,8 +446,7 @@ class KeyLock(WriterLock):
             return "", None
 
     def _delete(self, token: str) -> None:
-        """Delete the key if it still has this token."""
-        if self._read()[0] == token:
+        if self._read()[0] == token:  # it may be that of another writer by now
             self._store._delete([self._key])
 
     def _release(self) -> None:

@@ -185,9 +185,14 @@ class QueuedStore(InlinedStore):
         if not self._is_remote:
             self.store._set(key, value)
             return
+
+        def may_start() -> bool:
+            running = sum(map(len, self._pending.values()))
+            has_room = len(self._pending) < PUTS and running + len(value) <= PUT_BYTES
+            return key not in self._pending and (has_room or not self._pending)  # two puts of one key would race
+
         with self._changed:
-            # two puts of one key must not overtake each other
-            self._changed.wait_for(lambda: self._failed or (key not in self._pending and self._may_start(len(value))))
+            self._changed.wait_for(lambda: self._failed or may_start())
             self._raise_failed()
             try:
                 request_pool().submit(self._put, key, value)
@@ -195,10 +200,6 @@ class QueuedStore(InlinedStore):
                 self.store._set(key, value)
                 return
             self._pending[key] = value
-
-    def _may_start(self, size: int) -> bool:
-        sizes = [len(value) for value in self._pending.values()]
-        return not sizes or (len(sizes) < PUTS and sum(sizes) + size <= PUT_BYTES)
 
     def _put(self, key: str, value: bytes) -> None:
         try:

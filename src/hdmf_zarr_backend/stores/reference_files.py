@@ -65,23 +65,20 @@ class ReferenceStore(RemoteStore):
         self._choosing = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rules = {"read_rules": self.read_rules}
-        return ReferenceStore, (self.location, self.options, self._opener), rules
+        return ReferenceStore, (self.location, self.options, self._opener), {"read_rules": self.read_rules}
 
     @property
     def _references(self) -> dict[str, Any]:
         with self._loading:
             if self._loaded is None:
-                self._loaded, self._recorded = _parse(self._text(), self.location)
+                store, name = self._own()
+                text = store.get(name)
+                if text is None:
+                    raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
+                what = f"the file of references has {len(text):,} bytes"
+                self.read_rules.limits.check("max_document_bytes", len(text), what)
+                self._loaded, self._recorded = _parse(text, self.location)
             return self._loaded
-
-    def _text(self) -> bytes:
-        store, name = self._own()
-        text = store.get(name)
-        if text is None:
-            raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
-        self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
-        return text
 
     def _own(self) -> tuple[Store, str]:
         """Return the store of the folder of the references, and their key in it."""
@@ -170,8 +167,8 @@ class ReferenceStore(RemoteStore):
     def _read_from(self, url: str, read: Callable[[_Source], B]) -> B:
         """Read from another file; a recorded one on a server is read while it is compared with its record."""
         is_new = url in self._recorded and url not in self._sources
-        allowed = [each for each, refusal in self._places(url).items() if refusal is None] if is_new else []
-        likely = self._at(allowed[0]) if allowed else None
+        allowed = (each for each, refusal in self._places(url).items() if refusal is None)
+        likely = next(map(self._at, allowed), None) if is_new else None
         if likely is None or not likely.store.abilities.is_remote:
             return read(self._source(url))
         compared = in_thread(partial(self._source, url))
@@ -214,9 +211,7 @@ class ReferenceStore(RemoteStore):
         """Return where another file may be, in the order of choice, each with its error if it is forbidden."""
         recorded = self._recorded.get(url)
         places: dict[str, LinkRefusedError | None] = {}
-        for name in (url, recorded.relative if recorded is not None else None):
-            if name is None:
-                continue
+        for name in filter(None, (url, recorded.relative if recorded is not None else None)):
             location = name if is_url(name) or os.path.isabs(name) else resolve_source(f"../{name}", self.location)
             location = resolve_source(location, location)  # file:// URLs are paths
             policy, free = self.read_rules.external_links, recorded is not None

@@ -6,7 +6,6 @@ repeats what may pass. The calls wait in threads of a pool, whose overhead does 
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from abc import abstractmethod
@@ -183,6 +182,9 @@ class RemoteStore(Store):
 
     _pid = 0
 
+    _counts_from_end = True
+    """Whether the server knows ranges of the last bytes of a value."""
+
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
         self.options = dict(options or {})
@@ -258,9 +260,14 @@ class RemoteStore(Store):
         return get_at_once(self, list(keys))
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        if not self._counts_from_end and any(stop is None for _, stop in ranges):
+            state = self.state(key)
+            if state is None:
+                return None
+            ranges = [slice(*each).indices(state.size)[:2] for each in ranges]
         parts = self._read(lambda: self._get_ranges(key, ranges), key)
         for (start, stop), part in zip(ranges, parts or (), strict=False):
-            most = -start if start < 0 else math.inf if stop is None else max(0, stop - start)
+            most = -start if stop is None else max(0, stop - start)
             if len(part) > most:  # fsspec returned the complete value for the range
                 raise without_ranges(self.location, key)
         return parts

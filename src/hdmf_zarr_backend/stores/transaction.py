@@ -123,15 +123,11 @@ class Writer:
             try:
                 self.recover()
             except FAILURES as error:
-                raise self._refusal(
-                    f"an earlier change could not be undone yet ({error})",
-                    "Close the file, and open it with mode 'r+' when the store takes values again.",
-                ) from error
+                remedy = "Close the file, and open it with mode 'r+' when the store takes values again."
+                raise self._refusal(f"an earlier change could not be undone yet ({error})", remedy) from error
         if self.is_outdated:
-            raise self._refusal(
-                "an earlier change of this file ended with an error, but is in the file",
-                "Close the file, and open it again to see what is in it.",
-            )
+            problem = "an earlier change of this file ended with an error, but is in the file"
+            raise self._refusal(problem, "Close the file, and open it again to see what is in it.")
         return JournalledChange(self, root)
 
     def new_file(self, mark: Root, *, exclusive: bool = False, resume: Resumption | None = None) -> Change:
@@ -164,10 +160,8 @@ class Writer:
     def check_session(self) -> None:
         """Refuse a session in which a part of a change is that failed."""
         if self.is_torn:
-            raise self._refusal(
-                "a change failed in a session that had others before, and a part of it is in the session",
-                "Discard the changes of the session, and open the file again.",
-            )
+            problem = "a change failed in a session that had others before, and a part of it is in the session"
+            raise self._refusal(problem, "Discard the changes of the session, and open the file again.")
 
     def _refusal(self, problem: str, remedy: str) -> StoreError:
         return StoreError(problem, store=self.store.location, remedy=remedy)
@@ -419,8 +413,7 @@ class _Journal:
         self.records += 1
         store._set(record_key(self.records - 1), record.encode())
         self.aside += record.aside_keys()
-        for _ in _of_each(store, lambda key: link_or_copy(store, key, aside_key(self.id, aside[key])), [*aside]):
-            pass
+        list(_of_each(store, lambda key: link_or_copy(store, key, aside_key(self.id, aside[key])), [*aside]))
         self.late |= {key: aside_key(self.id, number) for key, number in record.late.items()}
         store._set_many({self.late[key]: value for key, value in late.items()})
         store.sync()
@@ -431,6 +424,13 @@ class _Journal:
 def _of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
     """Return the result of a function that calls the store, for each name; at once for a remote store."""
     return at_once(function, names) if store.abilities.is_remote else map(function, names)
+
+
+def _stored(store: Store, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    """Yield keys with what the store has of them, a few of which are in memory at a time."""
+    for start in range(0, len(keys), REQUESTS):
+        values = store.get_many(keys[start : start + REQUESTS])
+        yield from ((key, values.get(key)) for key in keys[start : start + REQUESTS])
 
 
 class _LateValues(Mapping[str, bytes]):
@@ -576,10 +576,6 @@ class JournalledChange(Change):
         with self._queue._stream(key) as write:
             yield write
 
-    def delete(self, keys: Iterable[str]) -> None:
-        with self._mutex:
-            self._gone += keys
-
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
         with self._mutex:
             differing = self._record(documents, mark=mark)
@@ -607,7 +603,8 @@ class JournalledChange(Change):
         self._check_usable()
         coming, journal, announced = dict(documents or {}), self._journal, self._announced
         rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.keys]
-        replaced = [key for key in dict.fromkeys((*self._waiting, *coming)) if self._is_replaced(key)]
+        unseen = (key for key in dict.fromkeys((*self._waiting, *coming)) if key not in announced.new)
+        replaced = [key for key in unseen if key not in journal.keys and not self.is_created(key)]
         late = {key: value for key, value in self._late.waiting.items() if key not in journal.late}
         is_last = root is not None
         others = (announced.nodes, announced.streams, announced.new, late, mark, is_last and self._gone)
@@ -615,7 +612,7 @@ class JournalledChange(Change):
             return coming
         old: dict[str, bytes | None] = {}
         size = 0
-        for key, value in self._stored([*rooted, *replaced]):
+        for key, value in _stored(self._store, [*rooted, *replaced]):
             if key in rooted:
                 self._stored_root[key] = value
             elif value == coming.get(key, self._waiting.get(key)):
@@ -635,17 +632,6 @@ class JournalledChange(Change):
         self._put_waiting(list(self._waiting))
         self._bytes = 0
         return coming
-
-    def _is_replaced(self, key: str) -> bool:
-        """Return whether the old value of a key has to be recorded, if it has one."""
-        return not (key in self._announced.new or key in self._journal.keys or self.is_created(key))
-
-    def _stored(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
-        """Yield keys with what the store has of them, a few of which are in memory at a time."""
-        for start in range(0, len(keys), REQUESTS):
-            some = keys[start : start + REQUESTS]
-            values = self._store.get_many(some)
-            yield from ((key, values.get(key)) for key in some)
 
     def _put_waiting(self, keys: Iterable[str]) -> None:
         for key in keys:

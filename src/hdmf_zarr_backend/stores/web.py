@@ -100,7 +100,6 @@ class WebStore(RemoteStore):
         self._settings = _settings(self.options, location)
         self._moved: set[Origin] = set()
         self._is_checked = self._is_resolved = False
-        self._counts_from_end = True
 
     def check_url(self) -> None:
         """Make sure that the libraries are installed, and have the options."""
@@ -130,10 +129,8 @@ class WebStore(RemoteStore):
 
     async def _ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         """Return ranges of a value, near ones with one request; all are requested at once."""
-        numbered = dict(enumerate(ranges))
-        plain = {number: (start, stop) for number, (start, stop) in numbered.items() if start >= 0 and stop is not None}
-        runs = list(joined(plain))
-        others = {number: each for number, each in numbered.items() if number not in plain}
+        runs = list(joined({number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None}))
+        others = {number: each for number, each in enumerate(ranges) if each[1] is None}
         wanted = [*(ends for ends, _ in runs), *others.values()]
         values = await asyncio.gather(*(self._range(key, *each) for each in wanted))
         parts = dict(zip(others, values[len(runs) :], strict=True))
@@ -143,20 +140,17 @@ class WebStore(RemoteStore):
 
     async def _range(self, key: str, start: int, stop: int | None) -> bytes:
         """Return a range; one that counts from the end by the size of the value, where the server refuses that."""
-        if start < 0 and not self._counts_from_end:
-            start, stop, _ = slice(start, stop).indices((await self._head(key)).size)
-        most = -start if start < 0 else None if stop is None else stop - start
-        if most is not None and most <= 0:
+        most = -start if stop is None else stop - start
+        if most <= 0:
             return b""
-        wanted = str(start) if start < 0 else f"{start}-" if stop is None else f"{start}-{stop - 1}"
         try:
-            part = (await self._request("GET", key, wanted, most))[1]
+            return (await self._request("GET", key, str(start) if stop is None else f"{start}-{stop - 1}", most))[1]
         except StatusError as error:
-            if start >= 0 or error.status not in (400, 416):
+            if stop is not None or error.status not in (400, 416):
                 raise
             self._counts_from_end = False
-            return await self._range(key, start, stop)
-        return part[: stop - start] if start < 0 and stop is not None else part
+            size = (await self._head(key)).size
+            return await self._range(key, max(0, size + start), size)
 
     def beginning(self, key: str, count: int) -> bytes | None:
         """Return the first ``count`` bytes of the value of ``key``, also from a server without ranges."""
@@ -213,7 +207,9 @@ class WebStore(RemoteStore):
         """Send a request once, and again where it is redirected to if that is allowed."""
         from yarl import URL
 
-        url, session = self._url(key), self._opened()
+        root, mark, query = self.location.partition("?")  # a query may grant access
+        url = f"{quote(root, safe=_SAFE + '%?#[]')}/{quote(key, safe=_SAFE)}{mark}{query}"
+        session = self._opened()
         for _ in range(_MOST_REDIRECTS):
             origin = origin_of(url)
             own: dict[str, Any] = self._settings["request"] if origin == self._origin else {"proxy": _proxy_of(origin)}
@@ -245,16 +241,9 @@ class WebStore(RemoteStore):
                 break
         return response.headers, bytes(body)
 
-    def _url(self, key: str) -> str:
-        root, mark, query = self.location.partition("?")  # a query may grant access
-        return f"{quote(root, safe=_SAFE + '%?#[]')}/{quote(key, safe=_SAFE)}{mark}{query}"
-
     def _followed(self, key: str, target: str) -> str:
         """Return the target of a redirect, if it may be followed."""
-        try:
-            origin = origin_of(target)
-        except ValueError as error:
-            raise OSError(f"a redirect to {target!r}") from error
+        origin = origin_of(target)
         if origin == self._origin or origin in self._moved or self.read_rules.external_links == "follow":
             return target
         if key == self.named_key and not self.read_rules.is_linked and not self._is_resolved:

@@ -40,7 +40,7 @@ _IS_ZARR_2 = zarr.__version__.startswith("2.")
 
 if not _IS_ZARR_2:
     import zarr.abc.store
-    from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+    from zarr.abc.store import RangeByteRequest, SuffixByteRequest
     from zarr.buffer import default_buffer_prototype
     from zarr.core.sync import sync
 
@@ -109,14 +109,11 @@ class ZarrPythonStore(RemoteStore):
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         parts = []
         for start, stop in ranges:
-            request: Any = SuffixByteRequest(-start) if start < 0 else OffsetByteRequest(start)
-            if start >= 0 and stop is not None:
-                request = RangeByteRequest(start, stop)
+            request = SuffixByteRequest(-start) if stop is None else RangeByteRequest(start, stop)
             value = sync(self.store.get(self._full(key), default_buffer_prototype(), byte_range=request))
             if value is None:
                 return None
-            part = value.to_bytes()
-            parts.append(part[: stop - start] if start < 0 and stop is not None else part)
+            parts.append(value.to_bytes())
         return parts
 
     def _put_value(self, key: str, value: bytes) -> None:
