@@ -44,11 +44,8 @@ _NAME_LETTERS = 40
 def check_link(path: str) -> None:
     """Refuse to write to a symbolic link whose target does not exist: a disk may be missing."""
     if os.path.islink(path) and not os.path.exists(path):
-        raise StoreExistsError(
-            f"this is a symbolic link to {os.readlink(path)!r}, which does not exist",
-            store=path,
-            remedy="Delete the link, or create its target.",
-        )
+        problem = f"this is a symbolic link to {os.readlink(path)!r}, which does not exist"
+        raise StoreExistsError(problem, store=path, remedy="Delete the link, or create its target.")
 
 
 def sync_folder(path: str) -> None:
@@ -123,12 +120,10 @@ def place(partial: str, target: str) -> None:
                     os.rmdir(target)
                 raise
     except FileExistsError as error:
-        raise StoreExistsError(
-            "another file was created there while this one was written, and it is not replaced",
-            store=target,
-            remedy="Choose another path, or mode 'w' to replace it.",
-            remedy_cli="Choose another path, or use --overwrite to replace it.",
-        ) from error
+        problem = "another file was created there while this one was written, and it is not replaced"
+        remedy = "Choose another path, or mode 'w' to replace it."
+        remedy_cli = "Choose another path, or use --overwrite to replace it."
+        raise StoreExistsError(problem, store=target, remedy=remedy, remedy_cli=remedy_cli) from error
 
 
 def _renameat2(one: str, other: str, flag: int) -> bool:
@@ -264,11 +259,9 @@ class NewFolder(LocalStore):
 
     def _make_parent(self, path: str) -> None:
         if not self._made and not os.path.isdir(self.root):
-            raise StoreError(
-                f"the folder {self.root!r} does not exist for this process",
-                store=self.location,
-                remedy="Workers on other machines need access to the folder of the target under the same path.",
-            )
+            problem = f"the folder {self.root!r} does not exist for this process"
+            remedy = "Workers on other machines need access to the folder of the target under the same path."
+            raise StoreError(problem, store=self.location, remedy=remedy)
         super()._make_parent(path)
 
 
@@ -334,12 +327,10 @@ class Resumption:
                     return [boot]
                 differences = differences or self.differences(record)
         if differences:
-            raise ConflictError(
-                f"the interrupted conversion cannot be resumed: {'; '.join(differences)}",
-                store=location,
-                remedy="Run it without resume=True, which starts again.",
-                remedy_cli="Run it without --resume, which starts again.",
-            )
+            problem = f"the interrupted conversion cannot be resumed: {'; '.join(differences)}"
+            remedy = "Run it without resume=True, which starts again."
+            remedy_cli = "Run it without --resume, which starts again."
+            raise ConflictError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
         return []
 
 

@@ -489,11 +489,8 @@ def sync_files(path: str) -> None:
 def check_sync() -> None:
     """Refuse to wait for the disk on a system that has no call for it."""
     if linux_call("syncfs") is None and not hasattr(os, "sync"):
-        raise UsageError(
-            "this system has no call that writes everything to disk",
-            remedy="Leave out durable=True.",
-            remedy_cli="Leave --durable out.",
-        )
+        problem = "this system has no call that writes everything to disk"
+        raise UsageError(problem, remedy="Leave out durable=True.", remedy_cli="Leave --durable out.")
 
 
 def linux_call(name: str) -> Any:

@@ -320,11 +320,9 @@ class FileLock(WriterLock):
             return os.open(self.location, READING), False
 
     def _foreign(self, problem: str) -> StoreRefusedError:
-        return StoreRefusedError(
-            f"the lock file {self._path!r} {problem}, and is left as it is",
-            store=self.location,
-            remedy="This package did not make it. Look at it, and move or delete it before you write here.",
-        )
+        problem = f"the lock file {self._path!r} {problem}, and is left as it is"
+        remedy = "This package did not make it. Look at it, and move or delete it before you write here."
+        return StoreRefusedError(problem, store=self.location, remedy=remedy)
 
     def _holder(self, descriptor: int) -> Holder | None:
         """Return the holder in the lock file, None if it is empty; refuse a file with other content."""

@@ -59,12 +59,9 @@ class MemoryStore(Store):
         try:  # zarr-python 2 keeps arrays in its mappings
             return memoryview(value).tobytes()
         except TypeError as error:
-            raise StoreError(
-                f"the value of {key!r} is of type {type(value).__name__}, not bytes",
-                store=self.location,
-                path=node_of(key),
-                remedy="Use a mapping whose values are bytes.",
-            ) from error
+            problem = f"the value of {key!r} is of type {type(value).__name__}, not bytes"
+            remedy = "Use a mapping whose values are bytes."
+            raise StoreError(problem, store=self.location, path=node_of(key), remedy=remedy) from error
 
     def _set(self, key: str, value: bytes) -> None:
         self._refuse_change()

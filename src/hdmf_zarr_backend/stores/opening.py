@@ -247,12 +247,10 @@ def check_abilities(store: Store, mode: str) -> None:
     abilities = store.abilities
     possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
     if not possible.get(mode, abilities.write):
-        raise ReadOnlyStoreError(
-            f"{abilities.why}: the mode {mode!r} is not possible",
-            store=store.location,
-            remedy="Read it with mode 'r', and export it to another place to change it.",
-            remedy_cli="Copy it with `zarrio convert`, and change the copy.",
-        )
+        problem = f"{abilities.why}: the mode {mode!r} is not possible"
+        remedy = "Read it with mode 'r', and export it to another place to change it."
+        remedy_cli = "Copy it with `zarrio convert`, and change the copy."
+        raise ReadOnlyStoreError(problem, store=store.location, remedy=remedy, remedy_cli=remedy_cli)
 
 
 def check_apart(source: str, target: str) -> None:
@@ -274,12 +272,10 @@ def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> N
     """Refuse to create a file at an existing path."""
     check_link(store.location)
     if not overwrite and store.exists() and not (empty_folder and store.is_empty_folder()):
-        raise StoreExistsError(
-            "the target exists already",
-            store=store.location,
-            remedy="Choose another path, or pass overwrite=True to replace it.",
-            remedy_cli="Choose another path, use --overwrite to replace it, or --skip-existing to leave it.",
-        )
+        problem = "the target exists already"
+        remedy = "Choose another path, or pass overwrite=True to replace it."
+        remedy_cli = "Choose another path, use --overwrite to replace it, or --skip-existing to leave it."
+        raise StoreExistsError(problem, store=store.location, remedy=remedy, remedy_cli=remedy_cli)
 
 
 def remove_empty_folder(store: Store) -> None:

@@ -142,12 +142,10 @@ class Writer:
         if is_staged(self.store):
             return StagedChange(self, exclusive=exclusive)
         if exclusive and self.store.exists():
-            raise StoreExistsError(
-                "a file was created there since, and is not replaced",
-                store=self.store.location,
-                remedy="Choose another path, or mode 'w' to replace it.",
-                remedy_cli="Choose another path, or use --overwrite to replace it.",
-            )
+            problem = "a file was created there since, and is not replaced"
+            remedy = "Choose another path, or mode 'w' to replace it."
+            remedy_cli = "Choose another path, or use --overwrite to replace it."
+            raise StoreExistsError(problem, store=self.store.location, remedy=remedy, remedy_cli=remedy_cli)
         if not self.store.abilities.consolidates:
             return SessionChange(self, replaces=True)
         return MarkedChange(self, mark)
@@ -515,12 +513,9 @@ class JournalledChange(Change):
         found = _of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
         for path, exists in zip(fresh, found, strict=True):
             if exists:  # undoing the change would delete them
-                raise ConflictError(
-                    "the store has keys below a new node, although the metadata have no such node",
-                    store=self._store.location,
-                    path=absolute(path),
-                    remedy="Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata.",
-                )
+                problem = "the store has keys below a new node, although the metadata have no such node"
+                remedy = "Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
+                raise ConflictError(problem, store=self._store.location, path=absolute(path), remedy=remedy)
         with self._mutex:
             self._created.update(fresh)
             self._announced.nodes += fresh
@@ -644,11 +639,9 @@ class JournalledChange(Change):
         if not self._writer.lock.is_held:
             self._writer.lock.check()
         if self._journal.is_broken or self._is_over:
-            raise StoreError(
-                "this change has ended, or a part of it could not be recorded, so that it cannot be continued",
-                store=self._store.location,
-                remedy="Repeat the change when the store takes values again.",
-            )
+            problem = "this change has ended, or a part of it could not be recorded, so that it cannot be continued"
+            remedy = "Repeat the change when the store takes values again."
+            raise StoreError(problem, store=self._store.location, remedy=remedy)
 
     def _put_documents(self, documents: Root) -> None:
         """Set documents, all chunks being in the store."""

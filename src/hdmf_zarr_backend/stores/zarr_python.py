@@ -375,12 +375,8 @@ def _opened(
             options["zarr_format"] = zarr_format
         return function(_zarr_location(store.unwrapped), mode="r", path=path, **options)
     except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
-        raise NotZarrError(
-            f"zarr-python {zarr.__version__} cannot open this ({error})",
-            store=store.location,
-            path=absolute(path),
-            remedy=remedy,
-        ) from error
+        problem = f"zarr-python {zarr.__version__} cannot open this ({error})"
+        raise NotZarrError(problem, store=store.location, path=absolute(path), remedy=remedy) from error
 
 
 def _zarr_location(store: Store) -> Any:
