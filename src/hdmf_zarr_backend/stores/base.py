@@ -500,6 +500,7 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
             return disk_failure(error, location, key, doing)
     if _NO_RANGES.search(text):
         return without_ranges(location, key)
+    names = {each.__name__ for each in type(error).__mro__}
     kind: type[StoreError] = StoreUnreachableError
     problem, remedy_cli = f"{what} could not be {doing}: {text}", ""
     remedy = "Check the address and whether the server is up, then try again."
@@ -510,7 +511,7 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
     elif type(error).__module__ == _OF_PANIC:
         kind, problem = StoreError, f"{what} could not be {doing}: its library failed: {text}"
         remedy, remedy_cli = "Check the URL, and the values of storage_options.", "Check the URL, and the values of -O."
-    elif _is_refusal(error):
+    elif names & _REFUSED or status_of(error) in (401, 403) or _NO_CREDENTIALS.search(str(error)):
         kind = StoreRefusedError
         python, typed = _ANONYMOUS.get(location.partition("://")[0], ("anon=True", "anon=true"))
         remedy = f"Check the credentials in storage_options or the environment; {python} reads a public bucket."
@@ -535,11 +536,6 @@ def raise_if_not_absent(error: BaseException) -> None:
     is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
     if cause is not None and is_of_server and status_of(cause) not in (404, 410):
         raise cause
-
-
-def _is_refusal(error: BaseException) -> bool:
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & _REFUSED or status_of(error) in (401, 403) or _NO_CREDENTIALS.search(str(error)))
 
 
 def status_of(error: BaseException) -> int | None:
