@@ -33,6 +33,15 @@ def low_level(file: h5py.File, path: str, tid: Any, values: Any, memory: Any = N
     h5d.create(file.id, path.encode(), tid, space).write(h5s.ALL, h5s.ALL, values, memory)
 
 
+def bfloat16(order: int = h5t.ORDER_LE) -> Any:
+    """Return the type of floats of 2 bytes with the exponent of float32, which h5py reads as such."""
+    tid = h5t.IEEE_F16LE.copy()
+    tid.set_order(order)
+    tid.set_fields(15, 7, 8, 0, 7)
+    tid.set_ebias(127)
+    return tid
+
+
 def fixed_text(size: int, padding: int, charset: int) -> Any:
     tid = h5t.C_S1.copy()
     tid.set_size(size)
@@ -105,10 +114,7 @@ def _numbers(file: h5py.File, group: h5py.Group) -> None:
     twelve.set_precision(12)
     twelve.set_offset(2)
     low_level(file, "numbers/twelve bits", twelve, np.array([1, 4095], "<u2"))
-    brain = h5t.IEEE_F16LE.copy()
-    brain.set_fields(15, 7, 8, 0, 7)
-    brain.set_ebias(127)
-    low_level(file, "numbers/bfloat16", brain, np.array([1.5, -2], "<f4"))
+    low_level(file, "numbers/bfloat16", bfloat16(), np.array([1.5, -2], "<f4"))
     group["opaque"], group["scalar opaque"] = np.array([b"\0\1\2", b"abc"], "V3"), np.void(b"abc")
     group["when"] = np.array([0, 5], "M8[s]").astype(h5py.opaque_dtype("M8[s]"))
     group["scalar when"] = np.array(5, "M8[ns]").astype(h5py.opaque_dtype("M8[ns]"))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +11,29 @@ import numcodecs
 import numpy as np
 import numpy.typing as npt
 import pytest
+from h5py import h5a, h5d, h5p, h5s, h5t
 from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
 from numcodecs.abc import Codec
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.builders.reading import ReadSession
+from hdmf_zarr_backend.encoding.type_codes import NUMBERS, NumberType, letter_of
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import elements, registry, zarr2
-from hdmf_zarr_backend.model.element import UTF8
-from hdmf_zarr_backend.model.nodes import Hierarchy, Node
+from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
+from hdmf_zarr_backend.model.element import UTF8, Number, Precision
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
+from tests.everything import bfloat16, low_level
 from tests.keystores import Shelf
 
 ROOT = Path(__file__).resolve().parents[1]
-NUMBERS = np.arange(1000, dtype="i4").reshape(100, 10)
+VALUES = np.arange(1000, dtype="i4").reshape(100, 10)
 
 formats = pytest.mark.parametrize("zarr_format", [2, 3])
 
@@ -51,11 +55,11 @@ def read(place: Any, name: str) -> Any:
 @formats
 def test_a_store_of_five_methods_is_written_read_and_changed(zarr_format):
     shelf = Shelf("shelf://one")
-    written(shelf, root_of(numbers=DatasetBuilder("numbers", NUMBERS)), zarr_format)
-    np.testing.assert_array_equal(read(shelf, "numbers"), NUMBERS)
+    written(shelf, root_of(numbers=DatasetBuilder("numbers", VALUES)), zarr_format)
+    np.testing.assert_array_equal(read(shelf, "numbers"), VALUES)
     with ZarrIO(shelf, "r+") as io:
-        io.read_builder().datasets["numbers"].data.append(NUMBERS[:1])
-    np.testing.assert_array_equal(read(shelf, "numbers")[-1], NUMBERS[0])
+        io.read_builder().datasets["numbers"].data.append(VALUES[:1])
+    np.testing.assert_array_equal(read(shelf, "numbers")[-1], VALUES[0])
     assert not [key for key in shelf.values if "journal" in key]
 
 
@@ -82,18 +86,18 @@ def registered() -> Iterator[None]:
 @formats
 def test_a_codec_is_written_and_read(tmp_path, registered, zarr_format):
     place = tmp_path / "a.zarr"
-    wrapped = ZarrDataIO(NUMBERS, compressor=Inverted(), chunks=(50, 10))
+    wrapped = ZarrDataIO(VALUES, compressor=Inverted(), chunks=(50, 10))
     written(place, root_of(numbers=DatasetBuilder("numbers", wrapped)), zarr_format)
     with ZarrIO(place, "r") as io:
         data = io.read_builder().datasets["numbers"].data
         assert data.compressor == Inverted()
-        np.testing.assert_array_equal(data[:], NUMBERS)
+        np.testing.assert_array_equal(data[:], VALUES)
     stored = [path.read_bytes() for path in place.rglob("*") if path.is_file()]
-    assert (~NUMBERS[:50].view("u1")).tobytes() in stored
+    assert (~VALUES[:50].view("u1")).tobytes() in stored
 
 
 def test_a_codec_that_is_not_registered_is_refused(tmp_path):
-    wrapped = ZarrDataIO(NUMBERS.astype("i8"), compressor=Inverted())
+    wrapped = ZarrDataIO(VALUES.astype("i8"), compressor=Inverted())
     with pytest.raises(MetadataError, match="inverted"):
         written(tmp_path / "a.zarr", root_of(numbers=DatasetBuilder("numbers", wrapped)))
     assert not (tmp_path / "a.zarr").exists()
@@ -114,7 +118,178 @@ def test_another_name_of_text_is_one_row_for_datasets_and_fields_of_rows(tmp_pat
         assert h5py.check_string_dtype(file["places"].dtype).encoding == "utf-8"
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "int4"])
+EXAMPLES = (
+    NumberType("bfloat16", Number("float", 2, "<", Precision(16, 0, (15, 7, 8, 0, 7), 127)), "ml_dtypes"),
+    NumberType("float8_e4m3fn", Number("float", 1, "|", Precision(8, 0, (7, 3, 4, 0, 3), 7)), "ml_dtypes"),
+    NumberType("float8_e5m2", Number("float", 1, "|", Precision(8, 0, (7, 2, 5, 0, 2), 15)), "ml_dtypes"),
+    NumberType("int4", Number("int", 1, "|", Precision(4, 0)), "ml_dtypes"),
+)
+OF_LIBRARIES = {row.name: row for row in (*EXAMPLES, *NUMBERS.values()) if not row.is_of_numpy}
+"""The examples, and what the package has."""
+
+
+@pytest.fixture(params=OF_LIBRARIES.values(), ids=OF_LIBRARIES)
+def added(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> np.dtype[Any]:
+    """The NumPy type of a row of `NUMBERS`."""
+    row: NumberType = request.param
+    pytest.importorskip(row.library)
+    monkeypatch.setitem(NUMBERS, row.name, row)
+    return row.dtype()
+
+
+def every(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Each value of a type: all numbers, -0.0, infinities, and each NaN."""
+    if letter_of(dtype) in "iu":
+        return np.arange(-128, 128).astype("i1").astype(dtype).reshape(-1, 2)
+    return np.arange(256**dtype.itemsize, dtype=f"<u{dtype.itemsize}").view(dtype).reshape(-1, 2)
+
+
+def same(a: Any, b: Any) -> bool:
+    return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+zarr_formats = pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+
+
+@zarr_formats
+def test_a_number_of_another_library_is_one_row_for_all_formats(tmp_path, added, zarr_format):
+    values, name = every(added), added.name
+    rows = np.zeros(3, [("x", added), ("y", "i4")])
+    rows["x"] = values[:3, 1]
+    fields = [{"name": "text", "dtype": "text"}, {"name": "number", "dtype": name}]
+    attributes = {"several": values[-4:, 1], "one": values[1, 1], "none": values[:0, 0]}
+    wrapped = ZarrDataIO(values, chunks=(len(values), 2), maxshape=(None, 2), fillvalue=1)
+    root = root_of(
+        values=DatasetBuilder("values", wrapped, attributes=attributes),
+        rows=DatasetBuilder("rows", rows),
+        mixed=DatasetBuilder("mixed", [("a", 1), ("b", 2)], dtype=fields),
+        scalar=DatasetBuilder("scalar", values[1, 1]),
+        list=DatasetBuilder("list", [1, 2], dtype=name),
+        scalars=DatasetBuilder("scalars", list(values[1])),
+    )
+    place, hdf5, back = (str(tmp_path / name) for name in ("a.zarr", "a.h5", "b.zarr"))
+    written(place, root, zarr_format)
+    convert(place, hdf5)
+    convert(hdf5, back, zarr_format=zarr_format)
+    for file in (place, back):
+        with ZarrIO(file, "r") as io:
+            found = io.read_builder().datasets
+            assert same(found["values"].data[:], values)
+            assert found["values"].dtype == added
+            assert {
+                key: same(found["values"].attributes[key], value) for key, value in attributes.items()
+            } == dict.fromkeys(attributes, True)
+            assert same(found["rows"].data[:]["x"], rows["x"])
+            assert [tuple(row) for row in found["mixed"].data[:]] == [("a", 1), ("b", 2)]
+            assert same(np.asarray(found["scalar"].data), values[1, 1])
+            assert same(found["list"].data[:], np.array([1, 2], added))
+            assert same(found["scalars"].data[:], values[1])
+    assert list(compare(place, hdf5)) == list(compare(hdf5, back)) == []
+    assert {difference.kind for difference in compare(place, back)} <= {"chunks", "filters"}
+
+
+@zarr_formats
+def test_an_array_of_such_numbers_grows_and_refuses_what_does_not_fit(tmp_path, added, zarr_format):
+    values = every(added)[:4]
+    place = str(tmp_path / "a.zarr")
+    wrapped = ZarrDataIO(values, chunks=(3, 2), maxshape=(None, 2), fillvalue=2)
+    written(place, root_of(values=DatasetBuilder("values", wrapped)), zarr_format)
+    before = [str(difference) for difference in compare(place, place)]
+    with ZarrIO(place, "r+") as io:
+        data = io.read_builder().datasets["values"].data
+        data.append([[1, 1.0]])
+        data.resize((7, 2))
+        data[0] = values[1]
+        for wrong in ([[1e300, 0]], [["a", "b"]]):
+            with pytest.raises(ValueRefusedError, match=added.name):
+                data.append(wrong)
+    expected = np.array([*values, [1, 1], [2, 2], [2, 2]], added)
+    expected[0] = values[1]
+    assert same(read(place, "values"), expected)
+    assert before == []
+    with ZarrIO(place, "r+") as io:
+        io.read_builder().datasets["values"].data[3, 0] = 2
+    assert read(place, "values")[3, 0] == 2
+
+
+def test_numbers_of_another_library_are_rounded_as_floats_are_and_integers_must_be_exact(tmp_path, added):
+    numbers = np.array([2.2, 1.1])
+    integers = np.array([2**20 + 1])
+    is_float = letter_of(added) == "f"
+    for given, fits in ((numbers, is_float), (np.array([1, 2]), True), (integers, False), ([1, True], False)):
+        io_root = root_of(data=DatasetBuilder("data", given, dtype=added.name))
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}.zarr"
+        if fits:
+            written(place, io_root)
+            assert same(read(place, "data"), np.asarray(given).astype(added))
+        else:
+            with pytest.raises(ValueRefusedError):
+                written(place, io_root)
+
+
+@pytest.mark.parametrize("added", EXAMPLES, indirect=True, ids=lambda row: row.name)
+@formats
+def test_tensorstore_reads_such_numbers(tmp_path, added, zarr_format):
+    tensorstore = pytest.importorskip("tensorstore")
+    values = every(added)
+    written(tmp_path / "a.zarr", root_of(values=DatasetBuilder("values", values)), zarr_format)
+    store = {"driver": "file", "path": str(tmp_path / "a.zarr" / "values")}
+    array = tensorstore.open({"driver": "zarr3" if zarr_format == 3 else "zarr", "kvstore": store}).result()
+    assert array.dtype.name == added.name
+    assert same(array[...].read().result(), values)
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        spec = tensorstore_spec(io.read_builder().datasets["values"].data)
+    assert same(tensorstore.open(spec).result()[...].read().result(), values)
+
+
+@pytest.mark.parametrize("added", EXAMPLES[:1], indirect=True, ids=["bfloat16"])
+@pytest.mark.parametrize("order", [h5t.ORDER_LE, h5t.ORDER_BE], ids=["little", "big"])
+@zarr_formats
+def test_such_numbers_of_hdf5_come_back_with_the_bits_of_each_nan(tmp_path, added, order, zarr_format):
+    tid, values = bfloat16(order), every(added)
+    raw = values.view("V2") if order == h5t.ORDER_LE else values.view("u2").byteswap().view("V2")
+    row = h5t.create(h5t.COMPOUND, 6)
+    row.insert(b"number", 0, h5t.STD_I32LE)
+    row.insert(b"small", 4, tid)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        chunked = h5p.create(h5p.DATASET_CREATE)
+        chunked.set_chunk((512, 2))
+        chunked.set_deflate(1)
+        chunked.set_fill_value(np.float32([2]))
+        made = h5d.create(file.id, b"values", tid, h5s.create_simple(values.shape), chunked)
+        made.write(h5s.ALL, h5s.ALL, raw, tid)
+        h5a.create(made, b"several", tid, h5s.create_simple((4,))).write(raw.reshape(-1)[-4:], mtype=tid)
+        rows = np.array([(1, raw[-1, 0]), (2, raw[1, 1])], [("number", "<i4"), ("small", "V2")])
+        low_level(file, "rows", row, rows, row)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert same(read(tmp_path / "a.zarr", "values"), values)
+    assert same(read(tmp_path / "a.zarr", "rows")["small"], np.array([values[-1, 0], values[1, 1]]))
+    for other in ("a.zarr", "b.h5"):
+        assert list(compare(tmp_path / "a.h5", tmp_path / other)) == []
+    with h5py.File(tmp_path / "b.h5") as file:
+        back = np.zeros_like(raw)
+        assert file["values"].id.get_type() == tid
+        assert file["rows"].id.get_type() == row
+        file["values"].id.read(h5s.ALL, h5s.ALL, back, tid)
+        assert same(back, raw)
+
+
+def test_a_file_with_numbers_of_a_library_that_is_absent_is_listed_and_names_it(tmp_path, monkeypatch):
+    row = replace(EXAMPLES[0], library="a_library_that_nobody_has")
+    monkeypatch.setitem(NUMBERS, row.name, row)
+    store = MemoryStore({})
+    written(store, root_of(values=DatasetBuilder("values", np.zeros(2, "u2"))))
+    store.mapping.pop(".zmetadata")
+    store.mapping["values/.zarray"] = store.mapping["values/.zarray"].replace(b'"<u2"', b'"bfloat16"')
+    node = parse(store).hierarchy.get("/values")
+    assert isinstance(node, Dataset)
+    assert elements.type_label(node) == "bfloat16"
+    with pytest.raises(MetadataError, match="Install a_library_that_nobody_has"):
+        read(store, "values")
+
+
+@pytest.mark.parametrize("name", sorted({"bfloat16", "float8_e5m2", "int4", "uint4"} - NUMBERS.keys()))
 @pytest.mark.parametrize("fields", [False, True], ids=["numbers", "rows"])
 def test_a_type_that_another_library_adds_to_numpy_is_refused_by_name(tmp_path, name, fields):
     dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
@@ -157,7 +332,7 @@ def file() -> MemoryStore:
     """A file of format 2."""
     store = MemoryStore({})
     group = GroupBuilder("group", datasets={"text": DatasetBuilder("text", ["a", "ä"])}, attributes={"unit": "V"})
-    numbers = DatasetBuilder("numbers", ZarrDataIO(NUMBERS, chunks=(50, 10)))
+    numbers = DatasetBuilder("numbers", ZarrDataIO(VALUES, chunks=(50, 10)))
     written(store, GroupBuilder("root", groups={"group": group}, datasets={"numbers": numbers}))
     return store
 
@@ -179,6 +354,6 @@ def test_builders_and_values_come_from_a_file_in_the_new_encoding(one_document, 
     parsed = ParsedFile(parse_one_document(new.mapping[KEY]), consolidated=True)
     root = ReadSession(new, parsed, new.location, BuildManager(TypeMap(NamespaceCatalog()))).root()
     values: npt.NDArray[Any] = root.datasets["numbers"].data[:]
-    np.testing.assert_array_equal(values, NUMBERS)
+    np.testing.assert_array_equal(values, VALUES)
     assert list(root.groups["group"].datasets["text"].data[:]) == ["a", "ä"]
     assert root.groups["group"].attributes == {"unit": "V"}

@@ -26,6 +26,7 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.codecs import ALLOWED_CODECS
 from hdmf_zarr_backend.encoding import reserved
 from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.type_codes import NUMBER_WORDS, NUMBERS
 from hdmf_zarr_backend.formats import dtypes, nczarr
 from hdmf_zarr_backend.options import WriteOptions
 
@@ -252,8 +253,8 @@ def with_examples(page: str, folder: Path) -> str:
 def format_tables() -> dict[str, str]:
     """Return the generated parts of the format page."""
     by_type: dict[str, list[str]] = {}
-    for word, dtype in dtypes.NUMPY_OF_WORD.items():
-        by_type.setdefault(dtype.name, []).append(word)
+    for word in (*NUMBER_WORDS, *NUMBERS):
+        by_type.setdefault(NUMBER_WORDS.get(word, word), []).append(word)
     by_kind: dict[str, list[str]] = {}
     for word, kind in dtypes.WORDS.items():
         by_kind.setdefault(kind, []).append(word)
@@ -261,10 +262,7 @@ def format_tables() -> dict[str, str]:
         "version": f"Version: **{reserved.FORMAT_VERSION}**",
         "numbers": table(
             ["words of a schema", "`zarr_dtype`", "data type of the array"],
-            [
-                (code_list(words), f"`{name}`", f"`{dtypes.zarr_type(np.dtype(name))}`")
-                for name, words in by_type.items()
-            ],
+            [(code_list(words), f"`{name}`", f"`{NUMBERS[name].data_type()}`") for name, words in by_type.items()],
         ),
         "words": table(["words", "kind"], [(code_list(words), kind) for kind, words in by_kind.items()]),
         "reserved": table(

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
@@ -340,16 +341,17 @@ def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | N
 def _unequal_numbers(a: Values, b: Values) -> _Mask:
     if a.dtype == b.dtype and np.array_equal(np.ravel(a).view(np.uint8), np.ravel(b).view(np.uint8)):
         return np.zeros(a.shape, dtype=np.bool_)
-    if "c" in {a.dtype.kind, b.dtype.kind}:
+    letters = {letter_of(a.dtype), letter_of(b.dtype)}
+    if "c" in letters:
         return _unequal_numbers(a.real, b.real) | _unequal_numbers(a.imag, b.imag)
     unequal: _Mask = np.asarray(a != b)
-    if a.dtype.kind == b.dtype.kind == "f":
+    if letters == {"f"}:
         unequal &= ~(np.isnan(a) & np.isnan(b))
         unequal |= (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))
-    elif "f" in {a.dtype.kind, b.dtype.kind}:
+    elif "f" in letters:
         # numpy compares integers with floats as floats, which rounds large integers
         common = np.result_type(a, b)
-        integers = a if b.dtype.kind == "f" else b
+        integers = a if letter_of(b.dtype) == "f" else b
         with np.errstate(invalid="ignore"):
             unequal |= integers.astype(common).astype(integers.dtype) != integers
     return unequal
@@ -357,7 +359,8 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
 
 def _largest_difference(a: Values, b: Values) -> float | None:
     """Return the largest difference between two numbers; exact for integers of one signedness. None: all are NaN."""
-    if a.dtype.kind == b.dtype.kind and a.dtype.kind in "iu":  # modulo 2**64 the difference is exact
+    letters = {letter_of(a.dtype), letter_of(b.dtype)}
+    if letters in ({"i"}, {"u"}):  # modulo 2**64 the difference is exact
         return int((np.maximum(a, b).astype("u8") - np.minimum(a, b).astype("u8")).max())
     common = np.result_type(a, b, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -366,7 +369,7 @@ def _largest_difference(a: Values, b: Values) -> float | None:
     if not sizes.size:
         return None
     largest = float(sizes.max())
-    return int(largest) if {a.dtype.kind, b.dtype.kind} <= set("iub") else largest
+    return int(largest) if letters <= set("iub") else largest
 
 
 def _unequal_objects(a: Values, b: Values) -> _Mask:

@@ -15,7 +15,7 @@ from h5py import h5a, h5d, h5p, h5s, h5t
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import ResourceError
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
-from tests.everything import low_level
+from tests.everything import bfloat16, low_level
 from tests.hdf5.independent_comparison import differences
 
 Write = Callable[[h5py.File], Any]
@@ -147,6 +147,22 @@ def rows_with_gaps(file: h5py.File) -> None:
     h5d.create(file.id, b"x", h5t.array_create(row, (2, 2)), h5s.create_simple((3,)))
 
 
+def small_floats_in_rows(*names: str) -> Write:
+    """Write rows with a float that NumPy has only in a larger type, whose fields h5py would let overlap."""
+
+    def write(file: h5py.File) -> None:
+        types = {"small": bfloat16(), "number": h5t.STD_I32LE}
+        row = h5t.create(h5t.COMPOUND, 6)
+        for name in names:
+            row.insert(name.encode(), 0 if name == names[0] else types[names[0]].get_size(), types[name])
+        values = np.zeros(2, [(name, "<f4" if name == "small" else "<i4") for name in names])
+        values["small"], values["number"] = [1.5, -2], [3, 4]
+        low_level(file, "rows", row, values)
+        h5a.create(file.id, b"rows", row, h5s.create_simple((2,))).write(values)
+
+    return write
+
+
 def tagged(file: h5py.File) -> None:
     """Write opaque values with a tag, which h5py's own interface does not read."""
     tid = h5t.create(h5t.OPAQUE, 3)
@@ -179,6 +195,8 @@ FILES: dict[str, Write] = {
        if (form, place) != ("sequence", "dataset")},  # which is refused
     "named types of datasets and attributes": named_types,
     "arrays of rows with gaps": rows_with_gaps,
+    "rows that begin with small floats": small_floats_in_rows("small", "number"),
+    "rows that end with small floats": small_floats_in_rows("number", "small"),
     "opaque values with a tag": tagged,
     "large attributes": large_attributes,
 }  # fmt: skip

@@ -34,6 +34,7 @@ from hdmf_zarr_backend.encoding.chunks import (
     StructRows,
 )
 from hdmf_zarr_backend.encoding.references import ReferenceTexts
+from hdmf_zarr_backend.encoding.type_codes import library_type
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -418,9 +419,9 @@ class ChunkCodec:
         for codec in self._filters:
             buffer = codec.encode(buffer)
         if self._compressor is not None:
-            if isinstance(buffer, np.ndarray) and buffer.dtype.kind in "MmV":
+            if isinstance(buffer, np.ndarray) and (buffer.dtype.kind in "MmV" or library_type(buffer.dtype)):
                 # a type of the buffer protocol, from which compressors read the size of an element
-                buffer = buffer.view(f"V{buffer.dtype.itemsize}" if buffer.dtype.kind == "V" else "i8")
+                buffer = buffer.view("i8" if buffer.dtype.kind in "Mm" else f"V{buffer.dtype.itemsize}")
             buffer = self._compressor.encode(buffer)
         return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.shards import inner_grid
 from hdmf_zarr_backend.encoding.chunks import Array, StructRows
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, at
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of
@@ -59,12 +60,12 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
             return _bytes_fill(value) if codec_id == "vlen-bytes" else value
         return _EMPTY.get(codec_id, value)  # hdmf-zarr declared 0 for text and bytes
     try:
-        if dtype.kind in "SV" and isinstance(value, str):
+        if letter_of(dtype) in "SV" and isinstance(value, str):
             raw = base64.standard_b64decode(value)
             values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)
             check_characters(values)
             return values[0]
-        if value == 0 and dtype.kind in "SUV":
+        if value == 0 and letter_of(dtype) in "SUV":
             return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
         return _number_fill(value, dtype)
     except (ValueError, TypeError, OverflowError, binascii.Error) as error:
@@ -79,6 +80,8 @@ def _number_fill(value: Any, dtype: np.dtype[Any]) -> Any:
         return np.array(value, "i8" if type(value) is int else dtype).astype(dtype)[()]
     if isinstance(value, (list, dict)):
         raise TypeError("it is not a single value")
+    if isinstance(value, str) and letter_of(dtype) == "f":
+        value = float(value)  # which the types of other libraries do not take as text
     return np.array(value, dtype)[()]
 
 

@@ -42,6 +42,7 @@ from hdmf_zarr_backend.builders.schema import is_untyped
 from hdmf_zarr_backend.builders.targets import builder_path, containers_below
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DroppedChangesWarning,
@@ -341,7 +342,7 @@ def _is_same_array(one: Any, other: Any) -> bool:
     if other is None or one is None or isinstance(one, dict) or isinstance(other, dict):
         return False
     a, b = np.asarray(one), np.asarray(other)
-    equal_nan = a.dtype.kind in "fcmM" and b.dtype.kind in "fcmM"
+    equal_nan = letter_of(a.dtype) in "fcmM" and letter_of(b.dtype) in "fcmM"
     return bool(np.array_equal(a, b, equal_nan=equal_nan))
 
 

@@ -27,6 +27,7 @@ from hdmf.spec import DatasetSpec, GroupSpec, RefSpec
 from hdmf_zarr_backend.builders.namespaces import is_registered
 from hdmf_zarr_backend.builders.targets import builder_path, builders_below, containers_below
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, data_type_of
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import cast, flatten, infer
@@ -370,7 +371,7 @@ def _check_arrays(given: Any, made: Any) -> None:
             _check_ascii(items)
         return
     array = infer(made)
-    if array.dtype.kind in "biufc":
+    if letter_of(array.dtype) in "biufc":
         cast(given, array.dtype)
 
 

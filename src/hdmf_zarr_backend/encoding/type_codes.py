@@ -1,36 +1,159 @@
-"""Data types of nodes, and the table of the number types of both formats. Standard library only.
+"""Data types of nodes, and `NUMBERS`, the table of the numbers of all formats. Files are listed without NumPy.
 
 A node has a data type of format 2: a code such as ``"<f4"``, or a list of fields. `formats.elements` has the meaning of
-arrays, `formats.dtypes` the NumPy dtypes, `formats.zarr3_types` the data types of format 3; they all use this table.
+arrays, `formats.dtypes` the NumPy dtypes, `formats.zarr3_types` the data types of format 3, `encoding.types` those of
+HDF5; they all use this table.
 
 Source: Zarr v2 specification, "Data type encoding"; Zarr v3 specification, "Data types"; NumPy, "Datetimes".
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import math
 import re
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import UTF8, ByteOrder, Element, Number, NumberKind, Opaque, Text, Time
+
+if TYPE_CHECKING:
+    import numpy as np
 
 KINDS: dict[str, NumberKind] = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 """First letter of a code -> kind of the element."""
 
+LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
+_NUMPY = "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberType:
+    """A number that Zarr has.
+
+    Attributes
+    ----------
+    name : str
+        Its name in format 3, NumPy and HDMF; of a type that another library adds to NumPy also that in format 2.
+    element : Number
+        What it is; ``layout`` is the `Precision` that HDF5 has for a type that another library adds.
+    library : str
+        The module that has its NumPy type under its name. It is imported on use, and need not be installed.
+    """
+
+    name: str
+    element: Number
+    library: str = _NUMPY
+
+    @property
+    def is_of_numpy(self) -> bool:
+        """Whether NumPy has the type itself."""
+        return self.library == _NUMPY
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether this environment has its library."""
+        return importlib.util.find_spec(self.library) is not None
+
+    def data_type(self, byte_order: str = "<") -> str:
+        """Return its data type of format 2 with a byte order, ``"<"`` or ``">"``; one byte has none."""
+        size = self.element.size
+        if self.is_of_numpy:
+            return f"{'|' if size == 1 else byte_order}{LETTERS[self.element.kind]}{size}"
+        if byte_order == ">" and size > 1:  # of which ml_dtypes gives wrong elements
+            problem = f"numbers of type {self.name!r} are not read in big-endian byte order"
+            raise MetadataError(problem, remedy="Convert the array with the program that wrote it, to little-endian.")
+        return self.name
+
+    def dtype(self) -> np.dtype[Any]:
+        """Return its NumPy type."""
+        import numpy as np
+
+        if self.is_of_numpy:
+            return np.dtype(self.data_type())
+        try:
+            scalar: type = getattr(importlib.import_module(self.library), self.name)
+        except (ImportError, AttributeError) as error:
+            problem = f"the data type {self.name!r} is one of {self.library}, which does not have it here ({error})"
+            remedy = f"Install {self.library}, in a version that has {self.name}."
+            raise MetadataError(problem, remedy=remedy) from error
+        return np.dtype(scalar)
+
+
 NUMBERS = {
-    "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
-    "uint32": "u4", "uint64": "u8", "float16": "f2", "float32": "f4", "float64": "f8", "complex64": "c8",
-    "complex128": "c16",
+    number.name: number
+    for number in (
+        NumberType("bool", Number("bool", 1)),
+        NumberType("int8", Number("int", 1)),
+        NumberType("int16", Number("int", 2, "<")),
+        NumberType("int32", Number("int", 4, "<")),
+        NumberType("int64", Number("int", 8, "<")),
+        NumberType("uint8", Number("uint", 1)),
+        NumberType("uint16", Number("uint", 2, "<")),
+        NumberType("uint32", Number("uint", 4, "<")),
+        NumberType("uint64", Number("uint", 8, "<")),
+        NumberType("float16", Number("float", 2, "<")),
+        NumberType("float32", Number("float", 4, "<")),
+        NumberType("float64", Number("float", 8, "<")),
+        NumberType("complex64", Number("complex", 8, "<")),
+        NumberType("complex128", Number("complex", 16, "<")),
+    )
+}
+"""The numbers of Zarr by name."""
+
+NUMBER_WORDS = {
+    "float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "uint": "uint32",
 }  # fmt: skip
-"""Name in format 3, NumPy and HDMF -> code in format 2 and NumPy, without the byte order."""
+"""HDMF's other names of numbers. ``int`` has 32 bits and ``float`` single precision, as in the specification."""
 
-NAMES = {code: name for name, code in NUMBERS.items()}
-"""Code of format 2 -> name in format 3."""
+NAMES = {number.data_type()[1:]: name for name, number in NUMBERS.items()}
+"""Code of a number of NumPy, without the byte order -> name."""
 
 
-def ordered(code: str, byte_order: str) -> str:
-    """Return the data type of format 2 for a number with a byte order, ``"<"`` or ``">"``; one byte has none."""
-    return ("|" if code[1:] == "1" else byte_order) + code
+def number_of_word(word: str) -> NumberType | None:
+    """Return the number with a name of HDMF, None for other types."""
+    return NUMBERS.get(NUMBER_WORDS.get(word, word))
+
+
+def library_number(element: Element) -> NumberType | None:
+    """Return the number of another library than NumPy that an element is, None for other elements."""
+    if not isinstance(element, Number) or element.layout is None:
+        return None
+    little = replace(element, byte_order="|" if element.size == 1 else "<")
+    return next((number for number in NUMBERS.values() if number.element == little), None)
+
+
+_OF_A_LIBRARY = 2
+"""`numpy.dtype.isbuiltin` of the types that other libraries add, such as ml_dtypes."""
+
+
+def library_type(dtype: np.dtype[Any]) -> NumberType | None:
+    """Return the number of Zarr that another library adds to NumPy as ``dtype``, None for other dtypes."""
+    number = NUMBERS.get(dtype.type.__name__) if dtype.isbuiltin == _OF_A_LIBRARY else None
+    return None if number is None or number.dtype().type is not dtype.type else number
+
+
+def code_of(dtype: np.dtype[Any]) -> str:
+    """Return the data type of format 2 for a NumPy dtype without fields."""
+    if dtype.isbuiltin != _OF_A_LIBRARY:
+        return dtype.str
+    number = library_type(dtype)
+    if number is None:  # its ``str`` looks like opaque bytes
+        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to another type.")
+    return number.name
+
+
+def letter_of(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's letter for the kind of a dtype: that of numbers also for those that another library adds."""
+    number = library_type(dtype)
+    return dtype.kind if number is None else LETTERS[number.element.kind]
+
+
+def number_name(letter: str, digits: str) -> str:
+    """Return the name of the number with these parts of its data type, as from `split_code`."""
+    return letter if letter in NUMBERS else NAMES[letter + digits]
 
 
 MAX_DEPTH = 32
@@ -46,10 +169,16 @@ _MOST_IN_FIELD = 2**31 - 1  # NumPy's maximum for the bytes of a field
 
 
 def split_code(data_type: str) -> tuple[str, str, str, str | None]:
-    """Return the parts of a data type of format 2 that is a code."""
+    """Return byte order, letter, size and unit of a data type of format 2 that is a code.
+
+    A number of another library than NumPy has its name in place of a letter.
+    """
     match = _CODE.fullmatch(data_type)
     if match is None:
-        raise ValueError(f"{data_type!r} is not one of Zarr's")
+        number = NUMBERS.get(data_type)
+        if number is None or number.is_of_numpy:
+            raise ValueError(f"{data_type!r} is not one of Zarr's")
+        return "<", number.name, str(number.element.size), None
     byte_order, letter, digits, unit = match.groups()
     return byte_order, letter, digits, unit
 
@@ -93,6 +222,8 @@ def code_element(data_type: str) -> Element:
         count, step = split_unit(unit)
         shown = f"[{'' if count == 1 else count}{step}]" if unit else ""  # as in NumPy
         return Time(_DATES[kind] + shown, byte_order)
+    if kind in NUMBERS:
+        return NUMBERS[kind].element
     if kind in KINDS:
         code = f"{kind}{size}"
         if code not in NAMES and code not in _LONG_DOUBLES:

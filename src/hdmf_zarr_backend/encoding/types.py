@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.type_codes import KINDS, MAX_DEPTH, code_element
+from hdmf_zarr_backend.encoding.type_codes import KINDS, LETTERS, MAX_DEPTH, code_element, library_number
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import (
     REFERENCE,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 JSON_ROW = Compound((("json", UTF8),))
 """The HDF5 type of an attribute that only JSON holds."""
 
-_LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
 _PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")  # in the order of HDF5's own numbers
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
 _DATES = "NUMPY:"
@@ -115,10 +114,11 @@ def _parts_of(number: Number) -> Element | None:
 def in_numpy(element: Element) -> Element | None:
     """Return the element that NumPy has for the same bytes as HDF5, None if it has none.
 
-    It has none of padded compounds, of numbers with a custom precision or layout, and of text of variable length.
+    It has none of padded compounds, of numbers with a custom precision or layout but those that a library adds, and of
+    text of variable length.
     """
     match element:
-        case Number(kind, _, _, layout):
+        case Number(kind, _, _, layout) if library_number(element) is None:
             is_native = kind == "complex" and isinstance(layout, Number)
             plain = replace(element, kind="uint" if kind == "bitfield" else kind, layout=None)
             return plain if layout is None or is_native else None
@@ -134,7 +134,7 @@ def in_numpy(element: Element) -> Element | None:
         case Compound(fields, None):
             members = [(name, in_numpy(member)) for name, member in fields]
             return Compound(tuple((name, member) for name, member in members if member is not None))
-        case Time() | Reference():
+        case Number() | Time() | Reference():
             return element
     return None
 
@@ -166,7 +166,7 @@ def to_note(element: Element) -> Any:
 
 def _number_note(number: Number) -> Any:
     layout, parts = number.layout, _parts_of(number)
-    code = f"{number.byte_order}{_LETTERS[number.kind]}{number.size}"
+    code = f"{number.byte_order}{LETTERS[number.kind]}{number.size}"
     if isinstance(layout, Precision):
         bits = {"number": code, "precision": layout.bits, "offset": layout.offset}
         return bits if layout.bias is None else {**bits, "fields": list(layout.fields), "bias": layout.bias}
@@ -288,7 +288,8 @@ def from_hdf5(tid: Any) -> Element:
         getattr(h5t, "COMPLEX", -1): _complex_type,
     }
     try:
-        _ = tid.dtype
+        if tid.get_class() != h5t.COMPOUND:  # the types of whose fields are asked one by one
+            _ = tid.dtype
         return readers[tid.get_class()](tid)
     except (TypeError, KeyError) as error:
         problem = f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy"
@@ -422,7 +423,7 @@ def _made_number(number: Number) -> Any:
         raise ValueRefusedError(problem, remedy="Convert the data to float64.")
     if size not in _HDF5_SIZES:
         raise ValueError("no such number")
-    return h5t.py_create(_dtype(f"{order}{_LETTERS[kind]}{size}"))
+    return h5t.py_create(_dtype(f"{order}{LETTERS[kind]}{size}"))
 
 
 def _made_bits(number: Number, layout: Precision) -> Any:

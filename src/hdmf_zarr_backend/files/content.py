@@ -27,7 +27,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, Zar
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element
-from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
+from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, numpy_dtype
 from hdmf_zarr_backend.formats.elements import Described, describe
 from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
@@ -243,7 +243,6 @@ class ArrayReader:
 
     def _fill(self, stored: StoredArray, means: Described) -> Values | None:
         from hdmf_zarr_backend.arrays.fills import fill_scalar
-        from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 
         element = means.element
         note = (means.note or {}).get("fill")
@@ -460,7 +459,7 @@ def _empty_attributes(stored: Attributes, names: dict[str, str]) -> dict[str, At
     """Return the attributes with a type but no value; decoded, they look like arrays of length 0."""
     remarks = as_dict(notes_of(stored).get("attributes"))
     return {
-        names[key]: AttributeContent(element_of(np.dtype(str(remark["dtype"]))), None, None)
+        names[key]: AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
         for key, remark in remarks.items()
         if key in names and isinstance(remark, dict) and remark.get("null") and "dtype" in remark
     }

@@ -24,7 +24,7 @@ import numpy as np
 
 from hdmf_zarr_backend.encoding.references import is_reference
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
-from hdmf_zarr_backend.encoding.type_codes import json_float
+from hdmf_zarr_backend.encoding.type_codes import code_of, json_float, letter_of, library_type
 from hdmf_zarr_backend.encoding.values import utf8_or_none
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.casting import Array, infer, unmasked
@@ -69,7 +69,7 @@ def _encode_python(value: Any) -> Encoded:
     if isinstance(value, dict) and _is_json(value):
         return value, None, {"dtype": "json"}
     if type(value).__name__ == "Empty" and hasattr(value, "dtype"):  # h5py.Empty, without importing h5py
-        return "", None, {"dtype": np.dtype(value.dtype).str if value.dtype is not None else "|S1", "null": True}
+        return "", None, {"dtype": code_of(np.dtype(value.dtype)) if value.dtype is not None else "|S1", "null": True}
     raise ValueRefusedError(f"a value of type {type(value).__name__} has no JSON form")
 
 
@@ -168,7 +168,7 @@ def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Referen
 
 def _remark(array: Array) -> dict[str, Any]:
     """Return the remark with the type, and with the shape if nested lists do not show it."""
-    remark: dict[str, Any] = {"dtype": array.dtype.str}
+    remark: dict[str, Any] = {"dtype": code_of(array.dtype)}
     return remark if array.size else {**remark, "shape": list(array.shape)}
 
 
@@ -179,7 +179,7 @@ def _encode_numbers(array: Array) -> Encoded:
         bits = _bits(array)
         is_shown = bool(array.size) or array.ndim == 1
         return array.tolist(), dtype.str.replace("|", "<"), None if is_shown and not bits else _remark(array) | bits
-    if code in ("b1", "f2"):
+    if code in ("b1", "f2") or library_type(dtype) is not None:
         return array.tolist(), None, {**_remark(array), **_bits(array)}
     if code in ("c8", "c16"):
         pairs = np.stack([array.real, array.imag], axis=-1).tolist()
@@ -194,7 +194,7 @@ def _encode_numbers(array: Array) -> Encoded:
 
 def _bits(array: Array) -> dict[str, str]:
     """Return the bytes of an array with an unusual NaN, since JSON has only one NaN."""
-    if array.dtype.kind not in "fc":
+    if letter_of(array.dtype) not in "fc":
         return {}
     flat = np.ascontiguousarray(array).reshape(-1)
     parts = flat.view(f"{array.dtype.str[0]}f{array.dtype.itemsize // 2}") if array.dtype.kind == "c" else flat
@@ -298,7 +298,7 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
     if dtype == "complex":
         return complex(*_numbers(value))
     if remark.get("null"):
-        return np.zeros(0, dtype=str(dtype))  # an HDF5 attribute with a type but no value
+        return np.zeros(0, dtype=from_zarr_type(dtype))  # an HDF5 attribute with a type but no value
     array = _decode_array(value, dtype, remark)
     if array.ndim:
         return array
@@ -331,7 +331,7 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
         array = np.frombuffer(base64.b64decode(value), dtype).reshape(shape).copy()
         check_characters(array)
         return array
-    leaves = list(_leaves(_numbers(value) if dtype.kind in "fc" else value))
+    leaves = list(_leaves(_numbers(value) if letter_of(dtype) in "fc" else value))
     if dtype.itemsize * len(leaves) > _LARGEST:
         raise ValueError(f"{len(leaves)} elements of type {dtype} are more than an attribute holds")
     if dtype.kind == "c":

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.encoding.references import RegionReference
+from hdmf_zarr_backend.encoding.type_codes import letter_of, library_type
 from hdmf_zarr_backend.errors import ValueRefusedError
 
 Array = npt.NDArray[Any]
@@ -221,7 +222,10 @@ def _undivided(item: Any, index: Shape, place: Place) -> Any:
 
 @lru_cache(maxsize=256)
 def _kind(kind: Hashable) -> str | None:
-    return next((name for types, name in _KINDS if issubclass(kind, types)), None)  # type: ignore[arg-type]
+    assert isinstance(kind, type)
+    if issubclass(kind, np.generic) and letter_of(np.dtype(kind)) in "iuf":  # also of another library
+        return "a number"
+    return next((name for types, name in _KINDS if issubclass(kind, types)), None)
 
 
 def _common_kind(leaves: list[Any], shape: Shape, place: Place) -> str:
@@ -247,11 +251,20 @@ def _dtype_of_number(kind: type) -> np.dtype[Any]:
     return next(dtype for base, dtype in _OF_PYTHON.items() if issubclass(kind, base))
 
 
+def _exact_bits(dtype: np.dtype[Any]) -> int:
+    """Return how many bits an integer may have that a float surely holds; 0 for a float of another library."""
+    return _EXACT_BITS.get(dtype.itemsize, 63) if library_type(dtype) is None else 0
+
+
 def _infer_numbers(leaves: list[Any], shape: Shape, place: Place) -> Array:
     """Return numbers in the type that NumPy promotes them to, if it holds their integers unchanged."""
     dtypes = set(map(_dtype_of_number, set(map(type, leaves))))
-    dtype = np.result_type(*dtypes)
-    integers = [given for given in dtypes if given.kind in "iu"]
+    try:
+        dtype = np.result_type(*dtypes)
+    except TypeError as error:  # numbers of other libraries have no type in common with some
+        problem = f"the data hold {' and '.join(sorted(map(str, dtypes)))}, which have no type in common"
+        raise place.refused((), problem, _MIXED) from error
+    integers = [given for given in dtypes if letter_of(given) in "iu"]
     if len(integers) == len(dtypes):
         return np.array(leaves, _integer_type(leaves, dtype, shape, place))
     bad = None
@@ -260,7 +273,7 @@ def _infer_numbers(leaves: list[Any], shape: Shape, place: Place) -> Array:
         bad = next((n for n, number in numbers if number.bit_length() > _MOST_BITS), None)
     array = np.array(leaves if bad is None else (), dtype)
     if bad is None and integers:
-        large = np.flatnonzero(np.abs(array.real) >= 2 ** _EXACT_BITS.get(array.real.itemsize, 63)).tolist()
+        large = np.flatnonzero(np.abs(array.real) >= 2 ** _exact_bits(array.real.dtype)).tolist()
         whole = (n for n in large if isinstance(leaves[n], (int, np.integer)))
         bad = next((n for n in whole if int(array.real[n]) != int(leaves[n])), None)
     if bad is not None:
@@ -272,7 +285,7 @@ def _infer_numbers(leaves: list[Any], shape: Shape, place: Place) -> Array:
 def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, place: Place) -> np.dtype[Any]:
     """Return a type that holds all integers: NumPy has none for int64 with uint64, and Python's have any size."""
     is_of_python = set(map(type, leaves)) == {int}
-    if not is_of_python and dtype.kind in "iu" and not any(isinstance(leaf, int) for leaf in leaves):
+    if not is_of_python and letter_of(dtype) in "iu" and not any(isinstance(leaf, int) for leaf in leaves):
         return dtype
     numbers = leaves if is_of_python else list(map(int, leaves))
     low, high = min(numbers), max(numbers)
@@ -313,7 +326,7 @@ def cast(values: Any, dtype: np.dtype[Any], place: Place = _ANYWHERE, *, same_ki
         return array.astype(dtype, copy=False)
     if not array.size:
         return np.zeros(array.shape, dtype)
-    given, wanted = array.dtype.kind, dtype.kind
+    given, wanted = letter_of(array.dtype), letter_of(dtype)
     if wanted in "SU":
         return _fixed_text(array, dtype, place)
     is_other = same_kind and given != wanted and (given == "b" or not {given, wanted}.isdisjoint("mM"))
@@ -329,7 +342,7 @@ def cast(values: Any, dtype: np.dtype[Any], place: Place = _ANYWHERE, *, same_ki
 
 
 def _numbers(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
-    given, wanted = array.dtype.kind, dtype.kind
+    given, wanted = letter_of(array.dtype), letter_of(dtype)
     if given == "c" and wanted != "c":
         place.check(array.imag != 0, array, dtype)  # also NaN
         array, given = array.real, "f"
@@ -342,19 +355,28 @@ def _numbers(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
         bad = (made.astype(array.dtype) != array) | ((made < 0) != (array < 0))
     elif given in "iu":
         bad = _changed_integers(array, made.real)
+    elif wanted in "iu" and library_type(dtype) is not None:  # which has no `numpy.iinfo`
+        bad = made.astype(np.float64) != array
     elif wanted in "iu":
         wide = array if array.dtype.itemsize >= 8 else array.astype(np.float64)  # else the limits overflow
         limits = np.iinfo(dtype)
         bad = ~((wide == np.trunc(wide)) & (wide >= float(limits.min)) & (wide < float(limits.max + 1)))
     else:
-        bad = (np.isinf(made.real) & ~np.isinf(array.real)) | (np.isinf(made.imag) & ~np.isinf(array.imag))
+        bad = _is_other(made.real, array.real)
+        if given == "c":
+            bad |= _is_other(made.imag, array.imag)
     place.check(bad, array, dtype)
     return made
 
 
+def _is_other(made: Array, array: Array) -> Any:
+    """Mark the floats that become infinite, or NaN, which they do where a type of another library has no infinity."""
+    return (np.isinf(made) != np.isinf(array)) | (np.isnan(made) != np.isnan(array))
+
+
 def _changed_integers(array: Array, made: Array) -> Any:
     """Mark the integers that are not the same as floats."""
-    if 8 * array.dtype.itemsize <= _EXACT_BITS.get(made.dtype.itemsize, 63):
+    if 8 * array.dtype.itemsize <= _exact_bits(made.dtype):
         return np.False_
     wide = made.astype(np.float64) if made.dtype.itemsize < 8 else made
     beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))  # cannot be converted back

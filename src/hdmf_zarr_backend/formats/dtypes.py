@@ -9,15 +9,22 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.type_codes import KINDS, NAMES, split_code
+from hdmf_zarr_backend.encoding.type_codes import (
+    LETTERS,
+    NAMES,
+    NUMBERS,
+    code_of,
+    letter_of,
+    library_number,
+    library_type,
+    number_of_word,
+    split_code,
+)
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.formats.elements import NUMBER_WORDS, OPEN_WORDS, WORDS, type_element
-from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Compound, Element, Enum, Number, Time
+from hdmf_zarr_backend.formats.elements import OPEN_WORDS, WORDS, type_element
+from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Compound, Element, Enum, Number, Precision, Time
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
-
-NUMPY_OF_WORD: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_type in NUMBER_WORDS.items()}
-"""HDMF's name of a number type -> NumPy."""
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
 
@@ -32,20 +39,23 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
     if dtype.names is not None:
         fields = ((name, dtype[name]) for name in dtype.names)
         return [[name, zarr_type(field.base), *([list(field.shape)] if field.shape else [])] for name, field in fields]
-    if dtype.kind not in _NOT_NUMBERS and f"{dtype.kind}{dtype.itemsize}" not in NAMES:
+    code = code_of(dtype)
+    if dtype.kind not in _NOT_NUMBERS and code[1:] not in NAMES and code not in NUMBERS:
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
     if dtype.kind in "SU" and dtype.itemsize == 0:
         return dtype.str[:2] + "1"
     if not dtype.itemsize:
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Give elements that have bytes.")
-    return dtype.str
+    return code
 
 
 def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     """Return the NumPy dtype for the data type of a node; the inverse of `zarr_type`."""
     try:
         return from_zarr_type(data_type)
+    except MetadataError:
+        raise  # of a library that is not installed
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
         problem = f"the data type {data_type!r} is unknown ({error})"
         remedy = "Convert the array with the program that wrote it, or run `zarrio verify` on the file."
@@ -55,8 +65,8 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:
     """Return the result of `numpy_dtype`, for data types that are part of a value."""
     if isinstance(data_type, str):
-        split_code(data_type)  # NumPy accepts other names
-        return np.dtype(data_type)
+        letter = split_code(data_type)[1]  # NumPy accepts other names
+        return NUMBERS[letter].dtype() if letter in NUMBERS else np.dtype(data_type)
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")
     fields: list[Any] = []
@@ -68,10 +78,6 @@ def from_zarr_type(data_type: Any) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
-_OF_A_LIBRARY = 2
-"""`numpy.dtype.isbuiltin` of the types that other libraries add, such as ml_dtypes."""
-
-
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return ``dtype`` without metadata and padding: enumerations become integers or bool, fields are packed."""
     if dtype.names is not None:
@@ -79,9 +85,9 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype([(name, plain(field.base), field.shape) for name, field in fields])
     if dtype.hasobject:
         return np.dtype(object)
-    if dtype.isbuiltin == _OF_A_LIBRARY:  # such as bfloat16, whose ``str`` looks like opaque bytes
-        raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to another type.")
-    return np.dtype(dtype.str if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
+    if (number := library_type(dtype)) is not None:
+        return number.dtype()
+    return np.dtype(code_of(dtype) if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
 
 
 def element_of(dtype: np.dtype[Any]) -> Element:
@@ -91,10 +97,7 @@ def element_of(dtype: np.dtype[Any]) -> Element:
     if dtype.names is not None:
         fields = [(name, REFERENCE if dtype[name].kind == "O" else element_of(dtype[name])) for name in dtype.names]
         return Compound(tuple(fields))
-    return UTF8 if dtype.kind in "OUT" else type_element(dtype.str)
-
-
-_LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
+    return UTF8 if dtype.kind in "OUT" else type_element(code_of(dtype))
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
@@ -111,8 +114,10 @@ def dtype_of(element: Element) -> np.dtype[Any]:
             return np.dtype(name)
         case Number("bool"):
             return np.dtype(bool)
+        case Number(layout=Precision()) if (number := library_number(element)) is not None:
+            return number.dtype()
         case Number(kind, size) | Enum(Number(kind, size)):
-            return np.dtype(f"{_LETTERS[kind]}{size}")
+            return np.dtype(f"{LETTERS[kind]}{size}")
     return np.dtype(object)
 
 
@@ -134,8 +139,10 @@ def word_of(dtype: Any) -> Any:
 
 
 def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "V" or dtype.hasobject:
+    if letter_of(dtype) == "V" or dtype.hasobject:
         return None  # the fields, or the size of opaque elements, are taken from the data
+    if (number := library_type(dtype)) is not None:
+        return number.name
     return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
 
 
@@ -145,7 +152,7 @@ def kind_of(word: str) -> Kind | None:
         return None
     if word in WORDS:
         return WORDS[word]
-    if word in NUMPY_OF_WORD:
+    if number_of_word(word) is not None:
         return "number"
     try:
         return _KINDS.get(np.dtype(word).kind, "number")
@@ -155,7 +162,8 @@ def kind_of(word: str) -> Kind | None:
 
 def numpy_of(word: str) -> np.dtype[Any]:
     """Return the NumPy dtype for HDMF's number type ``word``."""
-    return NUMPY_OF_WORD[word] if word in NUMPY_OF_WORD else np.dtype(word)
+    number = number_of_word(word)
+    return np.dtype(word) if number is None else number.dtype()
 
 
 def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:

@@ -15,7 +15,14 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.encoding.references import element_of_word
 from hdmf_zarr_backend.encoding.reserved import DTYPE, notes_of
-from hdmf_zarr_backend.encoding.type_codes import MAX_DEPTH, NUMBERS, code_element, field_shape, itemsize, ordered
+from hdmf_zarr_backend.encoding.type_codes import (
+    MAX_DEPTH,
+    code_element,
+    field_shape,
+    itemsize,
+    library_number,
+    number_of_word,
+)
 from hdmf_zarr_backend.encoding.types import from_note
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import (
@@ -41,12 +48,6 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
 
 Form: TypeAlias = Literal["plain", "objects", "rows"]
-
-NUMBER_WORDS: dict[str, str] = {
-    "float": "<f4", "double": "<f8", "long": "<i8", "int": "<i4", "short": "<i2", "uint": "<u4",
-    **{name: ordered(code, "<") for name, code in NUMBERS.items()},
-}  # fmt: skip
-"""HDMF's name of a number -> data type. ``int`` has 32 bits and ``float`` single precision, as in the specification."""
 
 WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
     "text": "text", "utf": "text", "utf8": "text", "utf-8": "text", "isodatetime": "text", "datetime": "text",
@@ -106,8 +107,8 @@ def word_element(word: Any) -> Element:
     word = str(word)
     if word in WORDS:
         return _ELEMENTS[WORDS[word]]
-    if word in NUMBER_WORDS:
-        return code_element(NUMBER_WORDS[word])
+    if (number := number_of_word(word)) is not None:
+        return number.element
     if word in OPEN_WORDS:
         return UTF8
     try:
@@ -147,6 +148,8 @@ def to_hdmf(element: Element) -> Any:
         case Time(name):
             return name
         case Number(kind, size):
+            if (number := library_number(element)) is not None:
+                return number.name
             return kind if kind == "bool" else f"{'uint' if kind == 'bitfield' else kind}{8 * size}"
     return "object"
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hdmf_zarr_backend.encoding.reserved import DTYPE
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, OBJECT_BYTES, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.formats.dtypes import zarr_type
@@ -144,7 +145,7 @@ def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
 
 
 def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
-    is_marked = not shape and dtype.kind == "V"  # ``zarr_dtype`` has the fields, so the note marks it as a scalar
+    is_marked = not shape and letter_of(dtype) == "V"  # ``zarr_dtype`` has the fields, so the note marks it as a scalar
     data_type = zarr_type(dtype)
     word = word_of_type(data_type) if shape or is_marked else _SCALAR
     return _dataset(data_type, word, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}

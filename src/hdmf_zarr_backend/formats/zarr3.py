@@ -32,6 +32,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hdmf_zarr_backend.encoding.references import REFERENCE_TEXTS, element_of_word
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.encoding.type_codes import NUMBERS
 from hdmf_zarr_backend.encoding.type_codes import itemsize as itemsize_of
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
@@ -551,7 +552,7 @@ def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
     fields = []
     for field in node.attributes.get(DTYPE) or ():
         name, word = str(field["name"]), field["dtype"]
-        if isinstance(word, str) and word in zarr3_types.NUMBER_NAMES:
+        if isinstance(word, str) and word in NUMBERS:
             fields.append([name, zarr3_types.decode_type(word), "number"])
         else:
             kind = "text" if element_of_word(word) is None else "reference"

@@ -15,7 +15,7 @@ import re
 import struct
 from typing import Any
 
-from hdmf_zarr_backend.encoding.type_codes import json_float
+from hdmf_zarr_backend.encoding.type_codes import json_float, letter_of
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.zarr3_types import DATES, OBJECTS, STRING, STRUCT, STRUCTURED, object_kind
 
@@ -128,7 +128,7 @@ def _encode_field(value: Any, stored: Any) -> Any:
 
 def encode_scalar(value: Any) -> Any:
     """Return a NumPy value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64."""
-    if value.ndim or value.dtype.kind in "SV":
+    if value.ndim or letter_of(value.dtype) in "SV":
         return base64.b64encode(value.tobytes()).decode()
     if value.dtype.kind in "mM":
         return int(value.astype("i8"))
@@ -162,7 +162,7 @@ def _decode_fields(row: Any, value: dict[str, Any]) -> None:
         field = row.dtype[name]
         if isinstance(given, dict):
             _decode_fields(row[name], given)
-        elif field.kind in "SV":
+        elif letter_of(field) in "SV":
             raw = base64.b64decode(given)
             row[name] = np.frombuffer(raw.ljust(field.itemsize, b"\0")[: field.itemsize], field)[0]
         elif field.kind == "c":

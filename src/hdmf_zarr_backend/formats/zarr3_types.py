@@ -16,11 +16,10 @@ from typing import Any, Literal
 
 from hdmf_zarr_backend.encoding.type_codes import (
     MAX_DEPTH,
-    NAMES,
     NUMBERS,
     field_shape,
     itemsize,
-    ordered,
+    number_name,
     split_code,
     split_unit,
 )
@@ -32,9 +31,6 @@ STRING = "string"
 BYTES = "variable_length_bytes"
 STRUCT = "struct"
 STRUCTURED = "structured"
-
-NUMBER_NAMES = frozenset(NUMBERS)
-"""Names of number types, which NumPy and HDMF have too."""
 
 OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
 _FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
@@ -64,7 +60,7 @@ def encode_type(data_type: Any) -> Any:
     if kind in _FIXED_NAMES:
         name, width = _FIXED_NAMES[kind]
         return {"name": name, "configuration": {"length_bytes": width * int(digits or 1)}}
-    return NAMES[kind + digits]
+    return number_name(kind, digits)
 
 
 def as_structured(stored: Any) -> Any:
@@ -101,7 +97,7 @@ def _orders(data_type: Any) -> set[str]:
     if isinstance(data_type, list):
         return {order for _, inner, *shape in data_type if not shape for order in _orders(inner)}
     order, kind, digits, _ = split_code(data_type)
-    if kind in "SVb" or (digits == "1" and kind in "iu"):
+    if kind in "SVb" or (digits == "1" and kind != "U"):
         return set()
     return {">" if order == ">" else "<"}
 
@@ -118,9 +114,9 @@ def little(data_type: Any) -> Any:
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
     """Return the format-2 data type for a format-3 one."""
-    code = NUMBERS.get(data_type) if isinstance(data_type, str) else None
-    if code is not None:  # the most frequent case
-        return ordered(code, ">" if endian == "big" else "<")
+    number = NUMBERS.get(data_type) if isinstance(data_type, str) else None
+    if number is not None:  # the most frequent case
+        return number.data_type(">" if endian == "big" else "<")
     try:
         return _decode(data_type, ">" if endian == "big" else "<", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -139,7 +135,7 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
         data_type = {"name": data_type}
     name, configuration = data_type["name"], data_type.get("configuration") or {}
     if name in NUMBERS:
-        return ordered(NUMBERS[name], order)
+        return NUMBERS[name].data_type(order)
     if name in _FIXED:
         code, width = _FIXED[name]
         length = _length(configuration["length_bytes"])
@@ -204,4 +200,4 @@ def _word_of_field(data_type: Any) -> Any:
         return f"{name}[{unit}]" if unit else name
     if kind in _FIXED_NAMES:
         return f"{ {'S': 'bytes', 'U': 'str', 'V': 'void'}[kind] }{8 * itemsize(data_type)}"
-    return NAMES[kind + digits]
+    return number_name(kind, digits)

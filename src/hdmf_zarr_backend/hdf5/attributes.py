@@ -35,11 +35,13 @@ from hdmf_zarr_backend.encoding.references import (
     decode_reference,
     is_reference,
 )
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.encoding.types import JSON_ROW, from_note, raw_of, text_of, to_hdf5, to_note
 from hdmf_zarr_backend.encoding.values import array_of, decode_array, decode_text, encode_array, encode_text
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element, encode_attributes
-from hdmf_zarr_backend.hdf5.types import Array, is_sparse, kind_word, memory_type, storable_type
+from hdmf_zarr_backend.formats.dtypes import plain
+from hdmf_zarr_backend.hdf5.types import Array, is_sparse, kind_word, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Element, Reference, Text
 
 LINK_ORDER = "link_order"
@@ -69,8 +71,8 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     element = storable_type(tid)
     note = {"type": to_note(element)}
     if attribute.shape is None:
-        return h5py.Empty(tid.dtype), {**note, "space": "null"}
-    values = read_values(attribute, tid.dtype, memory_type(tid, writing=False))
+        return h5py.Empty(numpy_type(tid)), {**note, "space": "null"}
+    values = read_values(attribute, numpy_type(tid), memory_type(tid, writing=False))
     if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _of_json(values["json"][()])) is not None:
         return value, {}
     if _only_in_note(element, values):
@@ -88,7 +90,7 @@ def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
     note = {"type": to_note(element)}
     if attribute.shape is None:
         return {**note, "space": "null"}
-    values = read_values(attribute, tid.dtype, memory_type(tid, writing=False))
+    values = read_values(attribute, numpy_type(tid), memory_type(tid, writing=False))
     return {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
 
 
@@ -134,7 +136,7 @@ def _value(values: Array, element: Element) -> Any:
             texts = [decode_text(text) for text in texts]
         values = array_of(texts, values.shape, np.dtype(object))
     elif not values.dtype.hasobject and values.dtype.names is None:
-        values = values.astype(values.dtype.str, copy=False)  # without the dtype metadata of h5py
+        values = values.astype(plain(values.dtype), copy=False)  # without the dtype metadata of h5py
     return values if values.ndim else values[()]
 
 
@@ -157,7 +159,7 @@ def write_attribute(
         if values is None:
             space = h5s.create(h5s.NULL)
         else:
-            shape = values.shape[: values.ndim - len(tid.dtype.shape)]
+            shape = values.shape[: values.ndim - len(numpy_type(tid).shape)]
             space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
         try:
             attribute = h5a.create(node, raw_of(name), tid, space)
@@ -196,7 +198,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         return to_hdf5(noted), None
     if noted is not None and "value" in note:  # it is kept only there
         tid = to_hdf5(noted)
-        return tid, decode_array(note["value"], note.get("shape") or (), noted, tid.dtype, refer_json(refer))
+        return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), refer_json(refer))
     references = _references(value)
     if references is not None:
         has_region = any(item.region is not None for item in references.flat)
@@ -223,7 +225,7 @@ def _in_own_type(value: Any, noted: Element | None) -> tuple[Any, Array] | None:
         default = default_element(value)
         for element in dict.fromkeys((noted or default, default)):
             tid = to_hdf5(element)
-            values = _fitting(value, element, tid.dtype)
+            values = _fitting(value, element, numpy_type(tid))
             if values is not None:
                 return tid, values
     return None
@@ -265,12 +267,12 @@ def _fitting(value: Any, element: Element, dtype: np.dtype[Any]) -> Array | None
 
 
 def _fitting_plain(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    if dtype.kind == "V" and array.dtype.kind != "V":
+    if letter_of(dtype) == "V" and array.dtype.kind != "V":
         return None
     if dtype.kind == "O" and array.size:
         return None  # elements are sequences, which only a note holds
     cast = array.astype(dtype)
-    is_same = cast.tobytes() == array.tobytes() or bool(np.array_equal(cast, array, equal_nan=dtype.kind in "fc"))
+    is_same = cast.tobytes() == array.tobytes() or bool(np.array_equal(cast, array, equal_nan=letter_of(dtype) in "fc"))
     return cast if is_same and array.dtype.kind not in "OU" else None
 
 

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, check_allocated, check_depth, check_other_files, reading
-from hdmf_zarr_backend.hdf5.types import memory_type
+from hdmf_zarr_backend.hdf5.types import memory_type, numpy_type
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -157,7 +157,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
 def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
     """Return an HDF5 type as `Element`, as NumPy type and as memory type; raw bytes if NumPy has no such type."""
     try:
-        element, dtype = from_hdf5(tid), tid.dtype
+        element, dtype = from_hdf5(tid), numpy_type(tid)
     except ValueRefusedError:
         size = tid.get_size()
         return Opaque(size, f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid

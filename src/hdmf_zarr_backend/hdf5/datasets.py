@@ -31,6 +31,7 @@ from h5py import h5d, h5p, h5t
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.encoding.reserved import as_dict
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.encoding.types import to_note
 from hdmf_zarr_backend.encoding.values import decode_array, encode_array, encode_text
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
@@ -50,7 +51,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     set_filters,
     usable,
 )
-from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_word, storable_type
+from hdmf_zarr_backend.hdf5.types import Array, h5py_type, is_same_layout, kind_word, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -120,7 +121,7 @@ def _in_rows(element: Element, dtype: np.dtype[Any]) -> Element:
     found = _IN_ROWS.get(kind_word(element))
     if found is not None:
         return found
-    if dtype.kind in "biuf":
+    if letter_of(dtype) in "biuf":
         return element_of(plain(dtype))
     return ASCII if dtype.kind == "S" else Opaque(dtype.itemsize)
 
@@ -130,7 +131,7 @@ def describe(dataset: Any) -> Description:
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
     element = storable_type(tid)
     kind = kind_word(element)
-    dtype, inner = tid.dtype.base, tid.dtype.shape
+    dtype = numpy_type(tid)
     note = _storage_note(dataset, created)
     if "enum" in (noted := as_dict(to_note(element))):
         note["enum"] = dict(noted["enum"])
@@ -139,15 +140,15 @@ def describe(dataset: Any) -> Description:
     fields = element.fields if kind == "compound" and isinstance(element, Compound) else ()
     description = Description(
         kind=kind,
-        dtype=plain(dtype),
+        dtype=plain(dtype.base),
         element=element,
         fields=tuple((name, _in_rows(member, dtype[name])) for name, member in fields),
-        inner=tuple(inner),
+        inner=tuple(dtype.shape),
         maxshape=tuple(dataset.maxshape) if dataset.shape else None,
         chunks=dataset.chunks,
         note=note,
     )
-    _describe_fill(description, created, tid.dtype)
+    _describe_fill(description, created, dtype)
     return description
 
 
@@ -188,15 +189,15 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
     """Return the fill value of a dataset as an array without axes, zero if it is undefined."""
-    value = np.zeros((1,) if is_text else (), dtype)  # h5py needs an axis for text, and none for other types
+    value = np.zeros((1,) if is_text else (), h5py_type(dtype))  # h5py needs an axis for text, and none for other types
     if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         created.get_fill_value(value)
-    return value.reshape(()) if is_text else value
+    return value.reshape(()) if is_text else value.astype(dtype, copy=False)
 
 
 def is_unusual_nan(value: Any) -> bool:
     """Tell whether a NumPy number is a NaN with a sign or payload that JSON cannot express."""
-    if value.dtype.kind not in "fc" or not np.isnan(value):
+    if letter_of(value.dtype) not in "fc" or not np.isnan(value):
         return False
     return bool(value.tobytes() != np.array(np.nan, value.dtype).tobytes())
 
@@ -309,7 +310,7 @@ def _default_filters(tid: Any) -> Pipeline:
 def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], element: Element, tid: Any) -> None:
     """Set the fill value. h5py cannot mark it as undefined, which does not change what is stored."""
     noted = note.get("fill")
-    dtype: np.dtype[Any] = tid.dtype
+    dtype = numpy_type(tid)
     if isinstance(noted, dict) and "value" in noted:
         value = decode_array(noted["value"], (), element, dtype, lambda reference: None)
     else:
@@ -322,4 +323,4 @@ def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], elemen
     if dtype.kind in "OS":
         charset = element.charset if isinstance(element, Text) else "utf-8"
         value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes wrong values for other text types
-    properties.set_fill_value(value)
+    properties.set_fill_value(value.astype(h5py_type(value.dtype), copy=False))

@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from hdmf_zarr_backend.encoding.type_codes import library_number
 from hdmf_zarr_backend.encoding.types import to_note
 from hdmf_zarr_backend.encoding.values import encoder
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
@@ -157,7 +158,8 @@ def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Enc
 
 def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
     """Return a function that converts the values of a field to JSON."""
-    if not isinstance(element, Number) or element.layout is not None or element.kind == "complex":
+    is_odd = isinstance(element, Number) and element.layout is not None and library_number(element) is None
+    if not isinstance(element, Number) or is_odd or element.kind == "complex":
         return encoder(element, reference)
     if element.kind != "float":
         return _json_number

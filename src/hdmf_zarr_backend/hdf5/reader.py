@@ -35,7 +35,7 @@ from hdmf_zarr_backend.hdf5.safe_reading import (
     reading,
     warn_broken,
 )
-from hdmf_zarr_backend.hdf5.types import Array, memory_type, storable_type
+from hdmf_zarr_backend.hdf5.types import Array, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source, why_not
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.options import ReadOptions
@@ -371,7 +371,7 @@ class Hdf5Data:
         self._raw = raw
         node = file.open(raw)
         storable_type(node.get_type())  # raises an error for types that NumPy lacks
-        self._inner = tuple(node.get_type().dtype.shape)
+        self._inner = tuple(numpy_type(node.get_type()).shape)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
 
     @property
@@ -419,7 +419,7 @@ class Hdf5Data:
 
     def _read(self, bounds: Bounds) -> Array:
         tid = self._file.open(self._raw).get_type()
-        return read_block(self._file.open(self._raw), bounds, tid.dtype, memory_type(tid, writing=False))
+        return read_block(self._file.open(self._raw), bounds, numpy_type(tid), memory_type(tid, writing=False))
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:

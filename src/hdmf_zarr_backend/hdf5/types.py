@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5t
 
-from hdmf_zarr_backend.encoding.types import from_hdf5, in_numpy
+from hdmf_zarr_backend.encoding.type_codes import letter_of, library_number, library_type
+from hdmf_zarr_backend.encoding.types import from_hdf5, in_numpy, text_of, to_hdf5
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import Kind, element_of
 from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Reference, Sequence, Text
@@ -59,14 +60,54 @@ def is_sparse(tid: Any) -> bool:
 # ---- memory types ---------------------------------------------------------------------------------------------------
 
 
-def memory_type(tid: Any, *, writing: bool) -> Any:
-    """Return the memory type for values of ``tid`` in a NumPy array of ``tid.dtype``."""
+def numpy_type(tid: Any) -> np.dtype[Any]:
+    """Return the NumPy type for values of ``tid``: h5py's, with the numbers that other libraries add to NumPy.
+
+    h5py's fields overlap if one is larger than in HDF5, as those of small floats are; then they are packed here.
+    """
     form = tid.get_class()
-    dtype = tid.dtype
+    if form in (h5t.INTEGER, h5t.FLOAT):
+        number = library_number(from_hdf5(tid))
+        if number is not None and number.is_installed:
+            return number.dtype()
+    elif form == h5t.ARRAY:
+        return np.dtype((numpy_type(tid.get_super()), tid.get_array_dims()))
+    elif form == h5t.COMPOUND and isinstance(from_hdf5(tid), Compound):
+        types = list(map(tid.get_member_type, range(tid.get_nmembers())))
+        members = list(map(numpy_type, types))
+        is_larger = any(member.itemsize > part.get_size() for member, part in zip(members, types, strict=True))
+        if is_larger or any(map(_has_library_number, members)):
+            names = (text_of(tid.get_member_name(index)) for index in range(len(types)))
+            return np.dtype(list(zip(names, members, strict=True)))
+    return tid.dtype  # type: ignore[no-any-return]
+
+
+def _has_library_number(dtype: np.dtype[Any]) -> bool:
+    if dtype.names is not None:
+        return any(_has_library_number(dtype[name]) for name in dtype.names)
+    return library_type(dtype.base) is not None
+
+
+def h5py_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type with larger numbers of NumPy in place of those of other libraries, which h5py does not know."""
+    if not _has_library_number(dtype):
+        return dtype
+    if dtype.names is not None:
+        return np.dtype([(name, h5py_type(dtype[name])) for name in dtype.names])
+    return np.dtype((f"{letter_of(dtype.base)}8", dtype.shape))
+
+
+def memory_type(tid: Any, *, writing: bool) -> Any:
+    """Return the memory type for values of ``tid`` in a NumPy array of `numpy_type`."""
+    form = tid.get_class()
+    dtype: Any = numpy_type(tid)
     if form == h5t.STRING and not tid.is_variable_str():
         return tid if writing and tid.get_strpad() == h5t.STR_NULLTERM else h5t.py_create(dtype)
-    if form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b"):
+    is_raw = form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b")
+    if is_raw:
         return tid
+    if (number := library_type(dtype)) is not None:
+        return to_hdf5(number.element)
     if form == h5t.ARRAY:
         return h5t.array_create(memory_type(tid.get_super(), writing=writing), tid.get_array_dims())
     if form != h5t.COMPOUND or dtype.names is None:

@@ -63,7 +63,7 @@ from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
-from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type
+from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -430,7 +430,7 @@ class _Target:
 
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
         """Return a block of the array in the memory layout of the dataset."""
-        dtype: np.dtype[Any] = self.dataset.get_type().dtype
+        dtype = numpy_type(self.dataset.get_type())
         element, stored_as = self.form.element, self.form.stored_as
         try:
             if stored_as == "rows" and isinstance(element, Compound):
@@ -595,7 +595,7 @@ def _write(target: _Target, region: Region, block: Array) -> None:
             space.select_hyperslab(tuple(part.start for part in region), lengths)
             dataset.write(h5s.create_simple(lengths), space, values, memory)
         else:
-            dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
+            dataset.write(h5s.ALL, h5s.ALL, values.reshape(numpy_type(tid).shape), memory)
 
 
 def _encode_cached(target: _Target) -> None:

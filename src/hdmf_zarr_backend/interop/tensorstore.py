@@ -24,7 +24,10 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.clouds import object_settings
 
-_NUMBER = re.compile(r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)")
+_NUMBER = re.compile(
+    r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)"
+    r"|int[24]|bfloat16|float8_(?:e3m4|e4m3fn|e4m3fnuz|e4m3b11fnuz|e5m2|e5m2fnuz|e8m0fnu)|float4_e2m1fn"
+)
 _COMPRESSORS = frozenset({"blosc", "zlib", "gzip", "bz2", "zstd"})
 _CODECS = frozenset({"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c"})
 

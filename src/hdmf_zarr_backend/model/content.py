@@ -38,9 +38,15 @@ class AttributeContent:
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
-    """One step of a filter pipeline: a name (``hdf5-<number>`` if it is not in `FILTER_NAMES`) and its options.
+    """A codec of an array, or a filter of an HDF5 dataset, as `compare` has it in a `Difference`.
 
-    A byte shuffle over complete elements has no options.
+    Parameters
+    ----------
+    name : str
+        Its name; ``hdf5-<number>`` for a filter without one.
+    options : tuple
+        Its options: texts such as ``level=4`` for a codec, the numbers that HDF5 has for a filter. A byte shuffle over
+        complete elements has none.
     """
 
     name: str

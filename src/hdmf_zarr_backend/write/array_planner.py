@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
+from hdmf_zarr_backend.encoding.type_codes import letter_of, library_type
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
@@ -144,7 +145,8 @@ def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> Pl
         if word in TIME_WORDS:
             planned.notes["text"] = word
         return planned
-    if not isinstance(value, _NUMBER_TYPES):
+    is_of_library = isinstance(value, np.generic) and library_type(value.dtype) is not None
+    if not (isinstance(value, _NUMBER_TYPES) or is_of_library):
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
     array = infer(value)
     if kind == "number":
@@ -373,7 +375,7 @@ def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
         stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
         if old.shards is not None:
             planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
-    if kept.fill_value and (dtype.kind in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
+    if kept.fill_value and (letter_of(dtype) in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
         stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
     elif kept.fill_value and isinstance(old.fill_value, str) and (not dtype.hasobject or stored_text(old)):
         stored.fill_value = old.fill_value or None  # old files declare others as 0, which newer readers refuse

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, overlaps, separately
 from hdmf_zarr_backend.arrays.shards import WaitingShards
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.casting import cast, cast_text, infer, to_text, unmasked
@@ -158,9 +159,7 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
         return None
     if given is None:
         raise ValueRefusedError("the iterator has no dtype", remedy="Give it one.")
-    if isinstance(given, str) and given in dtypes.NUMPY_OF_WORD:
-        return dtypes.NUMPY_OF_WORD[given]
-    dtype = np.dtype(given)
+    dtype = dtypes.numpy_of(given) if isinstance(given, str) else np.dtype(given)
     return None if dtype.kind in "OUST" else dtypes.plain(dtype)
 
 
@@ -174,7 +173,7 @@ def _listed_type(data: Any) -> np.dtype[Any] | None:
         return None
     dtype = infer(values).dtype
     is_of_first = np.asarray(values[0]).dtype == _numpy_type(getattr(data, "dtype", None))
-    return dtype if is_of_first and dtype.kind in "biufcmM" else None
+    return dtype if is_of_first and letter_of(dtype) in "biufcmM" else None
 
 
 def _numpy_type(given: Any) -> np.dtype[Any] | None:
