@@ -42,8 +42,6 @@ from hdmf_zarr_backend.stores.remote import Extent, RemoteStore, at_once, get_at
 
 SUFFIX = ".json"
 
-Opener = Callable[[str, Mapping[str, Any]], Store]
-
 _SECOND = 10**9
 
 B = TypeVar("B")
@@ -54,7 +52,7 @@ class ReferenceStore(RemoteStore):
 
     abilities = Abilities(write=False, change=False, is_remote=True, why="a file of references is read only")
 
-    def __init__(self, location: str, options: Mapping[str, Any], opener: Opener) -> None:
+    def __init__(self, location: str, options: Mapping[str, Any], opener: Callable[..., Store]) -> None:
         super().__init__(location, options)
         self._opener = opener
         self._loaded: dict[str, Any] | None = None

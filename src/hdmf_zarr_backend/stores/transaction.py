@@ -20,7 +20,6 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import chain, compress
 from typing import Any, Self, TypeVar
 
@@ -355,17 +354,11 @@ class Puts(DirectChange):
 # ---- a change in place ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Announced:
-    """What is going to be changed, and is in no record yet."""
-
-    nodes: list[str] = field(default_factory=list)  # that do not exist
-    streams: list[str] = field(default_factory=list)  # keys whose old values are too large for a record
-    new: set[str] = field(default_factory=set)  # keys that do not exist
-
-
 class _Journal:
-    """The records of a change, each of which is in the store before one of its keys is changed."""
+    """The records of a change, each of which is in the store before one of its keys is changed.
+
+    What is announced is going to be changed, and is in no record yet.
+    """
 
     def __init__(self, writer: Writer) -> None:
         self.id = uuid.uuid4().hex
@@ -373,6 +366,9 @@ class _Journal:
         self.keys: set[str] = set()
         self.late: dict[str, str] = {}  # where values are kept that are set after the commit
         self.aside: list[str] = []  # the keys of values that are kept outside of the records
+        self.nodes: list[str] = []  # announced, and do not exist
+        self.streams: list[str] = []  # announced keys whose old values are too large for a record
+        self.new: set[str] = set()  # announced keys that do not exist
         self.is_broken = False  # a record may not be in the store, so that what follows it could not be undone
         self._store, self._lock = writer.store, writer.lock
 
@@ -380,24 +376,26 @@ class _Journal:
         self,
         old: Root,
         root: Collection[str],
-        announced: _Announced | None = None,
         late: Mapping[str, bytes] | None = None,
         mark: Root | None = None,
+        *,
+        is_part: bool = False,
     ) -> None:
-        """Put a record of ``old`` values, and of what was ``announced``, with large and ``late`` values aside."""
-        announced, late = announced or _Announced(), late or {}
+        """Put a record of ``old`` values, with ``late`` ones aside, and of what is announced if this is no part."""
+        late = late or {}
+        nodes, streams, new = ([], [], set[str]()) if is_part else (self.nodes, self.streams, self.new)
         store, first = self._store, len(self.aside)
-        streams = [key for key in announced.streams if key not in announced.new]
+        streams = [key for key in streams if key not in new]
         exist = _of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
         aside = {key: number for number, key in enumerate(compress(streams, exist), first)}
         kept = {key: value for key, value in old.items() if value is not None}
-        fresh = dict.fromkeys((*old, *streams, *announced.new))
+        fresh = dict.fromkeys((*old, *streams, *new))
         record = Record(
             self.id,
             Holder.here(),
             kept,
             absent=[key for key in fresh if key not in kept and key not in aside],
-            below=announced.nodes,
+            below=nodes,
             aside=aside,
             late={key: number for number, key in enumerate(late, first + len(aside))},
             root=[key for key in root if key in old],
@@ -416,6 +414,8 @@ class _Journal:
         store._set_many({self.late[key]: value for key, value in late.items()})
         store.sync()
         self.keys.update(fresh)
+        if not is_part:
+            self.nodes, self.streams, self.new = [], [], set()
         self.is_broken = False
 
 
@@ -480,7 +480,6 @@ class JournalledChange(Change):
         self._queue = QueuedStore(self._store)
         self._mutex = threading.RLock()
         self._journal = _Journal(writer)
-        self._announced = _Announced()
         self._created: set[str] = set()
         self._waiting: dict[str, bytes] = {}
         self._bytes = 0  # of what waits
@@ -518,7 +517,7 @@ class JournalledChange(Change):
                 raise ConflictError(problem, store=self._store.location, path=absolute(path), remedy=remedy)
         with self._mutex:
             self._created.update(fresh)
-            self._announced.nodes += fresh
+            self._journal.nodes += fresh
 
     def is_created(self, path: str) -> bool:
         while path and path not in self._created:
@@ -538,7 +537,7 @@ class JournalledChange(Change):
             if not self._may_be_set(key):
                 self._bytes += len(value) - len(self._waiting.get(key, b""))
                 self._waiting[key] = value
-                self._announced.new.update([key] if is_new else ())
+                self._journal.new.update([key] if is_new else ())
                 if self._bytes >= BATCH_BYTES:
                     self._record()
                 return
@@ -549,14 +548,14 @@ class JournalledChange(Change):
         """Return whether a key may be set now; the announcement of a new node is recorded before a key below it."""
         self._check_usable()
         if self.is_created(key):
-            if self._announced.nodes:
+            if self._journal.nodes:
                 self._record()
             return True
         return key in self._journal.keys
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         with self._mutex:
-            coming = self._announced
+            coming = self._journal
             fresh = [key for key in keys if not self._may_be_set(key) and key not in coming.streams]
             coming.streams += fresh
             coming.new.update(fresh if are_new else ())
@@ -596,13 +595,13 @@ class JournalledChange(Change):
         The documents are set by the caller, as is the ``root``, with which the record is the last one.
         """
         self._check_usable()
-        coming, journal, announced = dict(documents or {}), self._journal, self._announced
+        coming, journal = dict(documents or {}), self._journal
         rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.keys]
-        unseen = (key for key in dict.fromkeys((*self._waiting, *coming)) if key not in announced.new)
+        unseen = (key for key in dict.fromkeys((*self._waiting, *coming)) if key not in journal.new)
         replaced = [key for key in unseen if key not in journal.keys and not self.is_created(key)]
         late = {key: value for key, value in self._late.waiting.items() if key not in journal.late}
         is_last = root is not None
-        others = (announced.nodes, announced.streams, announced.new, late, mark, is_last and self._gone)
+        others = (journal.nodes, journal.streams, journal.new, late, mark, is_last and self._gone)
         if not (replaced or is_last or any(others)):
             return coming
         old: dict[str, bytes | None] = {}
@@ -615,15 +614,14 @@ class JournalledChange(Change):
                 coming.pop(key, None)
                 continue
             elif size + len(value or b"") > BATCH_BYTES and size:
-                journal.put(old, rooted)
+                journal.put(old, rooted, is_part=True)
                 self._put_waiting([key for key in old if key in self._waiting])
                 old, size = {}, 0
             old[key] = value
             size += 0 if key in rooted else len(value or b"")
         is_other = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
         if old.keys() - {*rooted} or any(others) or (is_other and old):
-            journal.put(old, rooted, announced, late, mark)
-            self._announced = _Announced()
+            journal.put(old, rooted, late, mark)
         self._put_waiting(list(self._waiting))
         self._bytes = 0
         return coming
@@ -656,15 +654,14 @@ class JournalledChange(Change):
     def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
         with self._mutex:
             self.describe(documents)
-            self._root = tuple(root)
-            nodes, streams = self._announced.nodes, self._announced.streams
-            parts = (self._waiting, nodes, streams, self._late, self._documents, root, self._gone)
+            self._root, journal = tuple(root), self._journal
+            parts = (self._waiting, journal.nodes, journal.streams, self._late, self._documents, root, self._gone)
             is_whole = bool(root) or not self._store.is_durable  # whatever a power cut leaves of one key
-            if not self._journal.records and sum(map(len, parts)) <= 1 and is_whole:
+            if not journal.records and sum(map(len, parts)) <= 1 and is_whole:
                 return self._commit_one(root)
             documents = {key: text for key, text in self._documents.items() if key not in root}
             differing = self._record(documents, root=root)
-            if self._journal.records:
+            if journal.records:
                 self._queue.drain()
                 self._put_documents(differing)
                 self._commit(root)
