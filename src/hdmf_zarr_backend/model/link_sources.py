@@ -39,7 +39,6 @@ SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
 ARCHIVES = frozenset({"zip", "tar", "libarchive"})
 """Protocols of fsspec for a path in an archive, whose address follows: ``zip://folder/a.nwb.zarr::s3://b/c.zip``."""
 
-_LOCAL_SCHEMES = frozenset({"file", "local"})
 _WRAPPER = re.compile("[a-z]+")
 _IN_ARCHIVE = re.compile(f"({'|'.join(ARCHIVES)})(?:://([^:]*))?::(.*)", re.DOTALL)
 
@@ -216,7 +215,7 @@ def _protocols(location: str) -> list[str]:
     for number, part in enumerate(parts := location.split("::"), 1):
         name, mark, _ = part.partition("://")
         is_wrapper = _WRAPPER.fullmatch(part) and number < len(parts)  # the last may be a path that looks like one
-        is_remote = mark and len(name) > 1 and name.lower() not in _LOCAL_SCHEMES  # one letter: a drive of Windows
+        is_remote = mark and len(name) > 1 and name.lower() + mark not in LOCAL_URLS  # one letter: a drive of Windows
         protocols.append(name.lower() if is_remote or is_wrapper else "file")
     return protocols
 

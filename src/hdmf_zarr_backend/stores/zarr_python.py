@@ -27,6 +27,7 @@ from hdmf_zarr_backend.stores.clouds import (
     ANY_STORE,
     FsspecStore,
     ObjectStore,
+    is_local_filesystem,
     object_settings,
     store_of_bucket,
     url_of_bucket,
@@ -258,8 +259,7 @@ def _of_zarr_3(store: zarr.abc.store.Store, path: str) -> Store:
     if isinstance(store, zarr.storage.LocalStore):
         root = store.root
     elif isinstance(store, zarr.storage.FsspecStore):  # that of "file://" makes no folders by default
-        filesystem: Any = getattr(store.fs, "sync_fs", store.fs)
-        root = store.path if type(filesystem).__name__ == "LocalFileSystem" else None
+        root = store.path if is_local_filesystem(getattr(store.fs, "sync_fs", store.fs)) else None
     if root is not None:
         found = LocalStore(os.path.abspath(os.path.join(str(root), path)))
         if store.read_only:
@@ -286,7 +286,7 @@ def _location(store: Any) -> str:
 def _of_zarr_2(store: Any, path: str, *, is_read_only: bool = False) -> Store:
     is_url = isinstance(store, _zarr.storage.FSStore)
     found: Store
-    if isinstance(store, _zarr.storage.DirectoryStore) or (is_url and type(store.fs).__name__ == "LocalFileSystem"):
+    if isinstance(store, _zarr.storage.DirectoryStore) or (is_url and is_local_filesystem(store.fs)):
         found = LocalStore(os.path.abspath(os.path.join(str(store.path), path)))
     elif isinstance(store, _zarr.storage.ZipStore) and not path:
         found = ZipStore(os.path.abspath(str(store.path)))
