@@ -18,7 +18,7 @@ from hdmf_zarr_backend.stores.base import (
     library_errors_named,
     node_of,
 )
-from hdmf_zarr_backend.stores.remote import request_pool
+from hdmf_zarr_backend.stores.remote import request_pool, submitted
 
 PUTS = 32
 """Puts that may run at once."""
@@ -191,12 +191,8 @@ class QueuedStore(InlinedStore):
         with self._changed:
             self._changed.wait_for(lambda: self._failed or may_start())
             self._raise_failed()
-            try:
-                request_pool().submit(self._put, key, value)
-            except RuntimeError:  # the interpreter is ending, and starts no threads any more
-                self.store._set(key, value)
-                return
             self._pending[key] = value
+            submitted(request_pool(), self._put, key, value)
 
     def _put(self, key: str, value: bytes) -> None:
         try:

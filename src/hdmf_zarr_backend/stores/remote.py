@@ -59,7 +59,7 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
     running: deque[Future[B]] = deque()
     try:
         for item in items:
-            running.append(_submitted(request_pool(), function, item))
+            running.append(submitted(request_pool(), function, item))
             if len(running) >= REQUESTS:
                 yield running.popleft().result()
         while running:
@@ -75,10 +75,11 @@ def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
-def _submitted(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) -> Future[B]:
+def submitted(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) -> Future[B]:
+    """Call a function in a pool; here, if the interpreter is ending, and starts no more threads."""
     try:
         return pool.submit(function, *items)
-    except RuntimeError:  # the interpreter is ending, and starts no more threads
+    except RuntimeError:
         done: Future[B] = Future()
         done.set_result(function(*items))
         return done
@@ -88,7 +89,7 @@ def in_thread(function: Callable[[], B]) -> Future[B]:
     """Call a function in a thread of its own, which a thread of the pool may wait for."""
     threads = ThreadPoolExecutor(1, thread_name_prefix="hdmf-zarr-request")
     try:
-        return _submitted(threads, function)
+        return submitted(threads, function)
     finally:
         threads.shutdown(wait=False)
 
