@@ -67,17 +67,22 @@ class Axis:
 
 def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
     """Return the selection of ``key`` on each axis of an array of ``shape``."""
+    return [_axis(item, length) for item, length in zip(full_key(key, len(shape)), shape, strict=True)]
+
+
+def full_key(key: Any, ndim: int) -> list[Any]:
+    """Return a key with an entry for each axis; an ellipsis stands for those that it leaves out."""
     keys = list(key) if isinstance(key, tuple) else [key]
     ellipses = [position for position, item in enumerate(keys) if item is Ellipsis]
     if len(ellipses) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     position = ellipses[0] if ellipses else len(keys)
     given = len(keys) - len(ellipses)
-    missing = len(shape) - given
+    missing = ndim - given
     if missing < 0:
-        raise IndexError(f"{given} indexing arguments for {len(shape)} dimensions")
+        raise IndexError(f"{given} indexing arguments for {ndim} dimensions")
     keys[position : position + 1] = [slice(None)] * missing
-    return [_axis(item, length) for item, length in zip(keys, shape, strict=True)]
+    return keys
 
 
 def full_mask(key: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], npt.NDArray[np.bool_]] | None:

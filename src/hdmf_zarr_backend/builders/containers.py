@@ -13,6 +13,7 @@ Source: ``hdmf.backends.io.HDMFIO.export``, ``hdmf.build.BuildManager.build``, `
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -68,33 +69,31 @@ class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignor
 
 
 class _ExportManager(BuildManager):  # type: ignore[misc]
-    """Builds the containers below one root; all others keep the builders of the manager that has read them.
-
-    Attributes
-    ----------
-    read_by : BuildManager
-        The manager of the source, which is not changed.
-    unmade : frozenset of int
-        Ids of the read builders of members that had no container before the export.
-    built : list of tuple
-        Container, builder, and the builder that was read (None for a new container).
-    """
+    """Builds the containers below one root; all others keep the builders of the manager that has read them."""
 
     def __init__(self, read_by: BuildManager, root: Any, location: str) -> None:
         super().__init__(read_by.type_map)
         self._location = location
-        self.read_by = read_by
+        self.read_by = read_by  # the manager of the source, which is not changed
         self._root = root
-        self.unmade: frozenset[int] = frozenset()
-        self.built: list[tuple[Any, Any, Any]] = []
+        self.unmade: frozenset[int] = frozenset()  # ids of read builders of members that had no container before
+        self.built: list[tuple[Any, Any, Any]] = []  # container, builder, and the builder that was read, if any
 
     def get_builder(self, container: Any) -> Any:
         """Return the new builder of a container, or the one that was read of another file's or of an untouched one."""
         builder = super().get_builder(container)
         if builder is not None:
             return builder
+        above = container
+        while above is not None and above is not self._root:
+            above = getattr(above, "parent", None)
         read = self.read_by.get_builder(container)
-        return read if not self._is_below(container) or self._is_unmade(read) else None
+        if above is None:
+            return read
+        unmade = read  # a container may have been made only to resolve a reference of another
+        while unmade is not None and id(unmade) not in self.unmade:
+            unmade = unmade.parent
+        return None if unmade is None else read
 
     def build(self, container: Any, **options: Any) -> Any:
         """Return the builder of a container; one that hdmf has read and cannot build is written as it was read."""
@@ -128,17 +127,6 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             super().prebuilt(container, read)
             return read
 
-    def _is_below(self, container: Any) -> bool:
-        while container is not None and container is not self._root:
-            container = getattr(container, "parent", None)
-        return container is self._root
-
-    def _is_unmade(self, read: Any) -> bool:
-        """Tell whether a container was made only to resolve a reference of another."""
-        while read is not None and id(read) not in self.unmade:
-            read = read.parent
-        return read is not None
-
     def prebuilt(self, container: Any, builder: Any) -> None:
         """Record what hdmf has built."""
         super().prebuilt(container, builder)
@@ -146,21 +134,12 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
 
 
 class Rebuilt(NamedTuple):
-    """The builders of an export.
-
-    Attributes
-    ----------
-    builder : GroupBuilder
-        The root.
-    manager : BuildManager
-        Has built it.
-    replaced : list of tuple
-        Builders as read, and as built; references to the first lead to the second.
-    """
+    """The builders of an export: the root, and the manager that has built it."""
 
     builder: Any
     manager: BuildManager
     replaced: list[tuple[Any, Any]]
+    """Builders as read, and as built; references to the first lead to the second."""
 
 
 def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | None) -> Rebuilt:
@@ -174,8 +153,17 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
     with untouched as unmade:
         manager.unmade = frozenset(id(child) for _, _, child in unmade)
         builder = manager.build(root, source=location, root=True, export=True)
-    for home, path, child in unmade:
-        _add_unmade(manager, home, path, child)
+    for home, path, child in unmade:  # what was read of members without a container cannot have changed
+        group, old = BuildManager.get_builder(manager, home), read_by.get_builder(home)
+        if group is None:
+            continue  # the container was removed
+        *groups, name = path.removeprefix(relative(builder_path(old))).strip("/").split("/")
+        for part in groups:
+            old = old.groups[part]
+            if part not in group:
+                group.set_group(GroupBuilder(part, attributes=dict(old.attributes), source=group.source))
+            group = group.groups[part]
+        _add_member(group, name, child)
     again = BuildManager(read_by.type_map)
     replaced = []
     for container, new, old in manager.built:
@@ -192,13 +180,6 @@ class _Merge:
     Some of what a file holds does not reach a container, or not as it is: what the schema does not know, and values
     that a class replaces by its own. Such a piece is written as it was read if a container that is made of the file
     once more has the same value.
-
-    Attributes
-    ----------
-    mapper : ObjectMapper
-        Of the container.
-    datasets : list of tuple
-        The datasets without a type, as read and as built.
     """
 
     def __init__(self, manager: _ExportManager, again: BuildManager, container: Any, old: Any) -> None:
@@ -207,7 +188,7 @@ class _Merge:
         self._container = container
         self._old = old
         self.mapper = manager.type_map.get_map(container)
-        self.datasets: list[tuple[Any, Any]] = []
+        self.datasets: list[tuple[Any, Any]] = []  # those without a type, as read and as built
 
     @cached_property
     def _twin(self) -> Any:
@@ -239,7 +220,10 @@ class _Merge:
         for name, child in (*old.groups.items(), *old.datasets.items(), *old.links.items()):
             if child is None:
                 continue
-            known = _subspecs(self._manager, specs, child)
+            subspecs = [self._manager.get_subspec(spec, child) for spec in specs]
+            # several for the type of a member if no name tells them apart
+            lists = [each if isinstance(each, list) else [each] for each in subspecs if each is not None]
+            known = list(itertools.chain.from_iterable(lists))
             if not known or (known[0].name is not None and name not in new and self._is_untouched(known[0])):
                 if name not in new:
                     _add_member(new, name, child)
@@ -290,31 +274,11 @@ def _is_as_read(value: Any, stored: Any) -> bool:
     return value is not None and value is stored
 
 
-def _subspecs(manager: Any, specs: list[Any], child: Any) -> list[Any]:
-    """Return what the specifications of a group say of a member; several for its type if no name tells them apart."""
-    found = [manager.get_subspec(spec, child) for spec in specs]
-    return [each for some in found if some is not None for each in (some if isinstance(some, list) else [some])]
-
-
 def _add_member(group: Any, name: str, child: Any) -> None:
     """Add a builder that was read, and keeps its parent, to a new group."""
     kind = "links" if isinstance(child, LinkBuilder) else "groups" if isinstance(child, GroupBuilder) else "datasets"
     getattr(group, kind)[name] = child
     group.obj_type[name] = kind
-
-
-def _add_unmade(manager: _ExportManager, home: Any, path: str, child: Any) -> None:
-    """Add the builder that was read of a member of ``home`` that has no container, and so cannot have changed."""
-    new, old = BuildManager.get_builder(manager, home), manager.read_by.get_builder(home)
-    if new is None:
-        return  # the container was removed
-    *groups, name = path.removeprefix(relative(builder_path(old))).strip("/").split("/")
-    for part in groups:
-        old = old.groups[part]
-        if part not in new:
-            new.set_group(GroupBuilder(part, attributes=dict(old.attributes), source=new.source))
-        new = new.groups[part]
-    _add_member(new, name, child)
 
 
 _SHOWN_ELEMENTS = 5
@@ -327,23 +291,18 @@ def is_same(one: Any, other: Any) -> bool:
     one, other = stored_array(one), stored_array(other)
     if one is other:
         return True
-    if _is_array(one) or _is_array(other):
-        return _is_same_array(one, other)
     if isinstance(one, SCALARS) and isinstance(other, SCALARS):
         return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
-    return False
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
-
-
-def _is_same_array(one: Any, other: Any) -> bool:
-    if other is None or one is None or isinstance(one, dict) or isinstance(other, dict):
+    is_other = one is None or other is None or isinstance(one, dict) or isinstance(other, dict)
+    if is_other or not (_is_array(one) or _is_array(other)):
         return False
     a, b = np.asarray(one), np.asarray(other)
     equal_nan = letter_of(a.dtype) in "fcmM" and letter_of(b.dtype) in "fcmM"
     return bool(np.array_equal(a, b, equal_nan=equal_nan))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
 
 
 def unwrapped(data: Any) -> Any:
@@ -396,8 +355,7 @@ class KnownFields:
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
         for known in self._known.values():
-            container, before = known.container, known.fields
-            fields = container.fields
+            container, before, fields = known.container, known.fields, known.container.fields
             changed = {name for name, value in fields.items() if value is not None and value is not before.get(name)}
             builder = manager.get_builder(container)
             if builder is None:

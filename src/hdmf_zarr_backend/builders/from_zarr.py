@@ -191,43 +191,33 @@ class ZarrPlanner:
         return planned
 
     def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
-        stored = stored_text(lazy.node.stored)
+        stored, values = stored_text(lazy.node.stored), lazy if lazy.shape else [lazy[()]]
         is_new_text = stored == "bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3
-        if is_new_text and all_utf8(lazy if lazy.shape else self._scalar(lazy), (lazy.shape or (1,))[0]):
-            return self._old_text(lazy, word)
+        if is_new_text and all_utf8(values, len(values)):
+            # dates and ASCII text, which hdmf-zarr 0.13 stored as bytes; format 3 has no such bytes
+            is_scalar = word == "scalar" or not lazy.shape
+            shape = () if is_scalar and lazy.size == 1 else lazy.shape
+            made, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
+            return PlannedArray(made, ElementSource(values, made.stored.shape, to_text), notes=notes)
         convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
         made, _ = self._new_objects(
             lazy, UTF8, lazy.shape, as_bytes=stored == "bytes", keeps_filters=stored is not None
         )
         if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0
             made.stored.fill_value = lazy.node.stored.fill_value or None
-        if not lazy.shape:
-            return PlannedArray(made, ElementSource(self._scalar(lazy), (1,), convert))
-        made.attributes[DTYPE] = word or made.attributes[DTYPE]
-        planned = PlannedArray(made, ElementSource(lazy, made.stored.shape, convert))
-        if stored is not None:
-            take_stored(planned, lazy)
+        planned = PlannedArray(made, ElementSource(values, made.stored.shape, convert))
+        if lazy.shape:
+            made.attributes[DTYPE] = word or made.attributes[DTYPE]
+            if stored is not None:
+                take_stored(planned, lazy)
         return planned
 
-    def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
-        """Plan dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, as text; format 3 has no such bytes."""
-        is_scalar = word == "scalar" or not lazy.shape
-        shape = () if is_scalar and lazy.size == 1 else lazy.shape
-        made, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
-        source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.stored.shape, to_text)
-        return PlannedArray(made, source, notes=notes)
-
     def _rows(self, lazy: LazyArray, fields: tuple[tuple[str, Element], ...]) -> PlannedArray:
-        length = lazy.shape[0] if lazy.shape else 1
-        made, notes = self._new_objects(lazy, Compound(fields), (length,))
+        rows = lazy if lazy.shape else [lazy[()]]
+        made, notes = self._new_objects(lazy, Compound(fields), (len(rows),))
         converters = [self._reference if isinstance(field, Reference) else _cell for _, field in fields]
-        names = [name for name, _ in fields]
-        source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters, names)
+        source = RowSource(rows, len(rows), converters, [name for name, _ in fields])
         return PlannedArray(made, source, notes=notes)
-
-    def _scalar(self, lazy: LazyArray) -> list[Any]:
-        """Return the only element of an array without axes."""
-        return [lazy[()]]
 
     def _new_objects(
         self,
@@ -238,10 +228,7 @@ class ZarrPlanner:
         as_bytes: bool = False,
         keeps_filters: bool = False,
     ) -> tuple[Dataset[Attributes], dict[str, Any]]:
-        """Return the dataset for a copy with objects, and its note.
-
-        ``keeps_filters``: apply the same filters after the codec for objects.
-        """
+        """Return the dataset for a copy with objects, and its note; filters after the codec of objects may stay."""
         old = lazy.node.stored
         axes = 1 if isinstance(element, Compound) else max(1, len(shape))
         layout = Layout(chunks=(old.chunks or (1,))[:axes])
@@ -267,18 +254,10 @@ _UNFIT = (DamagedFileError, LimitError, NestingError, UnsupportedFileError, Usag
 
 @dataclass(slots=True)
 class Before:
-    """What is known of a change of format 2, so that only its consequences are derived.
+    """What is known of a change of format 2, so that only its consequences are derived."""
 
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-        The file in format 3, as it was before the change.
-    touched : set of str
-        Paths of the nodes that are new or have changed; what is below a new group is new.
-    """
-
-    hierarchy: Hierarchy
-    touched: set[str]
+    hierarchy: Hierarchy  # the file in format 3, as it was before the change
+    touched: set[str]  # paths of the nodes that are new or have changed; what is below a new group is new
 
     def is_changed(self, path: str) -> bool:
         """Tell whether a node may have changed."""
@@ -311,21 +290,11 @@ def _stored(store: Store) -> Hierarchy | None:
 
 @dataclass(slots=True, frozen=True)
 class Derived:
-    """What `derive` has done.
+    """What `derive` has done."""
 
-    Attributes
-    ----------
-    plan : WritePlan
-        What was planned, as by `plan_format_3`.
-    root : dict
-        The document of the root, by its key, for the commit.
-    is_changed : bool
-        Whether `derive_all` has changed anything.
-    """
-
-    plan: WritePlan
-    root: Root
-    is_changed: bool = False
+    plan: WritePlan  # as by `plan_format_3`
+    root: Root  # the document of the root, for the commit
+    is_changed: bool = False  # whether `derive_all` has changed anything
 
 
 def derive(
@@ -456,18 +425,15 @@ def keys_to_drop(
     """Return chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
     for path, node in encoded.items():
-        stored = store.list_prefix(join(path, DEFAULT_PREFIX))
-        gone += [key for key in stored if not _is_chunk(key[len(path) + 1 :], node.stored)]
+        grid = node.stored.grid[: len(node.stored.stored_shape)]
+        for key in store.list_prefix(join(path, DEFAULT_PREFIX)):
+            index = node.stored.chunk_keys.index(key[len(path) + 1 :], len(grid))
+            if index is None or any(i >= n for i, n in zip(index, grid, strict=True)):
+                gone.append(key)
     if before is None:
         there = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
         gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
     return gone
-
-
-def _is_chunk(name: str, stored: StoredArray) -> bool:
-    grid = stored.grid[: len(stored.stored_shape)]
-    index = stored.chunk_keys.index(name, len(grid))
-    return index is not None and all(i < n for i, n in zip(index, grid, strict=True))
 
 
 def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> Derived:
@@ -519,14 +485,14 @@ def check_derivable(store: Store, state: both.State | None) -> None:
 def keys_of_format_3(store: Store) -> tuple[list[str], list[str]]:
     """Return the keys of the documents of format 3, that of the root first, and of the chunks that only they name."""
     texts = read_documents(store, {zarr3.DOCUMENT})
-    paths = {split(key)[0] for key, text in texts.items() if b'"array"' in text and _has_own_chunks(text, key)}
-    chunks = [key for path in sorted(paths) for key in store.list_prefix(join(path, "c"))]
+    chunks: list[str] = []
+    for key, text in sorted(texts.items()):
+        if b'"array"' not in text:
+            continue
+        path, has_own_chunks = split(key)[0], True
+        with suppress(MetadataError):  # whose chunks nothing else names either
+            node = zarr3.parse_node(load(text, key=key), path)
+            has_own_chunks = isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default"
+        if has_own_chunks:
+            chunks += store.list_prefix(join(path, DEFAULT_PREFIX))
     return sorted(texts, key=len), chunks
-
-
-def _has_own_chunks(text: bytes, key: str) -> bool:
-    try:
-        node = zarr3.parse_node(load(text, key=key), split(key)[0])
-    except MetadataError:
-        return True
-    return isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default"

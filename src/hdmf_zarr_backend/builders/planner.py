@@ -40,7 +40,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     DTYPE,
     LINKS,
     NOTES,
-    RESERVED,
+    SPECLOC,
     TYPE_KEYS,
     notes_of,
     root_notes,
@@ -74,57 +74,24 @@ MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
 
 @dataclass(slots=True)
 class WriteRequest:
-    """One call of ``write_builder``.
+    """One call of ``write_builder``."""
 
-    Attributes
-    ----------
-    builder : GroupBuilder
-        The root.
-    targets : Targets
-        Makes the references for targets of links and references; has the locations of the file to write and of the one
-        that is exported.
-    options : WriteOptions
-        How to write; with strict JSON, chunk keys and the consolidated document as this file has them.
-    rules : ReadOptions
-        For HDF5 data that are copied.
-    texts : dict
-        Namespaces to cache.
-    link_data : bool
-        Link to stored arrays given as data, unless their `ZarrDataIO` says otherwise.
-    max_shape, doc : callable
-        Return the maximum shape that the schema allows for a dataset builder, and its documentation; None if it is
-        unlimited, and if none is to be written.
-    zarr_format : int
-        Format of a new file.
-    has_both : bool
-        Whether a new file also gets the metadata of format 3.
-    shards_choose_format : bool
-        Whether a new file has format 3 if shards are asked for, since no format is.
-    schema : NamespaceCatalog or None
-        Names the axes of arrays from another file, whose builders have no dimension labels.
-    exhaust_in_turn : bool
-        Whether iterators are exhausted one after the other.
-    exclusive : bool
-        Whether a new file must not replace anything, including a file created in the meantime.
-    unfilled : list
-        ``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write.
-    """
-
-    builder: Any
+    builder: Any  # the root
     targets: Targets
-    options: WriteOptions
-    rules: ReadOptions
-    texts: Texts
-    link_data: bool
-    max_shape: MaxShape
-    doc: Doc
-    zarr_format: int
-    has_both: bool
-    shards_choose_format: bool
-    schema: Any
-    exhaust_in_turn: bool
-    exclusive: bool
+    options: WriteOptions  # with strict JSON, chunk keys and the consolidated document as this file has them
+    rules: ReadOptions  # for HDF5 data that are copied
+    texts: Texts  # namespaces to cache
+    link_data: bool  # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
+    max_shape: MaxShape  # that the schema allows for a dataset; None if it is unlimited
+    doc: Doc  # the schema's documentation of a builder; None if none is to be written
+    zarr_format: int  # of a new file
+    has_both: bool  # whether a new file also gets the metadata of format 3
+    shards_choose_format: bool  # a new file has format 3 if shards are asked for, since no format is
+    schema: Any  # the catalog that names the axes of arrays from another file, whose builders have no labels
+    exhaust_in_turn: bool  # iterators, one after the other
+    exclusive: bool  # a new file must not replace anything, including a file created in the meantime
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
+    """``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write."""
 
 
 @dataclass(slots=True)
@@ -198,34 +165,28 @@ class Planner:
         if copied is not None and not self._copies(target):  # a copy on request is made for each link
             group.links.append(Link(name, copied))
             return
-        own = self._is_own(link)
+        exporting = self.targets.export_location is not None
+        is_moved = str(target.source) in self._copied_files
+        is_linked_here = exporting and not is_moved and target.source == link.source
+        own = self.targets.is_own(target) or is_linked_here  # it is, or will be, in the file to write
         if not own and (self._copies(target) or not can_be_named(str(target.source))):
-            self._copy_target(target, group, name)
+            # it cannot be a link (into an HDF5 file), or should not be one
+            self._copied_files.add(str(target.source))
+            self.targets.move(target, join(group.path, name))
+            if isinstance(target, GroupBuilder):
+                self._subgroup(target, group, name)
+            else:
+                self._dataset(target, group, name)
             return
         reference = self.targets.reference_to(target)
         if own and reference.source != THIS_FILE:
             reference = ZarrReference(THIS_FILE, builder_path(target), reference.object_id)
         group.links.append(Link(name, reference))
 
-    def _is_own(self, link: Any) -> bool:
-        """Tell whether the target of a link is, or will be, in the file to write."""
-        target, exporting = link.builder, self.targets.export_location is not None
-        is_moved = str(target.source) in self._copied_files
-        return self.targets.is_own(target) or bool(exporting and not is_moved and target.source == link.source)
-
     def _copies(self, target: Any) -> bool:
         """Tell whether a link to another file becomes a copy: to a dataset, on request; a group is not copied."""
         exporting = self.targets.export_location is not None
         return exporting and not self.request.link_data and not isinstance(target, GroupBuilder)
-
-    def _copy_target(self, target: Any, group: PlannedGroup, name: str) -> None:
-        """Copy the target of a link that cannot be a link (into an HDF5 file), or should not be one."""
-        self._copied_files.add(str(target.source))
-        self.targets.move(target, join(group.path, name))
-        if isinstance(target, GroupBuilder):
-            self._subgroup(target, group, name)
-        else:
-            self._dataset(target, group, name)
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
@@ -242,17 +203,12 @@ class Planner:
                 return
             given = unwrapped(builder.data)
             data = data if given.shape else given[()]
-        self._warn_of_copy(builder.data, data, path)
+        if isinstance(builder.data, ZarrDataIO) and builder.data.link_data:
+            self._warn_of_copy(data, path)
         sharding = options.sharding()
         kept = _kept(builder.data, options)
         with at(self.targets, path):
-            stored = getattr(data, "dataset", data)  # of references or rows that are resolved
-            if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
-                check_unwritten(stored.file_store, stored.path, stored.node.stored)
-            elif is_hdf5_dataset(stored):
-                check_allocated(stored, self.request.rules)
-            if isinstance(data, AbstractDataChunkIterator):
-                self._check_iterator(data, absolute(path))
+            self._check_data(data, absolute(path))
             planned = self._plan_data(builder, data, options)
             if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
                 dtypes.check_units(planned.node.stored.data_type)
@@ -264,14 +220,11 @@ class Planner:
         group.node.members[name] = planned.node
         self.plan.arrays[path] = planned
 
-    def _warn_of_copy(self, given: Any, data: Any, path: str) -> None:
+    def _warn_of_copy(self, data: Any, path: str) -> None:
         """Warn of a stored array that is copied although `ZarrDataIO` asks for a link to it."""
-        if not isinstance(given, ZarrDataIO) or not given.link_data:
-            return
-        if not isinstance(data, UnlinkedArray) and not is_hdf5_dataset(data):
-            return
-        kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
-        self._warn(path, f"link_data=True has no effect: the data are {kind}, and are copied")
+        if is_hdf5_dataset(data) or isinstance(data, UnlinkedArray):
+            kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
+            self._warn(path, f"link_data=True has no effect: the data are {kind}, and are copied")
 
     def _warn(self, path: str, what: str) -> None:
         warn(f"{self.targets.location}, {absolute(path)}: {what}", UserWarning, stacklevel=3)
@@ -314,10 +267,8 @@ class Planner:
             with at(self.targets, path):
                 raise UsageError(problem, remedy="Create a new wrapper for each file.")
         self.plan.unfilled.append((wrapper, path))
-        fill = (
-            np.zeros((), wrapper.dtype) if options.fill_value is None else np.asarray(options.fill_value, wrapper.dtype)
-        )
-        return np.broadcast_to(fill, wrapper.shape)
+        fill = 0 if options.fill_value is None else options.fill_value
+        return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.shape)
 
     def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
         """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied.
@@ -356,15 +307,20 @@ class Planner:
         element_type = builder.dtype if isinstance(builder.dtype, type) else None
         return array_planner.plan_array(data, word, options, encode, element_type=element_type)
 
-    def _check_iterator(self, data: Any, path: str) -> None:
-        """Refuse an iterator from which blocks are missing, or would be: they can be taken once only."""
-        if _is_started(data):
+    def _check_data(self, data: Any, path: str) -> None:
+        """Refuse stored data without most of their chunks, and iterators whose blocks are missing, or would be."""
+        stored = getattr(data, "dataset", data)  # of references or rows that are resolved
+        if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
+            check_unwritten(stored.file_store, stored.path, stored.node.stored)
+        elif is_hdf5_dataset(stored):
+            check_allocated(stored, self.request.rules)
+        if isinstance(data, AbstractDataChunkIterator) and _is_started(data):  # each block can be taken only once
             raise ValueRefusedError(
                 "blocks have been taken from the iterator already, and would be missing",
                 remedy="Create a new iterator for each write. To leave out the first values of a generator, give "
                 "itertools.chain(generator).",
             )
-        for stream in _streams(data):
+        for stream in _streams(data) if isinstance(data, AbstractDataChunkIterator) else ():
             other = self._streams.setdefault(id(stream), path)
             if other != path:
                 problem = f"the iterator gives the values of {other} too, and can be read only once"
@@ -388,8 +344,8 @@ class Planner:
 
 def _keeps_type(builder: Any, data: LazyArray) -> bool:
     """Tell whether the target of a link has the type with which the dataset is read; otherwise it is copied."""
-    typed = {key: value for key, value in builder.attributes.items() if key in TYPE_KEYS}
-    return all(data.node.attributes.get(key) == value for key, value in typed.items())
+    own, stored = builder.attributes, data.node.attributes
+    return all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
 
 
 def _kept(data: Any, options: Layout) -> Kept:
@@ -434,9 +390,8 @@ def _holds_references(data: Any, word: Any) -> bool:
     """Tell whether the elements of ``data``, whose type in the builder is ``word``, are references."""
     if word in ("object", "region"):
         return True
-    if isinstance(word, list) or isinstance(data, LazyArray):
-        return False
-    if not isinstance(data, (list, tuple)) and getattr(getattr(data, "dtype", None), "kind", "") != "O":
+    may_be = isinstance(data, (list, tuple)) or getattr(getattr(data, "dtype", None), "kind", "") == "O"
+    if isinstance(word, list) or isinstance(data, LazyArray) or not may_be:
         return False
     return isinstance(array_planner.first_leaf(data), REFERENCES)
 
@@ -457,9 +412,6 @@ def take_settings(options: Layout, wrapped: Any) -> list[str]:
     options.maxshape = settings.get("maxshape", options.maxshape)
     options.fill_value = settings.get("fillvalue")
     return [name for name, value in settings.items() if value and name not in _NOT_FILTERS]
-
-
-_KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
 
 
 class AppendPlanner(Planner):
@@ -497,7 +449,12 @@ class AppendPlanner(Planner):
             raise self._conflict(path, "an array", "a group")
         group = PlannedGroup(node, path, taken=names_in(node))
         for name, child in builder.groups.items():
-            self._merge_member_group(child, group, self._name(name, path))
+            if self._name(name, path) in node.members:
+                self._merge_group(child, node.members[name], join(path, name))
+                continue
+            self._check_free(group, name, "a group")
+            self._subgroup(child, group, name)
+            self.added.add(join(path, name))
         for name, child in builder.datasets.items():
             if child is not None:
                 self._merge_member_dataset(child, group, self._name(name, path))
@@ -510,50 +467,35 @@ class AppendPlanner(Planner):
             node.attributes = {**node.attributes, LINKS: entries}
             self.changed.add(path)
 
-    def _merge_member_group(self, builder: Any, group: PlannedGroup, name: str) -> None:
-        path = join(group.path, name)
-        if name in group.node.members:
-            self._merge_group(builder, group.node.members[name], path)
-            return
-        self._check_free(group, name, "a group")
-        self._subgroup(builder, group, name)
-        self.added.add(path)
-
     def _merge_member_dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
         path = join(group.path, name)
         if name in group.node.members:
             self._merge_dataset(builder, group.node.members[name], path)
             return
         stored = find_link(group.node.attributes, name)
-        if stored is not None:
-            wanted = None if self._is_written(builder) else self._linked_data(builder, path)
-            if not self._is_written(builder) and (wanted is None or not self._leads_to(wanted, stored)):
+        if stored is None:
+            self._dataset(builder, group, name)
+            self._note_added(group, name)
+        elif not self._is_written(builder):
+            data, wanted = stored_view(unwrapped(builder.data)), None
+            if isinstance(data, LazyArray):
+                is_chosen = isinstance(builder.data, ZarrDataIO)
+                link_data = builder.data.link_data if is_chosen else self.request.link_data
+                wanted = self._link_to(data, path, link_data=link_data)
+            if wanted is None or not self._leads_to(wanted, stored):
                 self._check_free(group, name, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
-            return
-        self._dataset(builder, group, name)
-        self._note_added(group, name)
 
     def _merge_link(self, link: Any, group: PlannedGroup) -> None:
-        wanted, stored = self._link_target(link.builder), find_link(group.node.attributes, link.name)
+        target, stored = link.builder, find_link(group.node.attributes, link.name)
+        try:
+            wanted = self.targets.moved(target) or self.targets.reference_to(target)
+        except ValueRefusedError:  # no Zarr file can point there, and so it is copied
+            wanted = ZarrReference(str(target.source), builder_path(target))
         if stored is not None and self._leads_to(wanted, stored):
             return
         self._check_free(group, link.name, f"a link to {_named(wanted)}")
         self._link(link, group)
         self._note_added(group, link.name)
-
-    def _link_target(self, target: Any) -> ZarrReference:
-        """Return the reference that a link to ``target`` has."""
-        try:
-            return self.targets.moved(target) or self.targets.reference_to(target)
-        except ValueRefusedError:  # no Zarr file can point there, and so it is copied
-            return ZarrReference(str(target.source), builder_path(target))
-
-    def _linked_data(self, builder: Any, path: str) -> ZarrReference | None:
-        """Return the link for a dataset whose data are a stored array; None if the data are written instead."""
-        given = builder.data
-        data = stored_view(unwrapped(given))
-        link_data = given.link_data if isinstance(given, ZarrDataIO) else self.request.link_data
-        return self._link_to(data, path, link_data=link_data) if isinstance(data, LazyArray) else None
 
     def _note_added(self, group: PlannedGroup, name: str) -> None:
         """Record a member as new, unless it became a link."""
@@ -578,15 +520,14 @@ class AppendPlanner(Planner):
         """Replace the attributes of a node where they differ from those on disk."""
         stored = node.attributes
         before = decode_attributes(stored, resolve=StoredReference)
-        wanted = dict(attributes)
-        if all(name in before and self._same_value(wanted[name], before[name]) for name in wanted):
+        if all(name in before and self._same_value(value, before[name]) for name, value in attributes.items()):
             return
-        merged = {**before, **wanted}
-        left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a `doc` of the user is not the schema's
+        merged = {**before, **attributes}
+        left_out = {"attributes", "escaped", *({DOC} & attributes.keys())}  # a `doc` of the user is not the schema's
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         strict = self.request.options.strict_json
         encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)
-        kept = RESERVED & _KEPT | ({DOC} if notes.get(DOC) is True else set())
+        kept = {DTYPE, DIMENSIONS, LINKS, SPECLOC, *([DOC] if notes.get(DOC) is True else [])}
         fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
         if NOTES in stored and notes:
             fresh.setdefault(NOTES, notes)
@@ -620,17 +561,14 @@ class AppendPlanner(Planner):
     def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
         if not isinstance(node, Dataset):
             raise self._conflict(path, "a group", "a dataset")
-        if not self._is_written(builder) and not self._same_data(builder, path):
-            raise other_values(self._original(path).data, builder.data, self.targets.location, absolute(path))
-        self._merge_attributes(builder.attributes, node, path)
-
-    def _same_data(self, builder: Any, path: str) -> bool:
         data = stored_array(builder.data)
-        if isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path:
-            return True
-        if isinstance(data, AbstractDataChunkIterator):
-            return False  # it can be read only once, so it cannot be compared
-        return is_same(data, self._original(path).data)
+        is_this = isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path
+        if not self._is_written(builder) and not is_this:
+            there = self._original(path).data
+            # an iterator can be read only once, so it cannot be compared
+            if isinstance(data, AbstractDataChunkIterator) or not is_same(data, there):
+                raise other_values(there, builder.data, self.targets.location, absolute(path))
+        self._merge_attributes(builder.attributes, node, path)
 
 
 def _named(target: ZarrReference) -> str:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.selection import Axis, normalise, overlaps, separately
+from hdmf_zarr_backend.arrays.selection import Axis, full_key, normalise, overlaps, separately
 from hdmf_zarr_backend.arrays.shards import WaitingShards
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.encoding.type_codes import letter_of
@@ -108,28 +108,23 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
         raise UsageError(
             f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
         )
-    first_shape = _first_shape(data, maxshape)
+    # the initial shape that the iterator recommends, as HDF5IO uses it; zeros where it has none
+    advised = _hint(data, "recommended_data_shape", len(maxshape)) or (0,) * len(maxshape)
+    pairs = zip((int(n or 0) for n in advised), maxshape, strict=True)
+    first_shape = tuple(n if most is None else min(n, most) for n, most in pairs)
     options.chunks = options.chunks or _chunks(data, options, first_shape, itemsize)
-    if dtype is None:
-        return _plan_text(data, word if isinstance(word, str) else getattr(data, "dtype", None), first_shape, options)
-    node, notes = new_dataset(dtype, first_shape, options)
-    node.stored.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, iterator=data, maxshape=_limit(options, maxshape), notes=notes)
-
-
-def _plan_text(data: Any, word: Any, shape: tuple[int, ...], options: Layout) -> PlannedArray:
-    """Plan text of the type ``word``: ASCII, times, or any text; `Texts` corrects this when the elements are known."""
-    is_ascii = word == "ascii" or (isinstance(word, np.dtype) and word.kind == "S")
-    node, notes = new_dataset(ASCII if is_ascii else UTF8, shape, options)
-    if isinstance(word, str) and word in elements.TIME_WORDS:
-        notes["text"] = word
-    node.stored.fill_value = encode_object_fill(options.fill_value, "vlen-utf8")
-    return PlannedArray(node, iterator=data, maxshape=_limit(options, shape), notes=notes)
-
-
-def _limit(options: Layout, shape: tuple[Any, ...]) -> tuple[int | None, ...] | None:
-    """Return the largest shape, None if what was given has other axes than ``shape``."""
-    return options.maxshape if options.maxshape is not None and len(options.maxshape) == len(shape) else None
+    if dtype is None:  # ASCII, times, or any text; `Texts` corrects this when the elements are known
+        word = word if isinstance(word, str) else getattr(data, "dtype", None)
+        is_ascii = word == "ascii" or (isinstance(word, np.dtype) and word.kind == "S")
+        node, notes = new_dataset(ASCII if is_ascii else UTF8, first_shape, options)
+        if isinstance(word, str) and word in elements.TIME_WORDS:
+            notes["text"] = word
+        node.stored.fill_value = encode_object_fill(options.fill_value, "vlen-utf8")
+    else:
+        node, notes = new_dataset(dtype, first_shape, options)
+        node.stored.fill_value = encode_fill(options.fill_value, dtype)
+    limit = options.maxshape if len(options.maxshape) == len(maxshape) else None  # the one given may have other axes
+    return PlannedArray(node, iterator=data, maxshape=limit, notes=notes)
 
 
 def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -191,21 +186,7 @@ def _hint(data: Any, name: str, axes: int) -> tuple[Any, ...] | None:
     return tuple(hint) if isinstance(hint, (tuple, list)) and len(hint) == axes else None
 
 
-def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]:
-    """Return the initial shape that the iterator recommends, as HDF5IO uses it; zeros where it has none."""
-    lengths = (int(n or 0) for n in _hint(data, "recommended_data_shape", len(maxshape)) or (0,) * len(maxshape))
-    return tuple(n if most is None else min(n, most) for n, most in zip(lengths, maxshape, strict=True))
-
-
-def _full_selection(selection: Any, ndim: int) -> tuple[Any, ...]:
-    """Return a selection with an entry for each axis."""
-    selection = selection if isinstance(selection, tuple) else (selection,)
-    place = next((i for i, item in enumerate(selection) if item is Ellipsis), len(selection))
-    left, right = selection[:place], selection[place + 1 :]
-    return (*left, *(slice(None),) * (ndim - len(left) - len(right)), *right)
-
-
-def _bounds(selection: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+def _bounds(selection: list[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape needed to contain a block of ``shape``, whose length counts where the selection has no end."""
     whole = len(shape) == len(selection)  # the data may have an axis for an integer index
     lengths = iter(shape)
@@ -278,7 +259,7 @@ class GrowingArray:
 
     def _grown(self, block: Any) -> tuple[int, ...]:
         """Return the shape of the array with a block. What selects a whole axis does not make it longer."""
-        selection = _full_selection(block.selection, len(self.array.shape))
+        selection = full_key(block.selection, len(self.array.shape))
         bounds = _bounds(selection, np.shape(block.data))
         shape = tuple(max(n, bound) for n, bound in zip(self.array.shape, bounds, strict=True))
         for axis, (n, bound, most, item) in enumerate(

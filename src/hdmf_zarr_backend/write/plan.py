@@ -37,7 +37,7 @@ from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.formats.zarr3_fills import encode_scalar
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.base import Store, is_document
 from hdmf_zarr_backend.stores.files import partial_path
 from hdmf_zarr_backend.stores.journal import JOURNAL
 from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, row_blocks
@@ -45,63 +45,31 @@ from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, row_bloc
 
 @dataclass(slots=True)
 class PlannedArray:
-    """One array of a plan.
+    """One array of a plan."""
 
-    Attributes
-    ----------
-    node : Dataset
-        Metadata of the array on disk.
-    source : ArraySource or None
-        Source of the values; None for an iterator and for an array without elements.
-    iterator : object
-        A data chunk iterator; the shape of the node grows while it is exhausted, up to `maxshape`.
-    notes : dict
-        Notes for the reserved attribute of the array.
-    sharding : Sharding or None
-        The requested shards; the node gets them with its form in format 3.
-    has_given_codecs : bool
-        Whether the user gave the filters or the compressor of this array.
-    old_shape : tuple of int or None
-        The shape of the array in the file, if it is there already.
-    labels, taken
-        HDMF's dimension labels and the names of the group, for an array whose lengths are not yet known.
-    """
-
-    node: Dataset[Attributes]
-    source: ArraySource | None = None
-    iterator: Any = None
+    node: Dataset[Attributes]  # its metadata on disk
+    source: ArraySource | None = None  # None for an iterator and for an array without elements
+    iterator: Any = None  # a data chunk iterator; the shape of the node grows while it is exhausted
     maxshape: tuple[int | None, ...] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
-    labels: tuple[str | None, ...] | None = None
-    taken: dict[str, int] = field(default_factory=dict)
-    sharding: Sharding | None = None
-    has_given_codecs: bool = False
-    old_shape: tuple[int, ...] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)  # for its reserved attribute
+    labels: tuple[str | None, ...] | None = None  # those of HDMF, for an array whose lengths are not yet known
+    taken: dict[str, int] = field(default_factory=dict)  # names of axes in the group, for the same
+    sharding: Sharding | None = None  # as requested; the node gets them with its form in format 3
+    has_given_codecs: bool = False  # whether the user gave its filters or its compressor
+    old_shape: tuple[int, ...] | None = None  # in the file, if it is there already
 
 
 @dataclass(slots=True)
 class WritePlan:
-    """A hierarchy and its sources.
-
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-        Metadata of the file on disk.
-    arrays : dict
-        ``{path: PlannedArray}``, paths as in the model.
-    unfilled : list
-        ``(ZarrDataIO, path)`` of datasets that were given by shape and type only.
-    chunk_key_encoding : {"default", "v2"}
-        Encoding of chunk keys of new arrays in format 3.
-    is_nczarr : bool
-        Whether the nodes get the attributes of NCZarr, for netcdf-c, when the lengths of all arrays are known.
-    """
+    """A hierarchy, the metadata on disk, and the sources of its values."""
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
-    arrays: dict[str, PlannedArray] = field(default_factory=dict)
+    arrays: dict[str, PlannedArray] = field(default_factory=dict)  # by path
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
-    chunk_key_encoding: ChunkKeyEncoding = "default"
+    """``(ZarrDataIO, path)`` of datasets that were given by shape and type only."""
+    chunk_key_encoding: ChunkKeyEncoding = "default"  # of new arrays in format 3
     is_nczarr: bool = False
+    """Whether the nodes get the attributes of NCZarr, for netcdf-c, when the lengths of all arrays are known."""
 
 
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -123,7 +91,6 @@ def encode_object_fill(value: Any, codec_id: Any) -> str | None:
         raise ValueRefusedError(f"the fill value: {error.problem}", remedy=error.remedy) from error.__cause__
 
 
-_SHARE = 2
 _NO_SHARDS = "Zarr format 2 has no shards, and neither has a file of both formats"
 _USE_FORMAT_3 = {
     "remedy": "Write with zarr_format=3, or leave shards out.",
@@ -167,7 +134,7 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
 
 def shard_bytes_for(store: Store, budget: int) -> int:
     """Return the maximum bytes of an automatic shard: less for a store that takes only complete values from memory."""
-    return SHARD_BYTES if store.streams_values else max(1, min(SHARD_BYTES, budget // _SHARE))
+    return SHARD_BYTES if store.streams_values else max(1, min(SHARD_BYTES, budget // 2))
 
 
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
@@ -199,7 +166,12 @@ def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given:
     lengths: tuple[int | None, ...] = stored.shape
     if planned.iterator is not None:
         lengths = tuple(None if length is None else int(length) for length in planned.iterator.maxshape)
-    itemsize = _itemsize(stored)
+    row = zarr3.row_bytes(stored)
+    if row is not None:
+        itemsize = max(1, row // max(1, stored.shape[-1]))
+    else:
+        dtype = chunk_codec(stored).dtype
+        itemsize = chunking.OBJECT_BYTES if dtype.hasobject else dtype.itemsize
     known = [length for length in lengths if length is not None]
     is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
     if stored.stored_axes == 0 or not lengths or is_small:
@@ -209,14 +181,6 @@ def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given:
         target = min(chunking.SHARDED_CHUNK_BYTES, shard_bytes)
         stored.chunks = chunking.default_chunks(stored.shape, itemsize, target=target)
     stored.shards = Shards(chunking.shards_by_bytes(lengths, stored.chunks, itemsize, target=shard_bytes))
-
-
-def _itemsize(stored: StoredArray) -> int:
-    row = zarr3.row_bytes(stored)
-    if row is not None:
-        return max(1, row // max(1, stored.shape[-1]))
-    dtype = chunk_codec(stored).dtype
-    return chunking.OBJECT_BYTES if dtype.hasobject else dtype.itemsize
 
 
 _BLOCK_CELLS = 65536
@@ -254,12 +218,9 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
         _replace_codecs(planned, where)
     widths = _widths(planned) if describe(node).form == "rows" else {}
     zarr3.store_in_format_3(node, widths)
-    itemsize = zarr3.row_bytes(node.stored)
-    if (
-        itemsize is not None
-        and node.stored.chunks[0] == chunking.default_chunks(node.stored.shape, chunking.OBJECT_BYTES)[0]
-    ):
-        node.stored.chunks = (chunking.default_chunks(node.stored.shape[:1], itemsize)[0], *node.stored.chunks[1:])
+    itemsize, stored = zarr3.row_bytes(node.stored), node.stored
+    if itemsize is not None and stored.chunks[0] == chunking.default_chunks(stored.shape, chunking.OBJECT_BYTES)[0]:
+        stored.chunks = (chunking.default_chunks(stored.shape[:1], itemsize)[0], *stored.chunks[1:])
     give_shards(planned, shard_bytes)
     if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node.stored) != before:
         planned.source = ValuesOnly(planned.source)
@@ -298,9 +259,8 @@ def _widths(planned: PlannedArray) -> dict[str, int]:
     if planned.source is None:
         return {}
     shape = planned.node.stored.shape
-    fields = [
-        (n, name, kind) for n, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {})) if kind != "number"
-    ]
+    fields = [(n, name, kind) for n, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {}))]
+    fields = [field for field in fields if field[2] != "number"]
     widths = {name: 0 for _, name, _ in fields}
     for region in row_blocks((shape[0], shape[-1]), _BLOCK_CELLS // max(1, shape[-1])):
         block = planned.source.read(region)
@@ -309,7 +269,6 @@ def _widths(planned: PlannedArray) -> dict[str, int]:
     return widths
 
 
-_STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN = 5
@@ -320,7 +279,7 @@ _LONGEST_KEY_NAME = 64
 
 def checked_name(name: str) -> str:
     """Return ``name`` if it is valid for a group, a dataset or a link."""
-    is_taken = name in _STORE_NAMES or name.startswith(JOURNAL)
+    is_taken = is_document(name) or name.startswith(JOURNAL)
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
         raise NameRefusedError(f"the name {name!r} cannot be stored", remedy="Rename it.")
     if not name.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in name):

@@ -68,30 +68,14 @@ class ChunkSource(Protocol):
 
 @dataclass(slots=True)
 class ChunkTask:
-    """Writes some chunks of an array, or one shard.
-
-    Attributes
-    ----------
-    change : Change
-        What the chunks are put into.
-    path : str
-        Path of the array in the model's spelling.
-    array : StoredArray
-        Its metadata.
-    source : ChunkSource
-        Its values.
-    old_shape : tuple of int or None
-        Its shape in the file, if it is there already.
-    indices : list of tuple of int
-        The chunks, or the shard.
-    """
+    """Writes some chunks of an array, or one shard."""
 
     change: Change
     path: str
     array: StoredArray
     source: ChunkSource
-    old_shape: tuple[int, ...] | None = None
-    indices: list[Index] = field(default_factory=list)
+    old_shape: tuple[int, ...] | None = None  # in the file, if the array is there already
+    indices: list[Index] = field(default_factory=list)  # of the chunks, or of the shard
 
     @property
     def nbytes(self) -> int:
@@ -138,27 +122,13 @@ class ChunkTask:
 
 @dataclass(slots=True)
 class ValuesTask:
-    """Encodes one chunk whose values are in memory, and writes it.
-
-    Attributes
-    ----------
-    change : Change
-        What the chunk is put into.
-    path : str
-        Path of the array.
-    codec : ChunkCodec
-        The codec of the array.
-    chunk : array
-        Its values.
-    put : callable
-        Writes the encoded chunk.
-    """
+    """Encodes one chunk whose values are in memory, and writes it."""
 
     change: Change
-    path: str
+    path: str  # of the array
     codec: ChunkCodec
     chunk: Array
-    put: Callable[[bytes], None]
+    put: Callable[[bytes], None]  # writes the encoded chunk
 
     @property
     def nbytes(self) -> int:
@@ -191,13 +161,10 @@ def task_on(change: Change, path: str) -> Iterator[None]:
 
 
 def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ChunkSource, index: Index) -> tuple[bytes, int]:
-    """Return the stored form of the chunk at ``index``, and the bytes of its values that are inside of the array.
-
-    A chunk that the source has in this form already (``encoded(index)``) is not decoded.
-    """
+    """Return the stored form of the chunk at ``index``, and the bytes of its values that are inside of the array."""
     region = region_of(stored, index)
     raw = source.encoded(index) if hasattr(source, "encoded") else None
-    if raw is not None:
+    if raw is not None:  # the source has it in this form, and it is not decoded
         return raw, math.prod(part.stop - part.start for part in region) * codec.dtype.itemsize
     block = source.read(region)
     return codec.encode(whole_chunk(block, stored, codec.dtype)), block.nbytes
@@ -209,10 +176,7 @@ def region_of(stored: StoredArray, index: Index) -> tuple[slice, ...]:
 
 
 def whole_chunk(block: Array, stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> Array:
-    """Return ``block`` as a chunk of full size: Zarr and HDF5 store chunks at the edge completely.
-
-    ``shape`` is that of a chunk, by default of ``stored``.
-    """
+    """Return ``block`` as a chunk of full size (``shape``): Zarr and HDF5 store chunks at the edge completely."""
     shape = stored.chunks if shape is None else shape
     if block.shape == shape:
         return np.ascontiguousarray(block)
@@ -325,25 +289,20 @@ class Task(Protocol[R_co]):
 
 
 class Runner:
-    """Runs tasks in a pool; without one, one after the other in this thread.
-
-    Attributes
-    ----------
-    workers : int
-        Number of tasks that run at once.
-    needs_pickle : bool
-        Whether tasks are sent to other processes.
-    """
+    """Runs tasks in a pool; without one, one after the other in this thread."""
 
     def __init__(self, pool: Executor | None = None, workers: int = 1, *, needs_pickle: bool = False) -> None:
         self._pool = pool
-        self.workers = workers
-        self.needs_pickle = needs_pickle
+        self.workers = workers  # the number of tasks that run at once
+        self.needs_pickle = needs_pickle  # whether tasks are sent to other processes
 
     def run(
         self, tasks: Iterable[Task[R]], *, budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
-        """Yield each task with its result."""
+        """Yield each task with its result, as they come or in order; after the first error, the rest is cancelled.
+
+        The submitted tasks are bounded in number and in bytes.
+        """
         if self._pool is None:
             yield from ((task, task.run()) for task in tasks)
             return
@@ -370,15 +329,10 @@ class Runner:
 
 
 class Sink:
-    """Runs each task as it comes.
-
-    Attributes
-    ----------
-    is_later : bool
-        Whether a task may run after `put` has returned, so that its values must not change.
-    """
+    """Runs each task as it comes."""
 
     is_later = False
+    """Whether a task may run after `put` has returned, so that its values must not change."""
 
     def put(self, task: Task[Any]) -> None:
         """Run a task, now or later; wait if the memory budget requires it."""
@@ -398,7 +352,11 @@ class _Window(Sink, Generic[R]):
 
     def __init__(self, pool: Executor, workers: int, budget: int, *, needs_pickle: bool = False) -> None:
         self._pool = pool
-        self._plug_ins = _sendable_plug_ins() if needs_pickle else {}
+        self._plug_ins: dict[str, Any] = {}  # codecs of other packages that another process can import
+        for codec_id, codec_class in registered_plug_ins().items() if needs_pickle else ():
+            with suppress(pickle.PicklingError, AttributeError, TypeError):  # a class inside a function
+                pickle.dumps(codec_class)
+                self._plug_ins[codec_id] = codec_class
         self._workers = workers
         self._budget = budget
         self._cost = 0
@@ -435,7 +393,7 @@ class _Window(Sink, Generic[R]):
         for pair in done:
             self.running.remove(pair)
             self._cost -= self._cost_of(pair[1])
-        while done:
+        while done:  # a result is freed once it was taken
             future, task = done.pop(0)
             yield task, future.result()
 
@@ -481,16 +439,6 @@ def run_task(task: Task[R], plug_ins: Mapping[str, Any]) -> R:
     """Run one task; at module level, so that it can be pickled. ``plug_ins`` are codecs that its process may lack."""
     register_plug_ins(plug_ins)
     return task.run()
-
-
-def _sendable_plug_ins() -> dict[str, Any]:
-    """Return the codecs of other packages that are registered here and that another process can import."""
-    found: dict[str, Any] = {}
-    for codec_id, codec_class in registered_plug_ins().items():
-        with suppress(pickle.PicklingError, AttributeError, TypeError):  # a class inside a function
-            pickle.dumps(codec_class)
-            found[codec_id] = codec_class
-    return found
 
 
 @contextmanager
