@@ -284,7 +284,7 @@ def test_groups_that_are_nested_400_deep_are_written_read_and_appended_to(tmp_pa
 
 
 def test_deeper_than_the_limit_is_one_clear_error_and_the_file_stays(tmp_path):
-    path, depth = tmp_path / "deep.zarr", 900
+    path, depth, limit = tmp_path / "deep.zarr", 900, sys.getrecursionlimit()
     tree = builders(depth)
     with ZarrIO(path, "w") as io:
         io.write_builder(tree)
@@ -292,13 +292,14 @@ def test_deeper_than_the_limit_is_one_clear_error_and_the_file_stays(tmp_path):
     with ZarrIO(path, "r+") as io:
         root = io.read_builder()
         root.set_group(GroupBuilder("new"))
+        sys.setrecursionlimit(limit - 300)
         with pytest.raises(NestingError, match="nested 900 deep cannot be written with Python's limit") as caught:
             io.write_builder(root)
+        sys.setrecursionlimit(limit)
     assert caught.value.store == str(path)
     assert caught.value.path == "/g" * depth
     assert isinstance(caught.value, RecursionError)
     assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
-    limit = sys.getrecursionlimit()
     sys.setrecursionlimit(int(caught.value.remedy.rpartition("(")[2].rstrip(").")))
     try:
         with ZarrIO(path, "r+") as io:

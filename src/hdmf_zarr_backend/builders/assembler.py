@@ -218,17 +218,7 @@ def _to_ascii(values: Any) -> Any:
 
 @dataclass(eq=False, repr=False)
 class Assembler:
-    """Makes the builders of one file, and keeps them.
-
-    Attributes
-    ----------
-    is_strict : bool
-        Whether a damaged node is an error of the object that has it, rather than left out with a warning.
-    levels : list of int
-        How many files are being assembled, each for a link of the one before; shared by the files of a session.
-    left_out : dict
-        The errors of nodes that are left out because their documents are damaged, by path.
-    """
+    """Makes the builders of one file, and keeps them."""
 
     file: LinkedFile
     resolver: Resolver[LinkedFile]
@@ -236,8 +226,9 @@ class Assembler:
     references: FileResolver
     edits: Edits | None = None
     levels: list[int] = field(default_factory=lambda: [0])
-    is_strict: bool = True
-    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
+    """How many files are being assembled, each for a link of the one before; shared by the files of a session."""
+    is_strict: bool = True  # a damaged node is an error of the object that has it, not left out with a warning
+    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)  # with damaged documents, by path
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
     _scalar_references: dict[str, ZarrReference] = field(default_factory=dict, init=False)  # that wait for the target

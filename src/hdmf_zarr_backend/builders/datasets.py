@@ -64,8 +64,7 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
 
     def _targets(self, references: Sequence[Any]) -> list[Any]:
         """Return the builders, or the containers, that stored references lead to."""
-        is_of_builders = isinstance(self, BuilderResolver)
-        return self.resolver.builders(references) if is_of_builders else self.resolver.containers(references)
+        return self.resolver.targets(references, are_builders=isinstance(self, BuilderResolver))
 
     @classmethod
     def get_inverse_class(cls) -> type:
@@ -269,49 +268,33 @@ class FileResolver:
         self._resolve = resolve
         self._construct = construct
         self._manager = manager
-        self._builders: dict[tuple[Any, Any, bool], Any] = {}
-        self._containers: dict[tuple[Any, Any, bool], Any] = {}
+        self._known: dict[tuple[Any, Any, Any, bool], Any] = {}  # source, path, region (None), is it a builder?
 
-    def builders(self, references: Sequence[Any]) -> list[Any]:
-        """Return the builders that stored ``references`` point to, None for null references."""
-        return self._targets(references, self._builders, self._find_builder)
-
-    def containers(self, references: Sequence[Any]) -> list[Any]:
-        """Return the containers of the builders that ``references`` point to."""
-        return self._targets(references, self._containers, self._find_container)
-
-    def _targets(
-        self, references: Sequence[Any], known: dict[tuple[Any, Any, bool], Any], find: Callable[[Any], Any]
-    ) -> list[Any]:
-        found = []
+    def targets(self, references: Sequence[Any], *, are_builders: bool) -> list[Any]:
+        """Return the builders or containers that stored references point to, None for null references."""
+        found, known = [], self._known
         for reference in references:
             try:
-                found.append(known[reference["source"], reference["path"], reference.get("region") is None])
+                target = known[reference["source"], reference["path"], reference.get("region"), are_builders]
             except (KeyError, TypeError, AttributeError):
-                found.append(find(reference))
+                target = self._find(reference, is_builder=are_builders)
+            found.append(target)
         return found
 
-    def _find_builder(self, reference: Any) -> Any:
+    def _find(self, reference: Any, *, is_builder: bool) -> Any:
         if reference is None:
             return None
         if isinstance(reference, DeferredReference):
-            return self._manager.get_builder(reference.target)
+            return self._manager.get_builder(reference.target) if is_builder else reference.target
         decoded = decode_reference(reference)
-        builder = self._resolve(decoded)
         if decoded.region is not None:
-            return RegionReference(builder, decoded.region)
-        self._builders[reference.get("source"), reference["path"], True] = builder
-        return builder
-
-    def _find_container(self, reference: Any) -> Any:
-        if isinstance(reference, DeferredReference):
-            return reference.target
-        builder = self._find_builder(reference)
-        if builder is None or isinstance(builder, RegionReference):
-            return builder
-        container = self._construct(builder)
-        self._containers[reference.get("source"), reference["path"], True] = container
-        return container
+            return RegionReference(self._resolve(decoded), decoded.region)
+        if is_builder:
+            target = self._resolve(decoded)
+        else:
+            target = self._construct(self.targets([reference], are_builders=True)[0])
+        self._known[reference.get("source"), reference["path"], None, is_builder] = target
+        return target
 
 
 def _cells(values: list[Any], field: Element, place: Place) -> Array:
@@ -343,10 +326,6 @@ def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
         node.attributes[NOTES] = notes
 
 
-def _ndim(data: Any) -> int:
-    return int(data.ndim) if hasattr(data, "ndim") else len(flatten(data)[0])
-
-
 class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     """An `EditableArray` that hdmf can extend.
 
@@ -362,8 +341,10 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
         with at(self.location, self.name):
-            is_plain = self.dtype.names is None or self.dtype.hasobject
-            ndim = _ndim(data) if is_plain else count_axes(data)
+            if self.dtype.names is not None and not self.dtype.hasobject:
+                ndim = count_axes(data)
+            else:
+                ndim = data.ndim if hasattr(data, "ndim") else len(flatten(data)[0])
         return super().append(data if ndim == self.ndim else [data], axis)
 
     def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
@@ -421,13 +402,10 @@ def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:
         column.add_row(value, **options)
 
 
-_KIND = "Zarr Array"
-
-
 def dataset_html(dataset: Any) -> str:
     """Return an HTML table of the data type, shape, chunks, codecs and stored size of ``dataset``."""
     lazy = getattr(dataset, "dataset", dataset)
-    kind = _KIND
+    kind = "Zarr Array"
     if isinstance(lazy, LazyArray):
         dataset, stored = lazy, lazy.node.stored
         how = _stored_as(lazy, _codec_name(stored.compressor), map(_codec_name, stored.filters or ()))

@@ -89,23 +89,13 @@ class LazyAssembler(Assembler):
     """Makes the builders of one file, each together with all that is below it, but those of open groups alone.
 
     A *unit* is the path of a member of an open group that is not one itself.
-
-    Attributes
-    ----------
-    is_open_type : callable
-        Whether groups of a type, given as namespace and name, are open.
-    on_made : callable
-        Receives the paths of the builders that were made.
-    needed : dict of str to list of str
-        By unit, the units that its links and references lead to.
-    lock : RLock
-        Held by the thread that makes builders or containers.
     """
 
-    is_open_type: Callable[[Any, Any], bool] = field(init=False)
-    on_made: Callable[[list[str]], None] = field(init=False)
+    is_open_type: Callable[[Any, Any], bool] = field(init=False)  # of a type, given as namespace and name
+    on_made: Callable[[list[str]], None] = field(init=False)  # receives the paths of the builders that were made
     needed: dict[str, list[str]] = field(default_factory=dict, init=False)
-    lock: Any = field(default_factory=RLock, init=False)
+    """By unit, the units that its links and references lead to."""
+    lock: Any = field(default_factory=RLock, init=False)  # held by the thread that makes builders or containers
     _open_groups: dict[str, OpenGroupBuilder] = field(default_factory=dict, init=False)
     _is_complete: bool = field(default=False, init=False)
 
@@ -193,16 +183,15 @@ class LazyAssembler(Assembler):
 
     def _next_units(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> list[str]:
         """Return the units that links and references of ``nodes`` lead to and that have no builders yet."""
-        targets: dict[str, None] = {}
+        missing: dict[str, None] = {}
         for path, reference in self._targets(nodes, pending):
             place = self.place_of(reference)
             unit, target = self.unit_of(path), None if place is None else self.unit_of(place)
-            if target is None or unit is None or target == unit:
-                continue
-            self.needed[unit].append(target)
-            if target not in self.builders:
-                targets[target] = None
-        return list(targets)
+            if target is not None and unit is not None and target != unit:
+                self.needed[unit].append(target)
+                if target not in self.builders:
+                    missing[target] = None
+        return list(missing)
 
     def _targets(
         self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
@@ -255,8 +244,8 @@ class LazyAssembler(Assembler):
             for builder in self._open_groups.values():
                 builder.__class__ = GroupBuilder
             self._is_complete = True
-            for place in groups:
-                self._fill_group(place)
+            for path in groups:
+                self._fill_group(path)
 
     def _fill_group(self, path: str) -> None:
         builder, node = self.builders[path], self.hierarchy.get(path)
@@ -452,20 +441,9 @@ class _Matcher(BuildManager):  # type: ignore[misc]
         return builder.builder if isinstance(builder, LinkBuilder) else builder
 
 
-def _is_generated(cls: type) -> bool:
-    """Return whether the constructor of a class is the one that hdmf gives to a collection of containers."""
-    owner = next(each for each in cls.__mro__ if "__init__" in vars(each))
-    return (
-        issubclass(cls, MultiContainerInterface)
-        and owner.__module__ != MultiContainerInterface.__module__
-        and vars(owner)["__init__"].__module__ == MultiContainerInterface.__module__
-    )
-
-
-def _maps_plainly(mapper: Any) -> bool:
-    """Return whether a mapper makes containers as hdmf's does; what pynwb's does beyond it is done by `_migrate`."""
-    owner = next(each for each in type(mapper).__mro__ if "construct" in vars(each))
-    return owner is ObjectMapper or (owner.__module__, owner.__name__) == ("pynwb.io.file", "NWBFileMap")
+def _owner(cls: type, name: str) -> type:
+    """Return the class of which ``cls`` has a method."""
+    return next(each for each in cls.__mro__ if name in vars(each))
 
 
 def _migrate(path: str, builder: Any) -> None:
@@ -611,9 +589,17 @@ class LazyContainers:
         builder = _small_builder(
             "a group", dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, is_group=True
         )
-        cls = self._manager.get_cls(builder)
-        is_known = cls.__init__ in self._constructors or _is_generated(cls)
-        return is_known and _maps_plainly(self._manager.type_map.get_map(builder))
+        cls, module = self._manager.get_cls(builder), MultiContainerInterface.__module__
+        owner = _owner(cls, "__init__")
+        is_generated = (  # the constructor is the one that hdmf gives to a collection of containers
+            issubclass(cls, MultiContainerInterface)
+            and owner.__module__ != module
+            and vars(owner)["__init__"].__module__ == module
+        )
+        mapper = _owner(type(self._manager.type_map.get_map(builder)), "construct")
+        # what the mapper of pynwb does beyond that of hdmf is done by `_migrate`
+        maps_plainly = mapper is ObjectMapper or (mapper.__module__, mapper.__name__) == ("pynwb.io.file", "NWBFileMap")
+        return maps_plainly and (cls.__init__ in self._constructors or is_generated)
 
     def _on_made(self, paths: list[str]) -> None:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
@@ -670,25 +656,20 @@ class LazyContainers:
     @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
         """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
-        with self._lock, self._unmodified():
-            for path in paths:
-                self._make_down_to(split(path)[0])
-            units = [path for path in paths if path in self._homes and self._file.unit_of(path) == path]
-            self._file.assemble(units)  # all at once
-            for path in (*self._in_order(units), *paths):
-                self._make_down_to(path)
-
-    @contextmanager
-    def _unmodified(self) -> Iterator[None]:
-        """Undo that hdmf takes the parent of a new container for modified, up to the root."""
-        before, self._above = self._above, {}
-        try:
-            yield
-        finally:
-            for each in self._above.values():
-                if each is not None:
-                    each.set_modified(False)
-            self._above = before
+        with self._lock:
+            before, self._above = self._above, {}
+            try:
+                for path in paths:
+                    self._make_down_to(split(path)[0])
+                units = [path for path in paths if path in self._homes and self._file.unit_of(path) == path]
+                self._file.assemble(units)  # all at once
+                for path in (*self._in_order(units), *paths):
+                    self._make_down_to(path)
+            finally:  # hdmf takes the parent of a new container for modified, up to the root
+                for each in self._above.values():
+                    if each is not None:
+                        each.set_modified(False)
+                self._above = before
 
     def _make_down_to(self, path: str) -> None:
         """Make the members of open groups on the way to the node at ``path``, and the node if it is one."""
@@ -878,19 +859,16 @@ class LazyContainers:
             return name in _collections(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
         field: Any = next((each for each in cls.get_fields_conf() if each["name"] == name), {})
         path = members[0].path
+        small = _Matched().add(split(path)[1], self._file.hierarchy.get(path), path)
+        _migrate(path, small)
         return (
             bool(field.get("child"))
             and field.get("required_name") in (None, split(path)[1])
             and getattr(getattr(getattr(cls, name), "fget", None), "__qualname__", "") == _GETTER
             and described.get("default", "") is None
-            and self._is_of(path, described["type"])
+            and isinstance(described["type"], type)
+            and issubclass(self._manager.get_cls(small), described["type"])
         )
-
-    def _is_of(self, path: str, cls: Any) -> bool:
-        """Return whether the container of the node at ``path`` is of a class."""
-        small = _Matched().add(split(path)[1], self._file.hierarchy.get(path), path)
-        _migrate(path, small)
-        return isinstance(cls, type) and issubclass(self._manager.get_cls(small), cls)
 
     def _all_made(self, value: Any, matched: _Matched, at_once: list[str]) -> Any:
         """Return the value of an argument with containers for its builders; ``at_once`` receives their paths."""

@@ -60,7 +60,7 @@ from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.write import array_planner
-from hdmf_zarr_backend.write.array_planner import Kept, keep_layout, take_stored
+from hdmf_zarr_backend.write.array_planner import keep_layout, take_stored
 from hdmf_zarr_backend.write.iterators import plan_iterator
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, checked_name
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource
@@ -214,7 +214,7 @@ class Planner:
                 dtypes.check_units(planned.node.stored.data_type)
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
-            keep_layout(planned, data, kept)
+            keep_layout(planned, data, **kept)
             take_stored(planned, data)
         self._finish(builder, planned, options, path, group.taken)
         group.node.members[name] = planned.node
@@ -348,15 +348,15 @@ def _keeps_type(builder: Any, data: LazyArray) -> bool:
     return all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
 
 
-def _kept(data: Any, options: Layout) -> Kept:
+def _kept(data: Any, options: Layout) -> dict[str, bool]:
     """Return what a copy of a stored array keeps: all that the user has not chosen."""
     is_default = isinstance(data, ZarrDataIO) and data.io_settings.get("chunks") is True
     chooses = options.chunks is not None or options.chooses_by_elements or options.shards is not None
-    return Kept(
-        chunks=not chooses and not is_default,
-        codecs=options.compressor is None and options.filters is None,
-        fill_value=options.fill_value is None,
-    )
+    return {
+        "chunks": not chooses and not is_default,
+        "codecs": options.compressor is None and options.filters is None,
+        "fill_value": options.fill_value is None,
+    }
 
 
 def _streams(data: Any) -> Iterator[Any]:

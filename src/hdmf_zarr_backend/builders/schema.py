@@ -14,7 +14,6 @@ Source: ``ObjectMapper.convert_dtype`` and ``ObjectMapper.get_attr_value`` of hd
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any
@@ -31,7 +30,6 @@ from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import cast, flatten, infer
-from hdmf_zarr_backend.model.nodes import absolute
 
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
@@ -62,10 +60,7 @@ def _may_need_types(attributes: dict[str, Any]) -> bool:
 
 
 def restore_types(builder: Any, node: Any, catalog: Any) -> None:
-    """Cast the attributes of the builder of ``node`` and of its untyped datasets to schema types that JSON lacks.
-
-    ``catalog`` has the namespaces of the file.
-    """
+    """Cast the attributes of the builder of ``node`` and of its untyped datasets to schema types that JSON lacks."""
     held = (dataset.attributes for _, dataset in _held(builder))
     if not _may_need_types(builder.attributes) and not any(map(_may_need_types, held)):
         return  # most attributes are text or floats
@@ -85,12 +80,11 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
 
 def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
     """Return, by path, the unsigned attributes that `restore_types` made from the schema in files without types."""
-    found: dict[str, dict[str, Any]] = {}
-    for path, builder in builders_below(root):
-        values = {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
-        if values:
-            found[path] = values
-    return found
+    unsigned = {
+        path: {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
+        for path, builder in builders_below(root)
+    }
+    return {path: values for path, values in unsigned.items() if values}
 
 
 def _cast(builder: Any, spec: Any) -> None:
@@ -191,7 +185,7 @@ class TypeCheck:
             problem = f"the namespace {namespace!r} of the type {data_type!r} is not loaded"
             raise self._error(problem, builder, f"{loaded}{_OTHER_SCHEMA}")
         if data_type not in self._types[namespace]:
-            what = f"The type {data_type!r} of {path_of(builder)} in {self._source}"
+            what = f"The type {data_type!r} of {builder_path(builder)} in {self._source}"
             warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning, stacklevel=2)
         elif isinstance(builder, GroupBuilder):
             spec = self._specs.get((namespace, data_type))
@@ -215,16 +209,11 @@ class TypeCheck:
                 self._check_members(member, wanted)
         for name, member in builder.datasets.items():
             if expected.get(name, ("", None))[0] == "group" and member is not None:
-                message = f"{path_of(member)} in {self._source} is a dataset, and a group in the schema: left out."
+                message = f"{builder_path(member)} in {self._source} is a dataset, and a group in the schema: left out."
                 warn(message, UnreadTypeWarning, stacklevel=2)
 
     def _error(self, problem: str, builder: Any, remedy: str) -> ContainerError:
-        return ContainerError(problem, store=self._source, path=path_of(builder), remedy=remedy)
-
-
-def path_of(builder: Any) -> str:
-    """Return the absolute path of a builder from a file."""
-    return "/" if builder.location is None else absolute(posixpath.join(builder.location, builder.name))
+        return ContainerError(problem, store=self._source, path=builder_path(builder), remedy=remedy)
 
 
 OTHER_VERSION = "Use the version that the file has; a process that does not import the extension takes it from there."
@@ -233,7 +222,7 @@ OTHER_VERSION = "Use the version that the file has; a process that does not impo
 def container_error(error: Exception, root: Any, source: str, conflicts: list[str]) -> ContainerError:
     """Return a `ContainerError` for an error that hdmf raised while it constructed containers.
 
-    ``conflicts`` lists the extensions that are loaded in another version than that of the file: the likely cause.
+    Extensions that are loaded in another version than that of the file, ``conflicts``, are the likely cause.
     """
     builder, text = root, str(error.args[-1] if error.args else type(error).__name__).rstrip(".")
     if isinstance(error, ConstructError) and len(error.args) == 2:
@@ -243,7 +232,7 @@ def container_error(error: Exception, root: Any, source: str, conflicts: list[st
     if conflicts:
         problem = f"an extension has another version than in the file: {'; '.join(conflicts)} ({text})"
         remedy = OTHER_VERSION
-    return ContainerError(problem, store=source, path=path_of(builder), remedy=remedy)
+    return ContainerError(problem, store=source, path=builder_path(builder), remedy=remedy)
 
 
 def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:

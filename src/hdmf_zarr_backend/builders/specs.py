@@ -38,16 +38,10 @@ SPECIFICATIONS = "specifications"
 
 
 class TextSpecWriter(SpecWriter):  # type: ignore[misc]
-    """Collects the sources of one namespace as JSON text.
-
-    Attributes
-    ----------
-    texts : dict
-        ``{source: text}``; the namespace itself is under ``"namespace"``.
-    """
+    """Collects the sources of one namespace as JSON text."""
 
     def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
+        self.texts: dict[str, str] = {}  # by source; the namespace itself is under ``"namespace"``
 
     def write_spec(self, spec: Any, path: str) -> None:
         """Keep the text of one source file."""

@@ -83,23 +83,11 @@ def _check_values(plan: WritePlan, location: str) -> None:
 
 @dataclass(slots=True)
 class EditedFile:
-    """A file that is open for changes.
-
-    Attributes
-    ----------
-    store : Store
-        The store of the file.
-    parsed : ParsedFile
-        The metadata on disk and the scalars of the consolidated document; updated if a write succeeds.
-    edits : Edits
-        Changes made to arrays in place.
-    options : WriteOptions
-        How to write.
-    """
+    """A file that is open for changes."""
 
     store: Store
-    parsed: ParsedFile
-    edits: Edits
+    parsed: ParsedFile  # what is on disk; updated if a write succeeds
+    edits: Edits  # changes made to arrays in place
     options: WriteOptions
 
 

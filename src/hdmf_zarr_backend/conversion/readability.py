@@ -143,7 +143,7 @@ def _reason(error: BaseException) -> str:
     """Return the original error of hdmf or pynwb in one line."""
     from hdmf.build.errors import ConstructError  # slow to import
 
-    from hdmf_zarr_backend.builders.schema import path_of
+    from hdmf_zarr_backend.builders.targets import builder_path
 
     text = str(error)
     if isinstance(error, ZarrBackendError):
@@ -151,5 +151,5 @@ def _reason(error: BaseException) -> str:
             return _reason(error.__cause__)
         text = f"{error.problem}, at {error.path}"
     elif isinstance(error, ConstructError) and len(error.args) == 2:  # its text is the content of the builder
-        text = f"{error.args[1].rstrip('.')}, at {path_of(error.args[0])}"
+        text = f"{error.args[1].rstrip('.')}, at {builder_path(error.args[0])}"
     return f"{type(error).__name__}: {' '.join(text.split())[:300]}"

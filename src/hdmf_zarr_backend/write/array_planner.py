@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,10 +166,7 @@ def plan_scalar_row(value: Any, word: Any, options: Layout, reference: Encode) -
 def plan_references(
     data: Any, shape: tuple[int, ...], options: Layout, reference: Encode, *, element: Element | None = None
 ) -> PlannedArray:
-    """Plan a dataset of references of any rank, as objects of the object codec.
-
-    ``element`` is an object or region reference; None: taken from the first one.
-    """
+    """Plan a dataset of references of any rank, whose kind is that of ``element``, or of the references."""
     if element is None:
         _, leaves = flatten(data) if isinstance(data, (list, tuple, np.ndarray)) else ((), [first_leaf(data)])
         element = infer_reference(leaves)
@@ -189,10 +185,7 @@ def _plan_objects(
 def plan_rows(
     data: Any, length: int, fields: Fields, options: Layout, reference: Encode, encoders: Sequence[Encode] | None = None
 ) -> PlannedArray:
-    """Plan compound rows with text or references.
-
-    ``encoders`` convert the fields to JSON; None: chosen by their types.
-    """
+    """Plan compound rows with text or references; ``encoders`` make JSON of the fields, by default by their types."""
     node, notes = new_dataset(Compound(tuple(fields)), (length,), options)
     encode_object_fill(options.fill_value, node.stored.first_filter.get("id"))  # refuses any
     converters: Sequence[Encode | np.dtype[Any]] = encoders or [
@@ -273,12 +266,6 @@ def _plan_elements(data: Any, kind: str | None, word: Any, options: Layout, refe
     return plan_text(array, array.shape, kind, options, word)
 
 
-def _is_lazy(data: Any) -> bool:
-    from hdmf_zarr_backend.arrays.lazy import LazyArray  # here, as zarr is slow to import and HDF5 does not need it
-
-    return isinstance(data, LazyArray)
-
-
 def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout, reference: Encode) -> PlannedArray:
     dtype: np.dtype[Any] = data.dtype
     if dtype.kind == "O" and kind not in _TEXT_KINDS:
@@ -287,8 +274,8 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout, referen
             kind = "ascii" if isinstance(first, bytes) else "text"
             return plan_text(data, tuple(data.shape), kind, options, word)
         return _plan_elements(np.asarray(data), kind, word, options, reference)
-    is_text = dtype.kind == "S" and kind in ("text", "ascii") and not _is_lazy(data)
-    if dtype.kind in "OTU" or is_text:  # a stored array of fixed-length text keeps its type
+    is_stored = hasattr(data, "text_type")  # a stored array of fixed-length text keeps its type
+    if dtype.kind in "OTU" or (dtype.kind == "S" and kind in ("text", "ascii") and not is_stored):
         return plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
     if dtype.names is not None and dtype.hasobject and isinstance(data, np.ndarray):
         return plan_rows(data, len(data), _fields_of_objects(data), options, reference)
@@ -352,17 +339,8 @@ def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Enc
     return plan_rows(data, len(data), elements, options, reference)
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a copy of a stored array keeps of it: its chunks and shards, its codecs, its fill value."""
-
-    chunks: bool
-    codecs: bool
-    fill_value: bool
-
-
-def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
-    """Set the chunks, shards, codecs and fill value of a planned array to those of the stored array that it copies.
+def keep_layout(planned: PlannedArray, data: LazyArray, *, chunks: bool, codecs: bool, fill_value: bool) -> None:
+    """Set the chunks and shards, codecs and fill value of a planned array to those of the stored one that it copies.
 
     Nothing is changed if the type of the elements, or the codec of objects, differs.
     """
@@ -371,15 +349,15 @@ def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
     has_other_codec = dtype.hasobject and (stored.filters or [])[:1] != (old.filters or [])[:1]
     if planned.source is None or stored.shape != old.shape or not _has_type_of(stored, old) or has_other_codec:
         return
-    if kept.chunks:
+    if chunks:
         stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
         if old.shards is not None:
             planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
-    if kept.fill_value and (letter_of(dtype) in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
+    if fill_value and (letter_of(dtype) in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
         stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
-    elif kept.fill_value and isinstance(old.fill_value, str) and (not dtype.hasobject or stored_text(old)):
+    elif fill_value and isinstance(old.fill_value, str) and (not dtype.hasobject or stored_text(old)):
         stored.fill_value = old.fill_value or None  # old files declare others as 0, which newer readers refuse
-    if kept.codecs:
+    if codecs:
         stored.filters = in_format_2(old.filters)
         stored.compressor = None if old.compressor is None else dict(old.compressor)
 
@@ -394,9 +372,8 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     store = data.file_store
     if isinstance(source, IndexedSource):
         source = ZarrSource(store, data.path, data.node, source.dtype)
-    planned.source = (
-        StoredChunks(store, data.path, data.node, source) if _is_same(planned.node.stored, data.node.stored) else source
-    )
+    is_same = _is_same(planned.node.stored, data.node.stored)
+    planned.source = StoredChunks(store, data.path, data.node, source) if is_same else source
 
 
 def _has_type_of(stored: StoredArray, old: StoredArray) -> bool:

@@ -52,15 +52,7 @@ def row_blocks(shape: tuple[int, ...], rows: int) -> Iterator[Region]:
 
 
 class ArraySource(Protocol):
-    """The values of one array.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of the array.
-
-    A source whose ``can_be_refused`` is True may raise an error on reading, depending on the values.
-    """
+    """The values of one array; one whose ``can_be_refused`` is True may raise an error on reading."""
 
     shape: tuple[int, ...]
 

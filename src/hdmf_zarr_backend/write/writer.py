@@ -105,18 +105,14 @@ def new_file(
     with (
         nullcontext(writer) if writer is not None else Writer(unwrapped, replaces=True, durable=options.durable) as own
     ):
-        mark = _being_written(zarr_format)
+        # The mark of a file that is being written: the documents of the root, then the others by which it would be
+        # read. The attributes come first: without them the root would look complete.
+        root = Group(attributes={NOTES: {WRITING: asdict(Holder.here())}})
+        documents = {zarr3.DOCUMENT: zarr3.encode_node(root)} if zarr_format == 3 else dict(zarr2.documents("", root))
+        mark: Root = {key: dump(text) for key, text in sorted(documents.items())}
+        mark = {**mark, **{key: None for key in (zarr2.CONSOLIDATED, zarr3.DOCUMENT) if key not in mark}}
         with own.new_file(mark, exclusive=exclusive, resume=resume) as change:
             yield change
-
-
-def _being_written(zarr_format: int) -> Root:
-    """Return the mark of a file that is being written: its documents, then the others by which it would be read."""
-    root = Group(attributes={NOTES: {WRITING: asdict(Holder.here())}})
-    documents = {zarr3.DOCUMENT: zarr3.encode_node(root)} if zarr_format == 3 else dict(zarr2.documents("", root))
-    # the attributes first: without them the root would look complete
-    mark = {key: dump(text) for key, text in sorted(documents.items())}
-    return {**mark, **{key: None for key in (zarr2.CONSOLIDATED, zarr3.DOCUMENT) if key not in mark}}
 
 
 def _decodes(name: str, value: bytes, stored: StoredArray) -> bool:
@@ -136,16 +132,11 @@ _LARGE_BYTES = 2**20
 
 
 class PlanWriter:
-    """Puts a plan into a change: a new file, or what an append adds.
-
-    Attributes
-    ----------
-    inlined : dict
-        ``{key: bytes}`` of the chunks that are read whenever the file is opened, for the consolidated document.
-    """
+    """Puts a plan into a change: a new file, or what an append adds."""
 
     def __init__(self, change: Change, plan: WritePlan, options: WriteOptions | None = None) -> None:
         self.inlined: dict[str, bytes] = {}
+        """The chunks that are read whenever the file is opened, by key, for the consolidated document."""
         self._options = options or WriteOptions()
         self._budget = self._options.memory_budget
         self._change = change
