@@ -10,6 +10,7 @@ may need several.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,23 +132,25 @@ def taken(name: str, **where: str) -> MetadataError:
     return MetadataError(f"the name {name!r} is that of an attribute and of a member", remedy=_RENAME, **where)
 
 
-def make_group(
-    name: str, *, groups: Mapping[str, Any], datasets: Mapping[str, Any], attributes: Mapping[str, Any], source: str
-) -> Any:
+def make_group(name: str, members: Mapping[str, Any], attributes: Mapping[str, Any], source: str) -> Any:
     """Return a ``GroupBuilder`` with its members."""
     builder = _GROUP.copy(name=name, source=source)
-    kinds = builder.obj_type
     builder.attributes.update(attributes)
-    kinds.update(dict.fromkeys(attributes, "attributes"))
-    for kind, members, target in (("groups", groups, builder.groups), ("datasets", datasets, builder.datasets)):
-        for member, child in members.items():
-            if member in kinds:
-                raise taken(member)
-            target[member] = child
-            kinds[member] = kind
-            if child.parent is None:
-                child.parent = builder
+    builder.obj_type.update(dict.fromkeys(attributes, "attributes"))
+    for member, child in members.items():
+        if member in builder.obj_type:
+            raise taken(member)
+        add_member(builder, member, child)
+        if child.parent is None:
+            child.parent = builder
     return builder
+
+
+def add_member(group: Any, name: str, child: Any) -> None:
+    """Add the builder of a group, of a dataset or of a link to that of a group; it keeps its parent."""
+    kind = "links" if isinstance(child, LinkBuilder) else "groups" if isinstance(child, GroupBuilder) else "datasets"
+    getattr(group, kind)[name] = child
+    group.obj_type[name] = kind
 
 
 def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
@@ -158,8 +161,7 @@ def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
     link = _LINK.copy(builder=target, name=name, source=group.source)
     link.location = path
     link.parent = group
-    group.links[name] = link
-    group.obj_type[name] = "links"
+    add_member(group, name, link)
 
 
 def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
@@ -251,21 +253,31 @@ class Assembler:
         In a linked file no parents are made: as with HDF5IO, the target of a link has no parent.
         """
         if path not in self.builders:
-            made: list[str] = []
+            count = self.levels[0]
             self.levels[0] += 1
             try:
-                count = self.levels[0] - 1
                 with at(self.source, path):
                     self.store.read_rules.limits.check("max_links", count, f"{count} links lead from one to the next")
-                nodes = list(self._below(path))
-                self._fill(nodes, self._make(nodes, made))
-            except BaseException:
-                for place in made:  # half a tree must not pass for a whole one when it is asked for again
-                    self.builders.pop(place, None)
-                raise
+                with self._making() as made:
+                    nodes = list(self._below(path))
+                    self._fill(nodes, self._make(nodes, made))
             finally:
                 self.levels[0] -= 1
         return self.builders[path]
+
+    @contextmanager
+    def _making(self) -> Iterator[list[str]]:
+        """Yield a list for the paths of the builders that are made.
+
+        If the block fails, they are forgotten: half a tree must not pass for a whole one when it is asked for again.
+        """
+        made: list[str] = []
+        try:
+            yield made
+        except BaseException:
+            for path in made:
+                self.builders.pop(path, None)
+            raise
 
     def _is_hidden(self, path: str) -> bool:
         return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
@@ -281,11 +293,8 @@ class Assembler:
 
         ``made`` receives the paths of the builders.
         """
-        places = [
-            (path, node.stored.chunk_name((0,) * len(node.stored.shape)))
-            for path, node in nodes
-            if isinstance(node, Dataset) and is_scalar(node)
-        ]
+        datasets = [(path, node) for path, node in nodes if isinstance(node, Dataset)]
+        places = [(path, node.stored.first_chunk) for path, node in datasets if is_scalar(node)]
         paths = {path for path, _ in nodes}
         self._check_left_out(paths, strict=self.is_strict)
         scalars = stored_chunks(self.store, places)  # fetched together
@@ -296,7 +305,9 @@ class Assembler:
             try:
                 with at(self.source, path):
                     if isinstance(node, Group):
-                        builder = self._group(path, name, node, attributes)
+                        children = ((member, self.builders.get(join(path, member))) for member in sorted(node.members))
+                        members = {member: child for member, child in children if child is not None}
+                        builder = make_group(name, members, attributes, self.source)
                     else:
                         builder = self._dataset(path, name, node, attributes, scalars)
             except MetadataError as error:
@@ -352,15 +363,6 @@ class Assembler:
                 self.set_links(self.builders[path], path, self.file.links(path, node))
 
     # ---- groups and attributes --------------------------------------------------------------------------------------
-
-    def _group(self, path: str, name: str, node: Group[Attributes], attributes: dict[str, Any]) -> Any:
-        groups: dict[str, Any] = {}
-        datasets: dict[str, Any] = {}
-        for member in sorted(node.members):
-            child = self.builders.get(join(path, member))
-            if child is not None:
-                (groups if isinstance(child, GroupBuilder) else datasets)[member] = child
-        return make_group(name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
         with at(self.source, path):
@@ -453,7 +455,7 @@ class Assembler:
         self, path: str, node: Dataset[Attributes], means: Described, scalars: dict[str, bytes]
     ) -> tuple[Any, Any]:
         lazy = self._lazy(path, node)
-        values = lazy.decoded(scalars.get(join(path, node.stored.chunk_name((0,) * len(node.stored.shape)))))
+        values = lazy.decoded(scalars.get(join(path, node.stored.first_chunk)))
         if means.form == "rows":
             if not node.stored.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")

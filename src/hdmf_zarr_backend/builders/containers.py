@@ -28,7 +28,6 @@ from hdmf.build import (
     ContainerConfigurationError,
     DatasetBuilder,
     GroupBuilder,
-    LinkBuilder,
     OrphanContainerBuildError,
     ReferenceTargetNotBuiltError,
 )
@@ -38,6 +37,7 @@ from hdmf.query import ContainerResolver, ReferenceResolver
 from hdmf.spec import GroupSpec, LinkSpec
 from hdmf.spec.spec import BaseStorageSpec
 
+from hdmf_zarr_backend.builders.assembler import add_member
 from hdmf_zarr_backend.builders.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.builders.schema import is_untyped
 from hdmf_zarr_backend.builders.targets import builder_path, containers_below
@@ -163,7 +163,7 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
             if part not in group:
                 group.set_group(GroupBuilder(part, attributes=dict(old.attributes), source=group.source))
             group = group.groups[part]
-        _add_member(group, name, child)
+        add_member(group, name, child)
     again = BuildManager(read_by.type_map)
     replaced = []
     for container, new, old in manager.built:
@@ -226,7 +226,7 @@ class _Merge:
             known = list(itertools.chain.from_iterable(lists))
             if not known or (known[0].name is not None and name not in new and self._is_untouched(known[0])):
                 if name not in new:
-                    _add_member(new, name, child)
+                    add_member(new, name, child)
             elif isinstance(known[0], BaseStorageSpec) and is_untyped(known[0]) and type(new.get(name)) is type(child):
                 self._plain(new.get(name), child, known)
 
@@ -272,13 +272,6 @@ def _is_as_read(value: Any, stored: Any) -> bool:
     if isinstance(value, ContainerResolver):
         return isinstance(stored, ReferenceResolver) and value.dataset is stored.dataset
     return value is not None and value is stored
-
-
-def _add_member(group: Any, name: str, child: Any) -> None:
-    """Add a builder that was read, and keeps its parent, to a new group."""
-    kind = "links" if isinstance(child, LinkBuilder) else "groups" if isinstance(child, GroupBuilder) else "datasets"
-    getattr(group, kind)[name] = child
-    group.obj_type[name] = kind
 
 
 _SHOWN_ELEMENTS = 5

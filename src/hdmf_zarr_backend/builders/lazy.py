@@ -28,7 +28,7 @@ from hdmf.container import AbstractContainer, MultiContainerInterface
 from hdmf.spec import GroupSpec
 from hdmf.utils import LabelledDict, get_docval
 
-from hdmf_zarr_backend.builders.assembler import Assembler, make_dataset, make_group, set_link, taken
+from hdmf_zarr_backend.builders.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken
 from hdmf_zarr_backend.builders.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.builders.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.builders.targets import ROOT
@@ -131,9 +131,7 @@ class LazyAssembler(Assembler):
             assert isinstance(node, Group)
             pending: list[tuple[str, str, Any]] = []
             attributes = self._attributes(path, node, pending)
-            builder = make_group(
-                split(path)[1] or ROOT, groups={}, datasets={}, attributes=attributes, source=self.source
-            )
+            builder = make_group(split(path)[1] or ROOT, {}, attributes, self.source)
             if path:
                 builder.parent = self.open_group(split(path)[0])
                 builder.location = absolute(split(path)[0])
@@ -159,11 +157,10 @@ class LazyAssembler(Assembler):
 
     def assemble(self, units: Iterable[str]) -> None:
         """Make the builders of units, and of all other units that their links and references lead to."""
-        made: list[str] = []
         todo = [unit for unit in dict.fromkeys(units) if unit not in self.builders]
         nodes: list[tuple[str, Any]] = []
         pending: list[tuple[str, str, Any]] = []
-        try:
+        with self._making() as made:
             while todo:
                 found = [node for unit in todo for node in self._below(unit)]
                 new = self._make(found, made)
@@ -174,10 +171,6 @@ class LazyAssembler(Assembler):
                 pending += new
                 todo = self._next_units(found, new)
             self._fill(nodes, pending)
-        except BaseException:
-            for path in made:  # half a unit must not pass for a whole one when it is asked for again
-                self.builders.pop(path, None)
-            raise
         if made:
             self.on_made([path for path in made if path in self.builders])
 
@@ -249,12 +242,9 @@ class LazyAssembler(Assembler):
 
     def _fill_group(self, path: str) -> None:
         builder, node = self.builders[path], self.hierarchy.get(path)
-        for place, member in self.members(path):
-            child = self.builders.get(place)
-            if child is not None:
-                kind = "groups" if isinstance(member, Group) else "datasets"
-                getattr(builder, kind)[child.name] = child
-                builder.obj_type[child.name] = kind
+        for place, _ in self.members(path):
+            if place in self.builders:
+                add_member(builder, split(place)[1], self.builders[place])
         if isinstance(node, Group):
             self.set_links(builder, path, self.file.links(path, node))
 
@@ -514,7 +504,7 @@ _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 
 def _small_builder(name: str, attributes: dict[str, Any], *, is_group: bool) -> Any:
     if is_group:
-        return make_group(name, groups={}, datasets={}, attributes=attributes, source="")
+        return make_group(name, {}, attributes, "")
     return make_dataset(name, data=None, dtype=None, attributes=attributes, source="")
 
 
@@ -802,7 +792,7 @@ class LazyContainers:
         for name in node.members.keys() & node.attributes.keys():
             raise taken(name, store=file.source, path=path)
         open_groups: dict[str, Any] = {}
-        typed: dict[bool, dict[str, Any]] = {True: {}, False: {}}  # groups, and datasets
+        typed: dict[str, Any] = {}
         plain: list[str] = []
         named = _named(spec)
         alike: dict[Any, Any] = {}
@@ -816,19 +806,14 @@ class LazyContainers:
             elif name not in named and of_type in alike:
                 matched.join(alike[of_type], place)
             else:
-                small = typed[is_group][name] = matched.add(name, child, place)
+                small = typed[name] = matched.add(name, child, place)
                 self._check.builder(small)
                 if name not in named and self._check.is_known(small):
                     alike[of_type] = small
         file.assemble(plain)
         datasets = {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
-        builder = make_group(
-            split(path)[1] or ROOT,
-            groups={**open_groups, **typed[True]},
-            datasets={**typed[False], **datasets},
-            attributes=file.open_group(path).attributes,
-            source=file.source,
-        )
+        members = {**open_groups, **typed, **datasets}
+        builder = make_group(split(path)[1] or ROOT, members, file.open_group(path).attributes, file.source)
         if path:
             builder.location = absolute(split(path)[0])
         self._add_links(path, node, builder, matched)

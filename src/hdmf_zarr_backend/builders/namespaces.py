@@ -66,7 +66,7 @@ def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str
         group = hierarchy.get(path)
         members = group.members if isinstance(group, Group) else {}
         arrays = ((join(path, name), node.stored) for name, node in members.items() if isinstance(node, Dataset))
-        names = [join(place, stored.chunk_name((0,) * len(stored.shape))) for place, stored in arrays]
+        names = [join(place, stored.first_chunk) for place, stored in arrays]
         store = InlinedStore(store, store.get_many(names))
 
     def text(source: str) -> str:
