@@ -462,13 +462,9 @@ class _Matched:
         self._paths: dict[int, list[str]] = {}
         self._links: set[int] = set()
 
-    def add(self, name: str, node: Any, path: str, *, is_link: bool = False) -> Any:
+    def add(self, path: str, node: Any, *, is_link: bool = False) -> Any:
         """Return a small builder for the node at ``path``; it may be there for others too, see `join`."""
-        attributes = {
-            key: node.attributes[key] for key in (*TYPE_KEYS, "namespace") if isinstance(node.attributes.get(key), str)
-        }
-        builder = _small_builder(name, attributes, is_group=isinstance(node, Group))
-        builder.location = absolute(split(path)[0])
+        builder = _small_builder(path, node)
         self._paths[id(builder)] = [path]
         if is_link:
             self._links.add(id(builder))
@@ -502,10 +498,17 @@ _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 """Datasets of a series that can be links to those of another, and pynwb's field of the other that lists the series."""
 
 
-def _small_builder(name: str, attributes: dict[str, Any], *, is_group: bool) -> Any:
-    if is_group:
-        return make_group(name, {}, attributes, "")
-    return make_dataset(name, data=None, dtype=None, attributes=attributes, source="")
+def _small_builder(path: str, node: Any) -> Any:
+    """Return a builder that has the type of the node at ``path``, and nothing in it."""
+    parent, name = split(path)
+    typed = {key: node.attributes.get(key) for key in (*TYPE_KEYS, "namespace")}
+    attributes = {key: value for key, value in typed.items() if isinstance(value, str)}
+    if isinstance(node, Group):
+        builder = make_group(name, {}, attributes, "")
+    else:
+        builder = make_dataset(name, data=None, dtype=None, attributes=attributes, source="")
+    builder.location = absolute(parent)
+    return builder
 
 
 class LazyContainers:
@@ -536,7 +539,7 @@ class LazyContainers:
         """Return whether the container of the root can be made without its members."""
         root = self._file.hierarchy.root
         data_type = data_type_of(root)
-        with self._errors(_small_builder("root", {}, is_group=True)):
+        with self._errors(make_group(ROOT, {}, {}, "")):
             is_open = data_type is not None and self._file.is_open_type(root.attributes.get("namespace"), data_type)
         return is_open and LazyBuildManager.serve(self._manager, self)
 
@@ -576,9 +579,7 @@ class LazyContainers:
     def _can_be_open(self, namespace: Any, data_type: Any) -> bool:
         if not is_registered(self._manager.namespace_catalog, namespace, data_type):
             return False
-        builder = _small_builder(
-            "a group", dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, is_group=True
-        )
+        builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
         cls, module = self._manager.get_cls(builder), MultiContainerInterface.__module__
         owner = _owner(cls, "__init__")
         is_generated = (  # the constructor is the one that hdmf gives to a collection of containers
@@ -806,7 +807,7 @@ class LazyContainers:
             elif name not in named and of_type in alike:
                 matched.join(alike[of_type], place)
             else:
-                small = typed[name] = matched.add(name, child, place)
+                small = typed[name] = matched.add(place, child)
                 self._check.builder(small)
                 if name not in named and self._check.is_known(small):
                     alike[of_type] = small
@@ -832,7 +833,7 @@ class LazyContainers:
                 others.append(link)
             else:
                 self._file.check_ids(link.target, target.attributes.get("object_id"), self._file)
-                small = matched.add(split(place)[1], target, place, is_link=True)
+                small = matched.add(place, target, is_link=True)
                 set_link(builder, link.name, small, path=absolute(path))
         self._file.set_links(builder, path, others)
 
@@ -844,7 +845,7 @@ class LazyContainers:
             return name in _collections(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
         field: Any = next((each for each in cls.get_fields_conf() if each["name"] == name), {})
         path = members[0].path
-        small = _Matched().add(split(path)[1], self._file.hierarchy.get(path), path)
+        small = _small_builder(path, self._file.hierarchy.get(path))
         _migrate(path, small)
         return (
             bool(field.get("child"))
