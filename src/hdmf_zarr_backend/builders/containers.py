@@ -39,7 +39,7 @@ from hdmf.spec.spec import BaseStorageSpec
 
 from hdmf_zarr_backend.builders.assembler import add_member
 from hdmf_zarr_backend.builders.lazy import CONSTRUCTION_ERRORS, LazyContainers
-from hdmf_zarr_backend.builders.schema import is_untyped
+from hdmf_zarr_backend.builders.schema import is_untyped, member_at, untyped_members
 from hdmf_zarr_backend.builders.targets import builder_path, containers_below
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS
@@ -355,12 +355,11 @@ class KnownFields:
                 continue
             if isinstance(container, Data) and container.data is not known.data and is_written(builder):
                 _check_data(builder, container.data, known.data, location)
-            if changed and hasattr(builder, "datasets"):
-                mapper = manager.type_map.get_map(container)
-                for spec, stored in _untyped_datasets(mapper.spec, builder):
-                    name = mapper.get_attribute(spec)
-                    if name in changed and is_written(stored):
-                        _check_data(stored, fields[name], before.get(name), location)
+            mapper = manager.type_map.get_map(container)
+            for path, spec in untyped_members(mapper.spec) if changed else ():
+                name, stored = mapper.get_attribute(spec), member_at(builder, path)
+                if path and isinstance(stored, DatasetBuilder) and name in changed and is_written(stored):
+                    _check_data(stored, fields[name], before.get(name), location)
             _warn_of_removed(known, location)
             if changed:
                 container.set_modified()
@@ -429,13 +428,3 @@ def _linked(container: Any, manager: Any) -> Iterator[Any]:
             spec = manager.type_map.get_map(container).get_attr_spec(name)
             if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
                 yield value
-
-
-def _untyped_datasets(spec: Any, builder: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield specification and builder of the untyped datasets in a group and in its untyped subgroups."""
-    for dataset in spec.datasets:
-        if is_untyped(dataset) and builder.datasets.get(dataset.name) is not None:
-            yield dataset, builder.datasets[dataset.name]
-    for group in spec.groups:
-        if is_untyped(group) and group.name in builder.groups:
-            yield from _untyped_datasets(group, builder.groups[group.name])

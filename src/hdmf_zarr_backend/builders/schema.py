@@ -284,47 +284,45 @@ def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Call
             else:
                 _check(container.data, builder.data, builder, None, location)
         for path, name, attribute in _values_in(mapper):
-            _check_value(container, builder, path, name, attribute, location)
+            given, holder = getattr(container, attribute, None), member_at(builder, path)
+            if given is not None and holder is not None:
+                made = holder.attributes.get(name) if name else getattr(holder, "data", None)
+                _check(given, made, holder, name or None, location)
 
 
-def _check_value(container: Any, builder: Any, path: tuple[str, ...], name: str, attribute: str, location: str) -> None:
-    """Check one attribute (``name``), or one dataset without a type (an empty name), at ``path`` below a builder."""
-    given = getattr(container, attribute, None)
-    if given is None:
-        return
+def untyped_members(spec: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield path and specification of a group or dataset, and of what has no type in it, at any depth."""
+    yield path, spec
+    for member in (*getattr(spec, "datasets", ()), *getattr(spec, "groups", ())):
+        if is_untyped(member):
+            yield from untyped_members(member, (*path, member.name))
+
+
+def member_at(builder: Any, path: tuple[str, ...]) -> Any:
+    """Return the builder of the group or dataset at ``path`` below another one, None if there is none."""
     for part in path:
         members = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
         builder = members.get(part)
-        if builder is None:
-            return
-    made = builder.attributes.get(name) if name else getattr(builder, "data", None)
-    _check(given, made, builder, name or None, location)
+    return builder
 
 
 @lru_cache(maxsize=1024)
-def _values_in(mapper: Any) -> tuple[tuple[tuple[str, ...], str, str], ...]:
-    """Return path, name of an attribute, and name in the container, for all values that hdmf converts."""
-    return tuple(_values_of_spec(mapper, mapper.spec, ()))
+def _values_in(mapper: Any) -> list[tuple[tuple[str, ...], str, str]]:
+    """Return path, name of an attribute, and name in the container, for all values that hdmf converts.
 
-
-def _values_of_spec(mapper: Any, spec: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    for member in spec.attributes:
-        if member.value is None and not isinstance(member.dtype, RefSpec):
-            yield from _found(mapper, member, path, member.name)
-    for member in getattr(spec, "datasets", ()):
-        if is_untyped(member):
-            if not isinstance(member.dtype, (RefSpec, list)):
-                yield from _found(mapper, member, (*path, member.name), "")
-            yield from _values_of_spec(mapper, member, (*path, member.name))
-    for member in getattr(spec, "groups", ()):
-        if is_untyped(member):
-            yield from _values_of_spec(mapper, member, (*path, member.name))
-
-
-def _found(mapper: Any, spec: Any, path: tuple[str, ...], name: str) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    attribute = mapper.get_attribute(spec)
-    if attribute is not None and (not name or attribute not in mapper.obj_attrs):  # else the mapper computes the value
-        yield path, name, attribute
+    For a dataset without a type the name of an attribute is empty.
+    """
+    found = []
+    for path, spec in untyped_members(mapper.spec):
+        values = [(each, each.name) for each in spec.attributes if each.value is None]
+        if path and isinstance(spec, DatasetSpec) and not isinstance(spec.dtype, list):
+            values.append((spec, ""))
+        for each, name in values:
+            attribute = mapper.get_attribute(each)
+            is_computed = bool(name) and attribute in mapper.obj_attrs  # by the mapper
+            if attribute is not None and not is_computed and not isinstance(each.dtype, RefSpec):
+                found.append((path, name, attribute))
+    return found
 
 
 def _check(given: Any, made: Any, builder: Any, name: str | None, location: str) -> None:
