@@ -378,7 +378,7 @@ def plan_format_3(store: Store, hierarchy: Hierarchy) -> WritePlan:
 
 def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> bytes:
     """Return the ``zarr.json`` of the root of a file of both formats, with the note about its ``.zmetadata``."""
-    root = registry.FORMATS[3].last(hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
+    root = zarr3.last(hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
     return both.sealed(dump(both.with_note(root, consolidated), strict=strict))
 
 
@@ -396,7 +396,7 @@ def _part(hierarchy: Hierarchy, before: Before) -> Hierarchy:
 def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = False) -> dict[str, bytes]:
     """Return ``{key: text}`` of the documents of those ``paths`` that exist."""
     nodes = [(path, hierarchy.get(path)) for path in paths]
-    documents = (registry.FORMATS[3].documents(path, node) for path, node in nodes if node is not None)
+    documents = (zarr3.documents(path, node) for path, node in nodes if node is not None)
     return {key: dump(document, strict=strict) for some in documents for key, document in some}
 
 
@@ -408,14 +408,14 @@ def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, Plan
         if isinstance(old, Dataset):
             planned.old_shape = old.stored.shape
             if _form(path, old) != _form(path, planned.node):
-                texts |= {key: dump(document) for key, document in registry.FORMATS[3].documents(path, planned.node)}
+                texts |= {key: dump(document) for key, document in zarr3.documents(path, planned.node)}
     if texts:
         change.hide({zarr3.DOCUMENT: both.sealed(dump(both.hiding_document()))}, texts)
 
 
 def _form(path: str, node: Node) -> list[Any]:
     """Return what the document of an array says of its chunks."""
-    (_, document), *_ = registry.FORMATS[3].documents(path, node)
+    (_, document), *_ = zarr3.documents(path, node)
     return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
 
 

@@ -72,6 +72,13 @@ def builder_path(builder: Any) -> str:
     return "/" + "/".join(reversed(names))
 
 
+def _top_of(builder: Any) -> Any:
+    """Return the topmost parent of a builder, or the builder itself."""
+    while builder.parent is not None:
+        builder = builder.parent
+    return builder
+
+
 def builders_below(builder: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield path and builder of a builder at ``path`` and of all groups and datasets below it, parents first."""
     stack = [(path, builder)]
@@ -128,7 +135,14 @@ class Targets:
 
     def reference_to(self, target: Any) -> ZarrReference:
         """Return the reference to a builder, a reference builder or a container."""
-        builder = self._builder(target)
+        if isinstance(target, (ReferenceBuilder, LinkBuilder)):
+            builder = target.builder
+        elif isinstance(target, Builder):
+            builder = target
+        elif isinstance(target, AbstractContainer) and self.manager is not None:
+            builder = self.manager.build(target)
+        else:
+            raise ValueRefusedError(f"{target!r} cannot be the target of a reference")
         builder = self._replaced.get(id(builder), (None, builder))[1]
         known = self._known.get(id(builder))
         if known is None:
@@ -160,10 +174,7 @@ class Targets:
         """Tell whether a builder is neither in a file yet nor below the root that is written."""
         if self.root is None or builder.location is not None or id(builder) in self._copied:
             return False
-        top = builder
-        while top.parent is not None:
-            top = top.parent
-        return top is not self.root and self.is_own(builder)
+        return _top_of(builder) is not self.root and self.is_own(builder)
 
     def describe(self, builder: Any) -> str:
         """Return type, name and origin of a builder, for a message."""
@@ -176,22 +187,11 @@ class Targets:
         origin = builder.source if container is None else container.container_source
         return what if origin in (None, self.location) else f"{what} (from {origin})"
 
-    def _builder(self, target: Any) -> Any:
-        if isinstance(target, (ReferenceBuilder, LinkBuilder)):
-            return target.builder
-        if isinstance(target, Builder):
-            return target
-        if isinstance(target, AbstractContainer) and self.manager is not None:
-            return self.manager.build(target)
-        raise ValueRefusedError(f"{target!r} cannot be the target of a reference")
-
     def _make(self, builder: Any) -> ZarrReference:
         path = builder_path(builder)
         if self.is_own(builder):
             return ZarrReference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
-        root = builder
-        while root.parent is not None:
-            root = root.parent
+        root = _top_of(builder)
         file = link_sources.full_location(str(builder.source))
         if not can_be_named(file):
             problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
