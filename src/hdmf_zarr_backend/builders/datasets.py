@@ -29,13 +29,13 @@ from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedError, at
 from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text
+from hdmf_zarr_backend.formats.casting import count_axes, flatten
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.elements import to_hdmf
 from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.render import escape
-from hdmf_zarr_backend.write.sources import json_numbers
+from hdmf_zarr_backend.write.sources import encode_rows, field_encoder
 
 Array = npt.NDArray[Any]
 _ROWS = 65536
@@ -107,11 +107,11 @@ class _References(_Resolving):
 
     def append(self, arg: Any) -> None:
         """Append a reference to a container or builder of this file, whose path is looked up when it is written."""
-        self.dataset.append(_deferred([arg]))
+        self.dataset.append(_all_deferred([arg]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replace references by those to a container or builder, or to nested lists of them; errors as of `append`."""
-        self.dataset[key] = _deferred(value)
+        self.dataset[key] = _all_deferred(value)
 
 
 def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
@@ -233,20 +233,14 @@ class _Table(_Resolving):
         """Return rows in their stored form."""
         dataset = cast(LazyArray, self.dataset)
         with at(dataset, dataset.name):
-            ordered = [row_values(row, tuple(self.fields), n) for n, row in enumerate(rows)]
-            columns = [
-                _cells([row[position] for row in ordered], field, Place(field=name))
-                for position, (name, field) in enumerate(self.fields.items())
-            ]
-        if dataset.dtype.names is not None:
-            records = np.empty(len(rows), dataset.dtype)
-            for name, column in zip(dataset.dtype.names, columns, strict=True):
-                records[name] = column
-            return records
-        block = np.empty((len(rows), len(columns)), object)
-        for position, column in enumerate(columns):
-            block[:, position] = column
-        return block
+            encoders = [field_encoder(field, _deferred) for field in self.fields.values()]
+            block = encode_rows(rows, [*self.fields], encoders)
+        if dataset.dtype.names is None:
+            return block
+        records = np.empty(len(rows), dataset.dtype)
+        for position, name in enumerate(dataset.dtype.names):
+            records[name] = block[:, position]
+        return records
 
 
 class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]
@@ -297,24 +291,18 @@ class FileResolver:
         return target
 
 
-def _cells(values: list[Any], field: Element, place: Place) -> Array:
-    """Return the values of one field of rows as JSON, or as references that are encoded when the file is written."""
-    if isinstance(field, Reference):
-        return _deferred(values)
-    if isinstance(field, Text):
-        return cast_text(values, to_text, place)
-    return np.fromiter(json_numbers(values, dtypes.dtype_of(field), place), object, len(values))
+def _deferred(target: Any) -> DeferredReference | None:
+    """Return a reference to a container or builder that is encoded when the file is written, None for None."""
+    if target is not None and not isinstance(target, REFERENCES):
+        problem = f"{target!r} of type {type(target).__name__} cannot be the target of a reference"
+        raise ValueRefusedError(problem, remedy="Give a container or builder of this file.")
+    return None if target is None else DeferredReference(target)
 
 
-def _deferred(targets: Any) -> Array:
+def _all_deferred(targets: Any) -> Array:
     """Return nested lists of containers and builders as an array of references."""
     shape, leaves = flatten(targets)
-    for leaf in leaves:
-        if leaf is not None and not isinstance(leaf, REFERENCES):
-            problem = f"{leaf!r} of type {type(leaf).__name__} cannot be the target of a reference"
-            raise ValueRefusedError(problem, remedy="Give a container or builder of this file.")
-    references = (None if leaf is None else DeferredReference(leaf) for leaf in leaves)
-    return np.fromiter(references, object, len(leaves)).reshape(shape)
+    return np.fromiter(map(_deferred, leaves), object, len(leaves)).reshape(shape)
 
 
 def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:

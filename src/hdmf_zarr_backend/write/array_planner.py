@@ -28,8 +28,6 @@ from hdmf_zarr_backend.model.element import (
     UTF8,
     Compound,
     Element,
-    Reference,
-    Text,
     Time,
 )
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -41,6 +39,7 @@ from hdmf_zarr_backend.write.sources import (
     StoredChunks,
     ZarrSource,
     all_utf8,
+    field_encoder,
     is_utf8,
 )
 
@@ -188,25 +187,17 @@ def plan_rows(
     """Plan compound rows with text or references; ``encoders`` make JSON of the fields, by default by their types."""
     node, notes = new_dataset(Compound(tuple(fields)), (length,), options)
     encode_object_fill(options.fill_value, node.stored.first_filter.get("id"))  # refuses any
-    converters: Sequence[Encode | np.dtype[Any]] = encoders or [
-        _field_encoder(element, reference) for _, element in fields
-    ]
+    converters: Sequence[Encode | np.dtype[Any]] = encoders or ()
+    if encoders is None:
+        for _, element in fields:
+            if isinstance(element, Time):
+                dtypes.check_units(dtypes.dtype_of(element).str)
+        converters = [field_encoder(element, reference) for _, element in fields]
     source = RowSource(data, length, converters, [name for name, _ in fields])
     planned = PlannedArray(node, source, notes=notes)
     if options.maxshape is not None and options.maxshape[:1] != (length,):  # otherwise the shape is the maximum
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
-
-
-def _field_encoder(element: Element, reference: Encode) -> Encode | np.dtype[Any]:
-    if isinstance(element, Text):
-        return to_text
-    if isinstance(element, Reference):
-        return reference
-    dtype = dtypes.dtype_of(element)
-    if isinstance(element, Time):
-        dtypes.check_units(dtype.str)
-    return dtype
 
 
 def plan_array(

@@ -22,11 +22,16 @@ from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.encoding.values import utf8_or_none
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked
+from hdmf_zarr_backend.formats.dtypes import dtype_of
+from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.stores.base import Store
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
+Encode = Callable[[Any], Any] | np.dtype[Any]
+"""What makes JSON of the values of a field of rows: a function, or the type of numbers."""
+
 _CHECK_ELEMENTS = 65536
 
 
@@ -167,43 +172,48 @@ class RowSource:
 
     can_be_refused = True
 
-    def __init__(
-        self, data: Any, length: int, converters: Sequence[Callable[[Any], Any] | np.dtype[Any]], names: Sequence[str]
-    ) -> None:
+    def __init__(self, data: Any, length: int, converters: Sequence[Encode], names: Sequence[str]) -> None:
         self.data = data
         self.shape: tuple[int, ...] = (length, len(converters))
         self._converters = converters
-        self._names = tuple(names)
+        self._names = names
 
     def read(self, region: Region) -> Array:
         """Return the rows of the block; always with all fields."""
-        start = region[0].start
         given = self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]]
-        place = Place((start,))
-        rows = [row_values(row, self._names, n, place) for n, row in enumerate(given)]
-        block = np.empty((region[0].stop - start, len(self._converters)), object)
-        for column, convert in enumerate(self._converters):
-            values = [row[column] for row in rows]
-            if isinstance(convert, np.dtype):
-                block[:, column] = json_numbers(values, convert, place.inside(self._names[column]))
-                continue
-            for position, value in enumerate(values):
-                try:
-                    block[position, column] = convert(value)
-                except ValueRefusedError as error:
-                    raise _at(error, [start + position, column]) from error.__cause__
-        return block[:, region[1]]
+        return encode_rows(given, self._names, self._converters, region[0].start)[:, region[1]]
 
 
-def json_numbers(values: list[Any], dtype: np.dtype[Any], place: Place) -> list[Any]:
-    """Return the numbers of one field as JSON, and dates as integers in the unit of ``dtype``."""
-    array = cast(values, dtype, place)
-    if array.ndim > 1:
-        raise place.refused(
-            (0,), f"the field {place.field!r} has values of shape {array.shape[1:]}", "Give one number for each."
-        )
-    numbers: list[Any] = (array.astype("i8") if dtype.kind in "mM" else array).tolist()
-    return numbers
+def field_encoder(field: Element, reference: Callable[[Any], Any]) -> Encode:
+    """Return what makes JSON of a field of rows; ``reference`` does for references."""
+    if isinstance(field, Text):
+        return to_text
+    return reference if isinstance(field, Reference) else dtype_of(field)
+
+
+def encode_rows(given: Any, names: Sequence[str], converters: Sequence[Encode], start: int = 0) -> Array:
+    """Return rows as an array of objects with an axis for the fields: JSON, or what the converters make of values.
+
+    For a NumPy type, these are numbers, and dates as integers in its unit. ``start`` is the index of the first row.
+    """
+    place = Place((start,))
+    rows = [row_values(row, tuple(names), n, place) for n, row in enumerate(given)]
+    block = np.empty((len(rows), len(converters)), object)
+    for column, (name, convert) in enumerate(zip(names, converters, strict=True)):
+        values = [row[column] for row in rows]
+        if isinstance(convert, np.dtype):
+            numbers = cast(values, convert, place.inside(name))
+            if numbers.ndim > 1:
+                problem = f"the field {name!r} has values of shape {numbers.shape[1:]}"
+                raise place.refused((0,), problem, "Give one number for each.")
+            block[:, column] = (numbers.astype("i8") if convert.kind in "mM" else numbers).tolist()
+            continue
+        for position, value in enumerate(values):
+            try:
+                block[position, column] = convert(value)
+            except ValueRefusedError as error:
+                raise _at(error, [start + position, column]) from error.__cause__
+    return block
 
 
 def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
