@@ -33,10 +33,9 @@ PACKAGES: dict[str, frozenset[str]] = {
         "hdf5": "write arrays formats encoding stores model",
         "write": "arrays formats encoding stores model progress",
         "files": "arrays formats encoding stores model",
-        "arrays": "oldfiles formats encoding stores model",
-        "oldfiles": "model",
+        "arrays": "formats encoding stores model",
         "formats": "encoding model",
-        "encoding": "oldfiles stores model",
+        "encoding": "stores model",
         "stores": "model",
         "dataio": "formats",
         "model": "",
@@ -71,7 +70,7 @@ _PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__"}
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
     "hdmf": Library(
-        frozenset(PACKAGES) - _PURE - {"model", "formats", "encoding", "stores", "arrays", "oldfiles", "files", "write"}
+        frozenset(PACKAGES) - _PURE - {"model", "formats", "encoding", "stores", "arrays", "files", "write"}
     ),
     "numcodecs": _in(
         "alias/names",
@@ -81,13 +80,12 @@ LIBRARIES: dict[str, Library] = {
         "formats",
         "nwb",
         "arrays",
-        "oldfiles",
         "write",
         "builders",
     ),
     "zarr": _in("stores/zarr_python", "arrays", "alias/names"),
     "filelock": _in("stores/lock"),
-    "google_crc32c": _in("arrays/crc32c"),
+    "google_crc32c": _in("arrays/codecs"),
     "orjson": _in("model/json_text"),
     "pynwb": _in("nwb", "conversion/readability", "checks/validate"),
     "h5py": _in("hdf5", "conversion/readability", "encoding"),

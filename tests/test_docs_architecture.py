@@ -154,7 +154,7 @@ DATA = np.arange(400_000, dtype="f4")
 _OTHER_DATA = ("write.array_planner:plan_scalar",)
 """What is called for other data than an array, or elsewhere too."""
 
-_IN_BLOCKS = ("arrays.stored_chunks:opened_chunk", "arrays.blosc_blocks:read_range")
+_IN_BLOCKS = ("arrays.chunks:opened_chunk", "arrays.blosc_blocks:read_range")
 """What is called for a large chunk in Blosc."""
 
 

@@ -280,7 +280,7 @@ class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
     "codec",
     [
         {"id": "evil", "code": "..."}, {"id": "os.system", "command": "true"}, {"id": "numcodecs.pickles.Pickle"},
-        {"id": "hdmf_zarr_backend.oldfiles.pickles"}, {"id": "__reduce__"}, {"id": "unheard-of"}, {"id": ""},
+        {"id": "hdmf_zarr_backend.arrays.pickles"}, {"id": "__reduce__"}, {"id": "unheard-of"}, {"id": ""},
     ],
     ids=lambda codec: codec["id"] or "empty",
 )  # fmt: skip

@@ -377,12 +377,12 @@ FOLLOWING = {
     "names_siblings": {"formats/links", "model/links"},
     "sibling_source": {"model/link_sources", "model/links"},
     "resolve_source": {
-        "hdf5/reader",
+        "hdf5/tree",
         "model/link_sources",
         "model/links",
         "stores/reference_files",
     },  # of other formats
-    "may_exist": {"files/links", "model/links", "stores/opening"},
+    "may_exist": {"files/parser", "model/links", "stores/opening"},
 }
 """What a function needs to follow links, and the modules that use it; HDF5 files and LINDI have links of their own."""
 

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.errors import (
     printable,
 )
 from hdmf_zarr_backend.files.content import ZarrContent
-from hdmf_zarr_backend.files.missing import not_found
+from hdmf_zarr_backend.files.parser import not_found
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
@@ -403,7 +403,7 @@ def _is_content(file: Any) -> bool:
 
 def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
     if kind == "HDF5":
-        from hdmf_zarr_backend.hdf5.content import Hdf5Content  # on use: it imports h5py
+        from hdmf_zarr_backend.hdf5.reader import Hdf5Content  # on use: it imports h5py
 
         return Hdf5Content(source)
     return ZarrContent(source, as_hdf5=as_hdf5)

@@ -42,13 +42,12 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
     warn,
 )
-from hdmf_zarr_backend.files.missing import not_found
-from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, not_found, parse
 from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
-from hdmf_zarr_backend.model.nesting import gc_paused, limited_nesting
+from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
 from hdmf_zarr_backend.model.render import escape
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
@@ -567,8 +566,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows of an open file: its tree, with shapes, chunks and codecs."""
-        from hdmf_zarr_backend.files.html_tree import outline_html  # on use: for notebooks
-        from hdmf_zarr_backend.files.outline import Outline
+        from hdmf_zarr_backend.files.outline import (
+            Outline,
+            outline_html,  # on use: for notebooks
+        )
 
         if self._parsed is None or not self._is_open:
             return f"<p>{escape(self._location)}: mode {escape(self._mode)}, nothing is open to be read</p>"

@@ -94,6 +94,16 @@ def test_rows_that_do_not_fit_their_fields_are_told(tmp_path):
     assert (found.path, found.kind) == ("/table", "unreadable")
 
 
+def test_a_region_that_repeats_an_index_is_compared(tmp_path):
+    path = write_builder(tmp_path / "a.zarr", root(dataset("data", NUMBERS)))
+    other = shutil.copytree(path, tmp_path / "b.zarr")
+    for place, index in ((path, [1, 1]), (other, [1, 2])):
+        value = {"source": ".", "path": "/data", "region": [{"index": index}]}
+        change_attributes(place, "", lambda it, to=value: it.update(to={"zarr_dtype": "region", "value": to}))
+    assert compare(path, path) == []
+    assert len(compare(path, other)) == 1
+
+
 def test_a_cached_specification_keeps_its_axis_in_format_3(tmp_path):
     """Only a file that records no type for it, of an old release of hdmf-zarr, may mean a scalar by one axis of one."""
     root = zarr.create_group(tmp_path / "a.zarr", zarr_format=3, attributes={".specloc": "specifications"})

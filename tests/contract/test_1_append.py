@@ -12,7 +12,7 @@ from pynwb import NWBHDF5IO, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.arrays import growth
+from hdmf_zarr_backend.arrays import edits
 from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, StoreError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
@@ -256,8 +256,8 @@ def test_an_earlier_reader_gets_an_error_once_an_array_has_larger_chunks(folder,
 @APPEND
 def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
     """One reference is read without its chunk, and the second chunk holds others now."""
-    monkeypatch.setattr(growth, "MOST_BYTES", 2**10)
-    monkeypatch.setattr(growth, "LEAST_BYTES", 2**10)
+    monkeypatch.setattr(edits, "MOST_BYTES", 2**10)
+    monkeypatch.setattr(edits, "LEAST_BYTES", 2**10)
     path = folder / "file.zarr"
     targets = [dataset(f"target{number}", [number]) for number in range(100)]
     references = ZarrDataIO([ReferenceBuilder(target) for target in targets[:4]], chunks=(2,), maxshape=(None,))

@@ -496,13 +496,13 @@ def test_offsets_are_checked_by_one_chunk(path: Path, userblock: int, shift: int
         true = RawChunks(real)
 
         def chunk_iter(callback: Any) -> None:
-            for index in true:
+            for index, _ in true.stored():
                 offset, size, mask = true.find(index) or (0, 0, 0)
                 callback(h5py.h5d.StoreInfo((3 * index[0],), mask, offset - shift, size))
 
         if shift in (0, userblock):
             raw = RawChunks(_listing(real, chunk_iter))
-            assert [raw.read(index) for index in raw] == [true.read(index) for index in true]
+            assert [raw.read(index) for index, _ in raw.stored()] == [true.read(index) for index, _ in true.stored()]
             return
         with pytest.raises(UsageError, match="not certain"):
             RawChunks(_listing(real, chunk_iter))

@@ -14,7 +14,7 @@ from h5py import h5a, h5d, h5p, h5s, h5t
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import ResourceError
-from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from tests.everything import bfloat16, low_level
 from tests.hdf5.independent_comparison import differences
 

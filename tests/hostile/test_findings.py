@@ -17,7 +17,7 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
-from hdmf_zarr_backend.arrays.crc32c import CRC32C
+from hdmf_zarr_backend.arrays.codecs import CRC32C
 from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare

@@ -9,8 +9,7 @@ import h5py
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.files.parser import parse

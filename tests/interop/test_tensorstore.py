@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pynwb import H5DataIO, TimeSeries
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats.chunking import chunks_by_elements

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numcodecs import Blosc, blosc
 
 from hdmf_zarr_backend.arrays.blosc_blocks import DecodedBlocks, find_blocks, read_range
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ChunkError

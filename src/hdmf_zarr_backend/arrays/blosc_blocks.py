@@ -36,10 +36,7 @@ _STATE_BYTES = 2**20  # of the codecs inside
 
 
 class Blosc(numcodecs.Blosc):  # type: ignore[misc]
-    """The codec ``blosc``, which raises a MemoryError where there is no memory for a few of its blocks.
-
-    c-blosc does not check whether it gets that memory, and crashes the process where it does not.
-    """
+    """The codec ``blosc``, with a MemoryError where there is no memory for its blocks: c-blosc crashes the process."""
 
     def encode(self, buf: Any) -> Any:
         """Return ``buf`` as a frame."""
@@ -51,7 +48,7 @@ class Blosc(numcodecs.Blosc):  # type: ignore[misc]
         raw = np.ravel(buf, order="A").view(np.uint8) if isinstance(buf, np.ndarray) else buf
         head = bytes(raw[: _HEADER.size])
         if len(head) == _HEADER.size:
-            _, _, _, _, decoded, length, _ = _HEADER.unpack(head)
+            *_, decoded, length, _ = _HEADER.unpack(head)
             _check_memory(min(decoded, length))
         return super().decode(buf, out)
 
@@ -98,18 +95,10 @@ _SCRATCH = _Scratch()
 
 
 class BloscBlocks:
-    """The blocks of one frame; `find_blocks` makes it.
-
-    Attributes
-    ----------
-    nbytes : int
-        Decoded bytes of the frame.
-    length : int
-        Decoded bytes of a block; the last one may be shorter.
-    """
+    """The blocks of one frame; from `find_blocks`. Decoded, a block has ``length`` bytes, or less at the end."""
 
     def __init__(self, value: OpenValue | _BytesValue, head: bytes, starts: list[int]) -> None:
-        _, _, _, _, self.nbytes, self.length, stored = _HEADER.unpack_from(head)
+        *_, self.nbytes, self.length, stored = _HEADER.unpack_from(head)
         self._value = value
         self._kind = head[:4]
         self._starts = starts
@@ -130,12 +119,14 @@ class BloscBlocks:
         frame = _SCRATCH.take(size)
         data, position = frame.data, head
         moved: dict[int, int] = {}
-        for low, high in self._runs(wanted):
-            self._value.read_into(low, data[position : position + high - low])
-            moved[low] = position
-            position += high - low
-        for start, before in zip(wanted[1:], wanted, strict=False):
-            moved.setdefault(start, moved[before] + start - before)
+        runs: list[tuple[int, int]] = []  # blocks that lie next to each other are read together
+        for start in wanted:
+            moved[start] = position
+            position += self._ends[start] - start
+            low = runs.pop()[0] if runs and runs[-1][1] == start else start
+            runs.append((low, self._ends[start]))
+        for low, high in runs:
+            self._value.read_into(low, data[moved[low] : moved[low] + high - low])
         nbytes = min(stop * self.length, self.nbytes) - first * self.length
         data[:head] = b"".join([
             self._kind,
@@ -143,16 +134,6 @@ class BloscBlocks:
             struct.pack(f"<{len(wanted)}i", *(moved[start] for start in self._starts[first:stop])),
         ])  # fmt: skip
         return frame
-
-    def _runs(self, starts: list[int]) -> list[tuple[int, int]]:
-        """Return the ranges of stored bytes that hold the blocks at ``starts``, which are sorted."""
-        runs: list[tuple[int, int]] = []
-        for start in starts:
-            if runs and runs[-1][1] == start:
-                runs[-1] = (runs[-1][0], self._ends[start])
-            else:
-                runs.append((start, self._ends[start]))
-        return runs
 
 
 def find_blocks(stored: OpenValue | bytes, nbytes: int) -> BloscBlocks | None:

@@ -1,34 +1,42 @@
-"""`ChunkReader`: reads selections of one array, and fetches and decodes only the parts of chunks that they need."""
+"""`ChunkReader`: reads selections of one array, and fetches and decodes only the parts of chunks that they need.
+
+`ChunkCache` has the decoded chunks of one file: hdmf reads a table of references or strings row by row, and to decode
+its chunk for each row would take quadratic time.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import copy
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range
-from hdmf_zarr_backend.arrays.chunk_cache import BLOCKS, ELEMENTS, ChunkCache
+from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range, stated_bytes
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, reading_codec
-from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.growth import FEW
 from hdmf_zarr_backend.arrays.selection import Axis, Overlap, copy_part, full_mask, normalise, overlaps
-from hdmf_zarr_backend.arrays.shards import ShardReader
-from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
-from hdmf_zarr_backend.encoding.chunks import Array, Elements
+from hdmf_zarr_backend.arrays.shards import ENTRY_BYTES, ShardReader, inner_grid
+from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
+from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+from hdmf_zarr_backend.formats.lindi import external_of
+from hdmf_zarr_backend.formats.zarr3 import has_records
+from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.base import DOCUMENTS, OpenValue, Store
 
 Index = tuple[int, ...]
 
@@ -42,17 +50,249 @@ FETCHED_CHUNKS = 512
 BLOCKWISE_BYTES = 2**20
 """A smaller chunk is always decoded completely."""
 
+FEW = 16
+"""The most chunks of an array that may get larger chunks: 16 small ones are quickly written again."""
+
+
+# ---- decoded chunks --------------------------------------------------------------------------------------------------
+
+CACHE_BYTES = 64 * 2**20
+# The forms of a chunk in the cache: suffixes that no key of a store has
+CHUNK = ""
+"""The complete chunk, an array that must not be changed."""
+
+ELEMENTS = "/#"
+"""The elements of the chunk as text: `SplitElements` or `Elements`."""
+
+BLOCKS = "/@"
+"""Some blocks of the chunk, `DecodedBlocks`; after adding blocks, put them again, to count their bytes."""
+
+
+def memory_bytes(chunk: Array) -> int:
+    """Return the memory that a chunk takes, estimated for objects."""
+    return chunk.size * 200 if chunk.dtype.hasobject else chunk.nbytes
+
+
+class ChunkCache:
+    """Decoded chunks by key, bounded in bytes: the least recently used are dropped, and those beyond ``largest``."""
+
+    def __init__(self, max_bytes: int = CACHE_BYTES, *, largest: int | None = None) -> None:
+        self._max = max_bytes
+        self._largest = max_bytes // 4 if largest is None else largest
+        self._bytes = 0
+        self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
+        return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
+
+    def get(self, key: str, form: str = CHUNK) -> Any:
+        """Return the chunk of ``key`` in one of its forms, None if it is not in the cache."""
+        key += form
+        with self._lock:
+            entry = self._chunks.get(key)
+            if entry is None:
+                return None
+            self._chunks.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: str, chunk: Any, form: str = CHUNK) -> None:
+        """Keep the chunk of ``key`` in one of its forms, all of which have ``nbytes``."""
+        size = memory_bytes(chunk) if form == CHUNK else chunk.nbytes
+        if size > self._largest:
+            return
+        key += form
+        with self._lock:
+            self._drop(key)
+            self._chunks[key] = (chunk, size)
+            self._bytes += size
+            while self._bytes > self._max:
+                self._drop(next(iter(self._chunks)))
+
+    def forget(self, path: str) -> None:
+        """Forget all chunks of the array at ``path``."""
+        with self._lock:
+            for key in [key for key in self._chunks if key.startswith(f"{path}/")]:
+                self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        entry = self._chunks.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry[1]
+
+
+# ---- stored chunks ---------------------------------------------------------------------------------------------------
+
+
+def stored_chunk(store: Store, path: str, name: str) -> bytes | None:
+    """Return the stored bytes of a chunk, None if it is not stored."""
+    try:
+        return store.get(join(path, name))
+    except StoreError as error:
+        raise _chunk_error(error, store, (path, name)) from error.__cause__
+
+
+def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
+    """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and chunk names."""
+    try:
+        return store.get_many([join(path, name) for path, name in chunks])
+    except StoreError as error:
+        raise _chunk_error(error, store, *chunks) from error.__cause__
+
+
+def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
+    """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it."""
+    try:
+        return store.open_value(join(path, name))
+    except StoreError as error:
+        raise _chunk_error(error, store, (path, name)) from error.__cause__
+
+
+def _chunk_error(error: StoreError, store: Store, *chunks: tuple[str, str]) -> StoreError | ChunkError:
+    for path, name in chunks:
+        if store.is_blocked(join(path, name)):
+            problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
+            return ChunkError(problem, store=store.location, path=path, remedy="Restore it from a copy.")
+    return error
+
+
+def absent_chunk(name: str) -> ChunkError:
+    """Return the error for a chunk that is not stored, where that is refused."""
+    return ChunkError(
+        f"the chunk {name!r} is not stored",
+        remedy='Restore it, or read with missing_chunks="fill".',
+        remedy_cli="Restore it, or convert it with `zarrio convert --missing-chunks fill`.",
+    )
+
+
+def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
+    """Check what the stored bytes of a chunk state about themselves, without decoding them."""
+    configs = array.codecs
+    identity = str(configs[-1].get("id")) if configs else ""
+    check, dtype = _CHECKS.get(identity), numpy_dtype(array.data_type)
+    nbytes: int | None = math.prod(array.chunks) * dtype.itemsize  # before the last codec
+    if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
+        nbytes = None  # other codecs before it change the number
+    if not data or (check is not None and not check(data, nbytes)):
+        problem = f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk"
+        raise ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
+
+
+def _is_blosc(data: bytes, nbytes: int | None) -> bool:
+    stated = stated_bytes(data)
+    return stated is not None and stated[1] == len(data) and nbytes in (None, stated[0])
+
+
+def _is_gzip(data: bytes, nbytes: int | None) -> bool:
+    is_length = nbytes is None or nbytes >= 2**32 or int.from_bytes(data[-4:], "little") == nbytes
+    return data[:2] == b"\x1f\x8b" and is_length
+
+
+_CHECKS: dict[str, Callable[[bytes, int | None], bool]] = {
+    "": lambda data, nbytes: nbytes in (None, len(data)),
+    "blosc": _is_blosc,
+    "lz4": lambda data, nbytes: len(data) > 4 and nbytes in (None, int.from_bytes(data[:4], "little")),
+    "zlib": lambda data, nbytes: len(data) > 6 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0,
+    "gzip": _is_gzip,
+    "bz2": lambda data, nbytes: data[:3] == b"BZh",
+    "zstd": lambda data, nbytes: data[:4] == b"\x28\xb5\x2f\xfd",
+    "fletcher32": lambda data, nbytes: nbytes in (None, len(data) - 4),
+}
+_CHECKS |= {"shuffle": _CHECKS[""], "crc32": _CHECKS["fletcher32"], "adler32": _CHECKS["fletcher32"]}
+
+
+# ---- fill values ----------------------------------------------------------------------------------------------------
+# Source: Zarr v2 specification, "Fill value encoding".
+
+
+def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Return the content of a chunk that is not stored: without a fill value zero, empty text or None, as in zarr."""
+    elsewhere = external_of(stored)
+    if elsewhere is not None:
+        url, name = elsewhere
+        problem = f"the values are not in this file, but in the dataset {name!r} of {url}"
+        remedy = f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --to virtual`."
+        raise ChunkError(problem, remedy=remedy)
+    array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
+    value = fill_scalar(stored, dtype)
+    if value is None and has_records(stored):
+        return StructRows(stored.first_filter["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
+    if value is None and dtype.kind == "O":
+        value = _EMPTY.get(stored.first_filter.get("id"))
+    if value is not None:
+        array[...] = value
+    return array
+
+
+_EMPTY: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
+
+
+def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
+    """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined."""
+    value = array.fill_value
+    if value is None or (dtype.hasobject and dtype.names is not None):
+        return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
+    if dtype.kind == "O":
+        codec_id = array.first_filter.get("id")
+        if isinstance(value, str):
+            return _bytes_fill(value) if codec_id == "vlen-bytes" else value
+        return _EMPTY.get(codec_id, value)  # hdmf-zarr declared 0 for text and bytes
+    try:
+        if letter_of(dtype) in "SV" and isinstance(value, str):
+            raw = base64.standard_b64decode(value)
+            values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)
+            check_characters(values)
+            return values[0]
+        if value == 0 and letter_of(dtype) in "SUV":
+            return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
+        if dtype.kind == "c" and isinstance(value, list):
+            real, imaginary = value
+            return dtype.type(complex(float(real), float(imaginary)))
+        if isinstance(value, (list, dict)):
+            raise TypeError("it is not a single value")
+        if isinstance(value, str) and letter_of(dtype) == "f":
+            value = float(value)  # which the types of other libraries do not take as text
+        is_count = dtype.kind in "mM" and type(value) is int
+        return np.array(value, "i8" if is_count else dtype).astype(dtype, copy=False)[()]
+    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
+        raise MetadataError(f"the fill value {value!r} does not fit {dtype} ({error})") from error
+
+
+def _bytes_fill(value: str) -> bytes:
+    """Return the fill value of bytes: Base64, as zarr-python 3 writes it; others have written text."""
+    try:
+        return base64.b64decode(value, validate=True)
+    except (ValueError, binascii.Error):
+        return value.encode("utf-8", "surrogatepass")
+
+
+def check_unwritten(store: Store, path: str, array: StoredArray) -> None:
+    """Make sure that the chunks that an array lacks are few enough to be created; keys are listed only if needed."""
+    limits = store.read_rules.limits
+    # each chunk becomes an object in the copy, which has costs of its own
+    cost = max(math.prod(array.chunks) * numpy_dtype(array.data_type).itemsize, 2**16)
+    stated = math.prod(array.grid)
+    if stated * cost <= limits.max_unwritten_bytes:
+        return
+    stored = 0
+    if store.abilities.listing:
+        objects = sum(key.rpartition("/")[2] not in DOCUMENTS for key in store.list_prefix(path))
+        # the index of a shard has an entry for each of its chunks
+        stored = objects * min(math.prod(inner_grid(array)), limits.max_stored_bytes // ENTRY_BYTES)
+    absent = stated - stored
+    what = f"{stated:,} chunks are stated, and at most {stored:,} of them are stored"
+    with at(store, path):
+        limits.check("max_unwritten_bytes", absent * cost, what)
+
+
+# ---- the reader ------------------------------------------------------------------------------------------------------
+
 
 class ChunkReader:
     """Reads selections of one array.
 
-    Attributes
-    ----------
-    changed : callable, optional
-        Returns the chunk at an index if it was changed and is not written yet, else None. Given for an array that is
-        open for changes.
-    cut : callable, optional
-        Returns what is left of a stored chunk, by its index, of an array that became smaller, which is not written yet.
+    An array that is open for changes has ``changed``, which returns the chunk at an index if it was changed and is not
+    written yet, else None; and ``cut``, which returns what is left of a stored chunk if the array became smaller.
     """
 
     def __init__(self, store: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
@@ -165,7 +405,7 @@ class ChunkReader:
         if self._shards is not None:
             reader._fetched_chunks = self._shards.get_many(missing)
         else:
-            found = self.store.get_many([names[index] for index in missing])
+            found = stored_chunks(self.store, [(self.path, self.array.chunk_name(index)) for index in missing])
             reader._fetched_chunks = {index: found.get(names[index]) for index in missing}
         return reader
 
@@ -231,18 +471,17 @@ class ChunkReader:
         return True
 
     def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
-        """Return the blocks of a chunk. If it has none, decode it and put it into the cache, and return None.
+        """Return the blocks of a chunk, maybe of an open file, which ``files`` closes; None if it has none.
 
-        If the store opens values, the blocks read from an open file, which ``files`` closes.
+        A chunk without blocks is decoded, and put into the cache.
         """
         self._check_chunk()
+        nbytes = math.prod(self.array.chunks) * self.codec.dtype.itemsize
         value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if self._opens else None
-        if value is not None:
-            blocks = self.codec.blocks(files.enter_context(value), self.array.chunks)
-            if blocks is not None:
-                return blocks
+        if value is not None and (blocks := find_blocks(files.enter_context(value), nbytes)) is not None:
+            return blocks
         data = self._stored(index)
-        blocks = None if data is None else self.codec.blocks(data, self.array.chunks)
+        blocks = None if data is None else find_blocks(data, nbytes)
         if blocks is None:
             self._cache.put(key, self._decoded(index, data))
         return blocks
@@ -308,7 +547,7 @@ class ChunkReader:
     def _row(self, position: int, index: Index, stored: Callable[[], bytes | None]) -> list[Any] | None:
         """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk.
 
-        ``stored`` returns the stored bytes of the chunk; it is called only when its block is not cached.
+        ``stored``, which returns the stored bytes, is called only if the block is not cached.
         """
         rows = self.codec.rows_in_blocks()
         if rows is None or self._is_remote:
@@ -366,14 +605,11 @@ class ChunkReader:
         try:
             if data is None:
                 if self.store.read_rules.refuses_absent:
-                    raise ChunkError(
-                        f"{self._named(index)} is not stored",
-                        remedy='Restore it, or read with missing_chunks="fill".',
-                        remedy_cli="Restore it, or convert it with `zarrio convert --missing-chunks fill`.",
-                    )
-                outdated = None if self.changed is not None else _error_of_absent(self.store, self.path, self.array)
-                if outdated is not None:
-                    raise outdated
+                    raise absent_chunk(self.array.chunk_name(index))
+                # it would read as the fill value; the document is read again only for arrays that may get larger chunks
+                may_be_old = self.array.shards is None and math.prod(self.array.grid) <= FEW and self.changed is None
+                if may_be_old and (error := _error_of_change(self.store, self.path, self.array)) is not None:
+                    raise error
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
             most = self._rules.limits.max_object_bytes
             what = functools.partial(self._named, index)
@@ -387,7 +623,7 @@ class ChunkReader:
     def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
         """Return an error with its place, or that of an array that was changed while it was open."""
         if isinstance(error, ChunkError) and self.changed is None:
-            error = _error_of_undecodable(self.store, self.path, self.array) or error
+            error = _error_of_change(self.store, self.path, self.array) or error
         error.locate(self.store, self.path)
         return error
 
@@ -418,18 +654,8 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 # complete.
 
 
-def _error_of_absent(store: Store, path: str, array: StoredArray) -> StoreError | None:
-    """Return the error for a chunk that is absent because its array was changed, None if it was not.
-
-    Such a chunk would read as the fill value. The document is read again only for arrays that may get larger chunks.
-    """
-    if array.shards is not None or math.prod(array.grid) > FEW:
-        return None
-    return _error_of_undecodable(store, path, array)
-
-
-def _error_of_undecodable(store: Store, path: str, array: StoredArray) -> StoreError | None:
-    """Return the error for a chunk that does not decode because its array was changed, None if it was not."""
+def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError | None:
+    """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
     known: tuple[Index, Any] = array.chunks, array.data_type
     if array.original is not None:
         known = zarr3.stated_chunks(array.original.document)

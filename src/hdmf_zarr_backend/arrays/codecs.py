@@ -1,8 +1,8 @@
 """Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
 
 Codecs come from numcodecs by a list of ids, since files, and so the configurations in them, are not trusted. Any other
-id is that of a codec of another package, which `arrays.plug_ins` finds and guards. ``pickle`` never goes to numcodecs:
-it is decoded as data by `oldfiles.pickles`, and encoded only if the user chooses it.
+id is that of a codec of another package, which is found and guarded. ``pickle`` never goes to numcodecs:
+it is decoded as data by `arrays.pickles`, and encoded only if the user chooses it.
 
 Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
 """
@@ -16,23 +16,17 @@ import lzma
 import math
 import struct
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numcodecs
 import numpy as np
 import numpy.typing as npt
+from numcodecs import registry
 
-from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, BloscBlocks, find_blocks, stated_bytes
-from hdmf_zarr_backend.arrays.crc32c import CRC32C
-from hdmf_zarr_backend.arrays.plug_ins import PACKAGES, PlugIn, PlugInError, make_plug_in
-from hdmf_zarr_backend.encoding.chunks import (
-    Array,
-    Elements,
-    JSONRows,
-    LittleRows,
-    StructRows,
-)
+from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, stated_bytes
+from hdmf_zarr_backend.arrays.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, StructRows
 from hdmf_zarr_backend.encoding.references import ReferenceTexts
 from hdmf_zarr_backend.encoding.type_codes import library_type
 from hdmf_zarr_backend.errors import (
@@ -45,41 +39,36 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.element import check_characters
-from hdmf_zarr_backend.model.memo import Memo
+from hdmf_zarr_backend.model.nodes import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray
-from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.options import Limits, ReadOptions
-from hdmf_zarr_backend.stores.base import OpenValue, resource_failure
+from hdmf_zarr_backend.stores.base import resource_failure
 
-SPREAD = 16
-"""Values between two filters take at most this many times the bytes of the chunk (bits of `packbits`, casts)."""
+try:
+    from google_crc32c import value as _fast_crc32c
+except ImportError:
+    _fast_crc32c = None
 
-_SLACK = 2**16
-_ZSTD_MAGIC = 0xFD2FB528
-_ZSTD_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _ZSTD_BLOCK = 2**17
-_LZMA_MEMORY = 2**28
-_BLOSC_MOST = 2**31 - 1 - 16  # without the header
 
 
 class TooLargeError(ValueError):
-    """The output is larger than the limit."""
+    """The output is larger than ``most`` bytes, which is the limit."""
 
-
-def _too_large(most: int) -> TooLargeError:
-    return TooLargeError(f"it would become more than {most:,} bytes")
+    def __init__(self, most: int) -> None:
+        super().__init__(f"it would become more than {most:,} bytes")
 
 
 def _within(found: bytes, most: int) -> bytes:
     """Return decoded bytes if they are at most ``most``."""
     if len(found) > most:
-        raise _too_large(most)
+        raise TooLargeError(most)
     return found
 
 
 def between_filters(nbytes: int) -> int:
-    """Return the most bytes that one filter may pass to the next, for a chunk of ``nbytes``."""
-    return SPREAD * nbytes + _SLACK
+    """Return the most bytes that one filter may pass to the next, for a chunk of ``nbytes`` (`packbits`)."""
+    return 16 * nbytes + 2**16
 
 
 def decode_bounded(codec: Any, data: Any, most: int) -> Any:
@@ -87,9 +76,6 @@ def decode_bounded(codec: Any, data: Any, most: int) -> Any:
 
     The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. zlib,
     gzip, bzip2 and LZMA do not; they decode incrementally and stop at the limit.
-
-    Source: c-blosc, README_CHUNK_FORMAT; numcodecs for the length before an LZ4 block; RFC 8878, section 3.1.1, for
-    frames and blocks of Zstandard; the standard library's incremental decompressors for the others.
     """
     kind = getattr(codec, "codec_id", "")
     incremental = _INCREMENTAL.get(kind)
@@ -102,14 +88,14 @@ def decode_bounded(codec: Any, data: Any, most: int) -> Any:
         if length > most_per_byte * len(raw):  # damage: no limit that a caller raises makes this decode
             raise ValueError(f"it states {length:,} bytes, which {len(raw):,} bytes cannot become")
         if length > most:
-            raise _too_large(most)
+            raise TooLargeError(most)
     return codec.decode(data)
 
 
 def check_stated(codec: Any, data: bytes, most: int) -> None:
     """Make sure that the output fits into ``most`` bytes, and that no decoder reads beyond the end of ``data``."""
     if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
-        raise _too_large(most)
+        raise TooLargeError(most)
     if codec.codec_id == "blosc":
         _blosc(data)
 
@@ -119,6 +105,8 @@ def _bytes(data: Any) -> bytes:
 
 
 # ---- codecs that state the decoded length ---------------------------------------------------------------------------
+# Source: c-blosc, README_CHUNK_FORMAT; numcodecs for the length before an LZ4 block; RFC 8878, section 3.1.1, for
+# frames and blocks of Zstandard.
 
 
 def _blosc(data: bytes) -> int:
@@ -126,7 +114,7 @@ def _blosc(data: bytes) -> int:
     stated = stated_bytes(data)
     if stated is None or stated[1] > len(data):
         raise ValueError("it is cut short")
-    if stated[0] > _BLOSC_MOST:
+    if stated[0] > 2**31 - 1 - 16:  # the header has 16
         raise ValueError("it states a length that Blosc cannot have")
     return stated[0]
 
@@ -139,10 +127,10 @@ def zstd_bound(data: bytes) -> int:
     total = position = 0
     while position + 4 <= len(data):
         magic = int.from_bytes(data[position : position + 4], "little")
-        if magic in _ZSTD_SKIPPABLE:
+        if 0x184D2A50 <= magic < 0x184D2A60:  # a frame to skip
             position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
             continue
-        if magic != _ZSTD_MAGIC or position + 5 > len(data):
+        if magic != 0xFD2FB528 or position + 5 > len(data):
             break
         size, position, checksum = _zstd_header(data, position + 4)
         if size is not None and not total:
@@ -206,7 +194,7 @@ def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
         part = machine.decompress(data, left + 1)
         left -= len(part)
         if left < 0:
-            raise _too_large(most)
+            raise TooLargeError(most)
         if not machine.eof:
             raise ValueError("it is cut short")
         parts.append(part)
@@ -218,7 +206,7 @@ def _lzma(codec: Any, data: bytes, most: int) -> bytes:
     if codec.format == lzma.FORMAT_RAW:
         machine = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
         return _within(machine.decompress(data, most + 1), most)
-    return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=_LZMA_MEMORY), data, most)
+    return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=2**28), data, most)
 
 
 def _msgpack(codec: Any, data: bytes, most: int) -> Any:
@@ -246,38 +234,66 @@ _INCREMENTAL: dict[str, Callable[[Any, bytes, int], Any]] = {
 }
 
 
-# ---- codecs and chunks -----------------------------------------------------------------------------------------------
+# ---- codecs of this package ------------------------------------------------------------------------------------------
+
+_POLYNOMIAL = 0x82F63B78  # of CRC32C, reversed
 
 
-MAX_OBJECT_BYTES = Limits().max_object_bytes
-
-OBJECT_CODECS = frozenset(
-    {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
-)
-ALLOWED_CODECS = OBJECT_CODECS | {
-    "adler32", "astype", "base64", "bitround", "blosc", "byteorder", "bz2", "crc32", "crc32c", "delta",
-    "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",
-    "shuffle", "zfpy", "zlib", "zstd",
-}  # fmt: skip
-"""Codecs of numcodecs and of this package that are used; other codecs of numcodecs and zarr are not."""
-
-DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
-                 AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
-                 lzma.LZMAError)  # fmt: skip
-
-_TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
-_LONGEST_ELEMENT = 32
-_SPARE_BYTES = 64 * 2**20
-numcodecs.blosc.use_threads = False
-"""zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and
-the bytes of equal chunks differ."""
-
-_VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
+def _crc_of(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
+    return byte
 
 
-def value_bytes(array: StoredArray) -> int:
-    """Return the bytes of the values of an array; 8 for each object."""
-    return array.size * numpy_dtype(array.data_type).itemsize
+_CRC_TABLE = tuple(map(_crc_of, range(256)))
+
+
+def _crc32c(data: bytes) -> int:
+    """Return the CRC32C of ``data``. Source: RFC 3720, appendix B.4."""
+    if _fast_crc32c is not None:
+        return int(_fast_crc32c(data))
+    state = 0xFFFFFFFF
+    for byte in data:
+        state = state >> 8 ^ _CRC_TABLE[(state ^ byte) & 0xFF]
+    return state ^ 0xFFFFFFFF
+
+
+class CRC32C:
+    """The codec ``crc32c``: a checksum of four bytes, little-endian, after the data or before them.
+
+    numcodecs has it only from 0.16.4, and only beside ``google_crc32c``, which zarr-python 3 installs.
+
+    Source: Zarr v3 specification, codec ``crc32c``.
+    """
+
+    codec_id = "crc32c"
+
+    def __init__(self, location: str = "end") -> None:
+        if location not in ("end", "start"):
+            raise ValueError(f"the location of a checksum is 'start' or 'end', not {location!r}")
+        self.location = location
+
+    def get_config(self) -> dict[str, str]:
+        """Return the configuration, as codecs of numcodecs do."""
+        return {"id": self.codec_id, "location": self.location}
+
+    def encode(self, buf: Any) -> bytes:
+        """Return the bytes of ``buf`` with their checksum."""
+        data = np.ascontiguousarray(buf).tobytes() if isinstance(buf, np.ndarray) else bytes(buf)
+        stored = _crc32c(data).to_bytes(4, "little")
+        return data + stored if self.location == "end" else stored + data
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the bytes of ``buf`` without their checksum."""
+        data = memoryview(buf).tobytes()
+        if len(data) < 4:
+            raise ValueError(f"{len(data)} bytes are too few for a checksum")
+        size = len(data) - 4
+        plain, stored = (data[:size], data[size:]) if self.location == "end" else (data[4:], data[:4])
+        expected = int.from_bytes(stored, "little")
+        if _crc32c(plain) != expected:
+            raise ValueError(f"the CRC32C is {_crc32c(plain)} and should be {expected}")
+        return plain
 
 
 class DataPickle:
@@ -307,14 +323,52 @@ class GZip(numcodecs.GZip):  # type: ignore[misc]
         return machine.compress(numcodecs.compat.ensure_contiguous_ndarray(buf)) + machine.flush()
 
 
-def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
-    """Return the codec of a configuration."""
+# ---- codecs of other packages ----------------------------------------------------------------------------------------
+# Those that are registered with numcodecs, by a call or by an installed entry point. Such a codec is code that this
+# package does not know. So its errors, of whatever class, are translated here, in one place, and it never decodes into
+# memory of the caller: what it returns is checked like the bytes of a file.
+
+_NO_PLUG_INS = frozenset({"numcodecs", "zarr", "hdmf_zarr_backend"})
+"""Packages whose codecs are used by the list of ids only: some of the others unpickle."""
+
+_PICKLE_NAMES = frozenset({"pickle", "numcodecs.pickle"})
+
+_PACKAGES = {"flac": "flac-numcodecs", "wavpack": "wavpack-numcodecs"}
+"""The packages of codecs with which large recordings are stored, for the advice of an error."""
+
+
+class PlugInError(ValueError):
+    """A codec of another package raised an error; the message names the codec and the class of that error."""
+
+
+class PlugIn:
+    """A codec of another package, whose errors are a `PlugInError`."""
+
+    def __init__(self, codec_id: str, codec: Any) -> None:
+        self.codec_id = codec_id
+        self.codec = codec
+
+    def encode(self, buf: Any) -> Any:
+        """Return the encoded form of ``buf``."""
+        return self._call(self.codec.encode, buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the decoded form of ``buf`` in memory of its own; ``out`` is not used."""
+        return self._call(self.codec.decode, buf)
+
+    def _call(self, method: Callable[[Any], Any], buf: Any) -> Any:
+        try:
+            return method(buf)
+        except Exception as error:
+            raise PlugInError(f"the codec {self.codec_id!r} raised {type(error).__name__}: {error}") from error
+
+
+def _make_plug_in(config: dict[str, Any]) -> Any:
+    """Return the codec of another package for a configuration."""
     codec_id = config.get("id")
-    if is_plug_in(config):
-        plug_in = make_plug_in(config)
-        if plug_in is not None:
-            return plug_in
-        package = PACKAGES.get(str(codec_id))
+    found = _class_of(codec_id) if isinstance(codec_id, str) else None
+    if found is None:
+        package = _PACKAGES.get(str(codec_id))
         install = f"Install it: pip install {package}" if package else "Install the package that has it"
         raise MetadataError(
             f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name "
@@ -322,7 +376,99 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
             remedy=f"{install}, or register it with numcodecs.register_codec. "
             f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
         )
-    assert isinstance(codec_id, str)
+    _check_inner_codecs(config)
+    try:
+        return found.from_config(_without_id(config))
+    except Exception as error:
+        raise MetadataError(
+            f"the codec {codec_id!r} cannot have the configuration {dict(config)!r} ({type(error).__name__}: {error})",
+            remedy="Install the release of its package that wrote this; else run `zarrio verify`.",
+        ) from error
+
+
+def _class_of(codec_id: str) -> Any:
+    """Return the class that numcodecs would use for an id of another package, None without one."""
+    found: Any = registry.codec_registry.get(codec_id)
+    if found is None and codec_id in registry.entries:
+        entry: Any = registry.entries[codec_id]
+        try:
+            found = entry.load()
+        except Exception as error:
+            problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
+            raise MetadataError(problem, remedy="Repair or reinstall the package that has it.") from error
+        registry.register_codec(found, codec_id=codec_id)
+    return None if found is None or not _is_foreign(found) else found
+
+
+def _is_foreign(codec_class: Any) -> bool:
+    package = str(getattr(codec_class, "__module__", "")).partition(".")[0]
+    unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
+    return package not in _NO_PLUG_INS and not unpickles
+
+
+def _check_inner_codecs(config: dict[str, Any]) -> None:
+    """Refuse a configuration with ``pickle`` in it: some codecs make others from their configuration."""
+    pending: list[Any] = list(_without_id(config).values())
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, (list, tuple)):
+            pending += value
+        elif isinstance(value, str) and value in _PICKLE_NAMES:
+            problem = f"the codec {config['id']!r} is configured with the codec 'pickle', which would run code"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.")
+
+
+def registered_plug_ins() -> dict[str, Any]:
+    """Return the classes of other packages that are registered in this process, by id, for its workers."""
+    classes = cast(Mapping[str, Any], registry.codec_registry)
+    return {codec_id: found for codec_id, found in classes.items() if _is_foreign(found)}
+
+
+def register_plug_ins(classes: Mapping[str, Any]) -> None:
+    """Register classes of `registered_plug_ins` in this process."""
+    for codec_id, found in classes.items():
+        registry.register_codec(found, codec_id=codec_id)
+
+
+# ---- configurations -> codecs ----------------------------------------------------------------------------------------
+
+MAX_OBJECT_BYTES = Limits().max_object_bytes
+
+OBJECT_CODECS = frozenset(
+    {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
+)
+ALLOWED_CODECS = OBJECT_CODECS | {
+    "adler32", "astype", "base64", "bitround", "blosc", "byteorder", "bz2", "crc32", "crc32c", "delta",
+    "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",
+    "shuffle", "zfpy", "zlib", "zstd",
+}  # fmt: skip
+"""Codecs of numcodecs and of this package that are used; other codecs of numcodecs and zarr are not."""
+
+DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
+                 AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
+                 lzma.LZMAError)  # fmt: skip
+
+_TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
+_LONGEST_ELEMENT = 32
+numcodecs.blosc.use_threads = False
+"""zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and
+the bytes of equal chunks differ."""
+
+_VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
+
+
+def value_bytes(array: StoredArray) -> int:
+    """Return the bytes of the values of an array; 8 for each object."""
+    return array.size * numpy_dtype(array.data_type).itemsize
+
+
+def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
+    """Return the codec of a configuration."""
+    if is_plug_in(config):
+        return _make_plug_in(config)
+    codec_id: str = config["id"]
     try:
         if codec_id in _OWN_CODECS:
             return _OWN_CODECS[codec_id](config, dtype)
@@ -373,16 +519,11 @@ def _without_id(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "id"}
 
 
-class ChunkCodec:
-    """Encodes and decodes the chunks of arrays that share a data type and codecs.
+# ---- chunks ----------------------------------------------------------------------------------------------------------
 
-    Attributes
-    ----------
-    dtype : numpy.dtype
-        Of decoded chunks; ``object`` for variable-length data.
-    is_object : bool
-        Whether elements are Python objects.
-    """
+
+class ChunkCodec:
+    """Encodes and decodes the chunks of arrays that share a data type and codecs; ``dtype`` is of decoded chunks."""
 
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: Order) -> None:
         filters = filters or ()
@@ -430,13 +571,9 @@ class ChunkCodec:
         """Whether `decode` can write values straight into ``out``."""
         return not self.is_object and not self._filters and self.order == "C" and self._axes is None
 
-    def blocks(self, data: bytes | OpenValue, shape: tuple[int, ...]) -> BloscBlocks | None:
-        """Return the blocks of a chunk of ``shape``; None if it cannot be decoded block by block."""
-        return find_blocks(data, math.prod(shape) * self.dtype.itemsize) if self.has_blocks else None
-
     @property
     def has_blocks(self) -> bool:
-        """Whether chunks may have `blocks`."""
+        """Whether chunks may be decoded block by block."""
         return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
 
     def rows_in_blocks(self) -> StructRows | None:
@@ -450,7 +587,7 @@ class ChunkCodec:
         out: npt.NDArray[np.uint8] | None,
         what: Callable[[], str] = lambda: "a chunk",
     ) -> npt.NDArray[np.uint8]:
-        """Return the decoded bytes of a frame of `blocks`, in ``out`` unless that is None."""
+        """Return the decoded bytes of a frame of `BloscBlocks`, in ``out`` unless that is None."""
         try:
             return _raw(self._compressor.decode(frame, out))
         except DECODE_ERRORS as error:
@@ -575,7 +712,7 @@ class ChunkCodec:
 def _has_memory(nbytes: int) -> bool:
     """Return whether a chunk of ``nbytes`` could be decoded, if it were not damaged."""
     try:
-        np.empty(2 * nbytes + _SPARE_BYTES, np.uint8)
+        np.empty(2 * nbytes + 64 * 2**20, np.uint8)
     except MemoryError:
         return False
     return True

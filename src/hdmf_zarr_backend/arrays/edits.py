@@ -12,29 +12,29 @@ The changes are kept here until they are committed. A write that failed is undon
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.growth import for_long_texts, larger_chunks, set_fields, wider_fields
+from hdmf_zarr_backend.arrays.chunks import FEW, ChunkCache, ChunkReader, fill_array, memory_bytes
 from hdmf_zarr_backend.arrays.shards import WaitingShards, shard_grid, shard_of
+from hdmf_zarr_backend.encoding.chunks import Array, cell_texts
+from hdmf_zarr_backend.encoding.type_codes import itemsize, split_code
 from hdmf_zarr_backend.errors import StoreError, at
-from hdmf_zarr_backend.formats.zarr3 import has_records
+from hdmf_zarr_backend.formats.zarr3 import has_records, row_bytes
+from hdmf_zarr_backend.formats.zarr3_codecs import field_types
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.transaction import Change, Writer
 
-Array = npt.NDArray[Any]
 Encode = Callable[[Any], Any]
 Index = tuple[int, ...]
 
@@ -44,16 +44,12 @@ WAITING_BYTES = 64 * 2**20
 REWRITTEN_BYTES = 32 * 2**20
 """Decoded bytes of stored chunks that are cut or get larger elements, and are fetched together from a remote store."""
 
-_OBJECT_BYTES = 200
 
-
+@dataclass(slots=True, eq=False)
 class DeferredReference:
     """A reference whose target may not be in the file yet; its path is known when the file is written."""
 
-    __slots__ = ("target",)
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
+    target: Any
 
 
 class Metadata(Protocol):
@@ -75,44 +71,22 @@ class Metadata(Protocol):
 
 
 class _ChangedArray:
-    """The changes of one array.
-
-    Attributes
-    ----------
-    reader : ChunkReader
-        Reads the array as it is now.
-    node : Dataset
-        Its metadata as they are now.
-    before : tuple of int
-        The number of chunks along each axis as it is stored.
-    chunks : dict
-        The changed chunks, decoded.
-    cut : dict
-        The stored chunks that are only cut, with the shape that is left of the array, in which they have values.
-    removed : set
-        The chunks that were cut off.
-    early : set
-        The changed chunks that are written already.
-    shards : WaitingShards, optional
-        The changed chunks of a sharded array, encoded, until their shards are written.
-    narrow : tuple, optional
-        Where elements become larger: a reader of the stored chunks, and the new type.
-    is_replaced : bool
-        Whether all its chunks are rewritten, with larger elements or as larger chunks.
-    """
+    """The changes of one array; the reader and the node have it as it is now."""
 
     def __init__(self, reader: ChunkReader, node: Dataset[Attributes]) -> None:
         self.reader = reader
         self.node = node
         self.path = reader.path
-        self.before: Index = reader.array.grid
-        self.chunks: dict[Index, Array] = {}
+        self.before: Index = reader.array.grid  # the number of chunks along each axis as it is stored
+        self.chunks: dict[Index, Array] = {}  # the changed ones, decoded
+        # the stored chunks that are only cut, with the shape that is left of the array, in which they have values
         self.cut: dict[Index, Index] = {}
-        self.removed: set[Index] = set()
-        self.early: set[Index] = set()
+        self.removed: set[Index] = set()  # the chunks that were cut off
+        self.early: set[Index] = set()  # the changed chunks that are written already
+        # where elements become larger: a reader of the stored chunks, and the new type
         self.narrow: tuple[ChunkReader, np.dtype[Any]] | None = None
-        self.is_replaced = False
-        self.shards = self._no_shards()
+        self.is_replaced = False  # all chunks are rewritten, with larger elements or as larger chunks
+        self.shards = self._no_shards()  # the changed chunks of a sharded array, encoded, until these are written
 
     def _no_shards(self) -> WaitingShards | None:
         array = self.reader.array
@@ -176,33 +150,23 @@ class _ChangedArray:
         return shape is not None and all(n <= m for n, m in zip(self.reader.array.shape, shape, strict=True))
 
     def changed_shards(self, *, are_full: bool = False) -> list[Index]:
-        """Return the shards with chunks that wait, inside of the present shape.
-
-        With ``are_full``, only those all of whose chunks wait, except at the end of the first axis, where the array may
-        grow.
-        """
+        """Return the shards with chunks that wait, inside of the present shape; ``are_full``: if all chunks wait."""
         if self.shards is None:
             return []
         grid = shard_grid(self.reader.array)
         changed = [shard for shard in sorted(self.shards.shards()) if _is_inside(shard, grid)]
-        if are_full:
+        if are_full:  # at the end of the first axis the array may grow
             changed = [shard for shard in changed if shard[0] + 1 < grid[0] and self.shards.is_full(shard)]
         return changed
 
     def may_be_early(self) -> dict[Index, Array]:
-        """Return the chunks that may be written before the rest, because the stored metadata stay correct.
-
-        References may not have a path yet, and readers of the old data type need the old chunks.
-        """
-        if self.reader.codec.dtype.hasobject:
+        """Return the chunks that may be written before the rest, because the stored metadata stay correct."""
+        if self.reader.codec.dtype.hasobject:  # references may not have a path yet
             return {}
         return {index: chunk for index, chunk in self.chunks.items() if not self.is_replaced or self.is_new(index)}
 
     def without_values(self) -> list[Index]:
-        """Return the new chunks without values, and those cut off from a shard that stays.
-
-        They are stored too, since an absent chunk counts as damage.
-        """
+        """Return the new chunks without values, and those cut off from a shard that stays: absent ones are damage."""
         array = self.reader.array
         missing: list[Index] = []
         if any(n > m for n, m in zip(array.grid, self.before, strict=True)):
@@ -216,24 +180,7 @@ class _ChangedArray:
 
 
 class Edits:
-    """The changed chunks and shapes of one file.
-
-    Attributes
-    ----------
-    writer : Writer
-        The writer of the file.
-    is_marked : bool
-        Whether the root refuses readers.
-    has_failed : bool
-        Whether the last write failed and was undone.
-    is_closed : bool
-        Whether the file is closed, so that nothing more would be written.
-    gate : RLock
-        Held by one change of an array, and while the file is written: no other thread may change an array then.
-    lock : RLock
-        Held while what is kept here changes or is read. A thread that has it does not wait for other threads, which may
-        be those that compute the values that are written.
-    """
+    """The changed chunks and shapes of one file."""
 
     def __init__(self, store: Store, metadata: Metadata, writer: Writer) -> None:
         self._store = store
@@ -244,10 +191,13 @@ class Edits:
         self._arrays: dict[str, _ChangedArray] = {}
         self._bytes = 0
         self._is_lost = False
-        self.is_marked = False
-        self.has_failed = False
-        self.is_closed = False
+        self.is_marked = False  # the root refuses readers
+        self.has_failed = False  # the last write failed and was undone
+        self.is_closed = False  # the file is closed, so that nothing more would be written
+        # held by one change of an array, and while the file is written: no other thread may change an array then
         self.gate = threading.RLock()
+        # held while what is kept here changes or is read; a thread that has it does not wait for other threads, which
+        # may be those that compute the values that are written
         self.lock = threading.RLock()
 
     @property
@@ -266,8 +216,6 @@ class Edits:
     def changed(self) -> dict[str, Dataset[Attributes]]:
         """``{path: node}`` of the datasets that have changed, and wait to be written."""
         return {path: array.node for path, array in self._arrays.items()}
-
-    # ---- changing ---------------------------------------------------------------------------------------------------
 
     def opened(self, reader: ChunkReader, node: Dataset[Attributes]) -> ChunkReader:
         """Return the one reader of an array, which forgets what is rewritten."""
@@ -297,7 +245,7 @@ class Edits:
         self._drop(array, index)
         array.chunks[index] = chunk
         array.removed.discard(index)
-        self._bytes += _size(chunk)
+        self._bytes += memory_bytes(chunk)
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
             self._write_early()
 
@@ -305,13 +253,10 @@ class Edits:
         array.cut.pop(index, None)
         chunk = array.chunks.pop(index, None)
         if chunk is not None:
-            self._bytes -= _size(chunk)
+            self._bytes -= memory_bytes(chunk)
 
     def resize(self, reader: ChunkReader, shape: Index) -> None:
-        """Change the shape of an array: elements beyond it have the fill value if it grows again.
-
-        One that grows to many times its size may get larger chunks.
-        """
+        """Change the shape of an array: elements beyond it have the fill value if it grows again."""
         array = self._changed(reader)
         if any(n < m for n, m in zip(shape, reader.array.shape, strict=True)):
             self._cut(array, shape)
@@ -348,10 +293,7 @@ class Edits:
                 array.cut[index] = tuple(map(min, shape, array.cut.get(index, shape)))
 
     def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[], None]) -> None:
-        """Give an array larger elements: all its chunks and its document are rewritten.
-
-        ``dtype`` is the type of its chunks in memory; ``describe`` changes its metadata.
-        """
+        """Give an array larger elements, ``dtype`` in memory: all its chunks and the document are rewritten."""
         array, stored = self._changed(reader), reader.array
         before = replace(stored, chunks=tuple(stored.chunks), filters=list(stored.filters or ()) or None)
         old, _ = array.narrow or (ChunkReader(self._store, array.path, before, ChunkCache()), None)
@@ -415,11 +357,9 @@ class Edits:
         then. If a data type changes, the root refuses readers until then.
         """
         if self._is_lost:
-            raise StoreError(
-                "an earlier write failed and was undone, and some of the changes are not in memory any more",
-                store=self._store.location,
-                remedy="Close the file, open it again, and make the changes again.",
-            )
+            problem = "an earlier write failed and was undone, and some of the changes are not in memory any more"
+            remedy = "Close the file, open it again, and make the changes again."
+            raise StoreError(problem, store=self._store.location, remedy=remedy)
         with self.lock:
             for array in self._arrays.values():
                 self._complete(array, encode)
@@ -431,10 +371,7 @@ class Edits:
                 self._delete_removed(array)
 
     def _complete(self, array: _ChangedArray, encode: Encode) -> None:
-        """Fill the chunks that are inside of an array again, resolve references, and make room for long text in rows.
-
-        The fields of rows become wider if their text or references do not fit.
-        """
+        """Fill chunks that are inside of an array again, resolve references, and make room for long text in rows."""
         for index in sorted(array.removed):
             if _is_inside(index, array.reader.array.grid):
                 self.put(array.reader, index, array.fill())
@@ -444,7 +381,9 @@ class Edits:
             most = self._store.read_rules.limits.max_object_bytes
             fields = wider_fields(array.reader.array, array.chunks.values(), most)
             if fields is not None:
-                self.widen(array.reader, np.dtype(object), partial(set_fields, fields, array.reader.array))
+                first, *others = array.reader.array.filters or [{}]
+                filters = [{**first, "fields": fields}, *others]
+                self.widen(array.reader, np.dtype(object), partial(setattr, array.reader.array, "filters", filters))
 
     def _replace(self, arrays: list[_ChangedArray]) -> None:
         """Write the arrays whose elements or chunks became larger, one chunk after the other.
@@ -573,9 +512,81 @@ def _resolve(chunk: Array, encode: Encode, path: str, location: str) -> None:
                     flat[position] = encode(item.target)
 
 
-def _size(chunk: Array) -> int:
-    return chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes
-
-
 def _is_inside(index: Index, grid: Index) -> bool:
     return all(i < n for i, n in zip(index, grid, strict=True))
+
+
+# ---- arrays that grow -----------------------------------------------------------------------------------------------
+# A table that was stored with two rows has chunks of two rows, so forty thousand more rows would be twenty thousand
+# objects. An array with a few small chunks that grows to many of them is therefore rewritten with larger chunks. That
+# happens once, since the new chunks are large enough. An array that already has many chunks keeps them.
+
+SMALL_BYTES = 2**12
+"""A chunk of fewer bytes is small: its file takes a block of the disk anyway."""
+
+LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
+"""Bounds of new chunks; within these, one chunk holds the complete array."""
+
+_OBJECT_BYTES = 64  # estimated stored bytes of an object
+
+
+def larger_chunks(array: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return larger chunks for an array that grows to ``shape``, None if it keeps its chunks."""
+    if array.shards is not None or not shape or shape[0] <= FEW * array.chunks[0]:
+        return None
+    item, inner = row_bytes(array), array.chunks[1:-1]
+    if item is None:
+        item, inner = _OBJECT_BYTES if dtype.hasobject else dtype.itemsize, array.chunks[1:]
+    row = max(1, math.prod(inner) * item)  # bytes in a chunk for one index of the first axis
+    if not 0 < math.prod(array.grid) <= FEW or row * array.chunks[0] >= SMALL_BYTES:
+        return None  # the chunks of an empty array were not chosen for its content
+    rows = max(LEAST_BYTES // row, min(shape[0], MOST_BYTES // row))
+    return (rows, *array.chunks[1:]) if rows > array.chunks[0] else None
+
+
+def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
+    """Return chunks with fewer rows if the texts in an array are long."""
+    lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
+    mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
+    return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
+
+
+# ---- fields of rows -------------------------------------------------------------------------------------------------
+# Format 3 stores the text and references of rows in fields of fixed length. A field that is too short becomes at least
+# twice as long, so that not every added row rewrites all others.
+
+
+def wider_fields(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
+    """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be."""
+    fields: list[Any] = array.first_filter["fields"]
+    rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
+    try:
+        wanted = [_wanted(field, [cells[:, column] for cells in rows]) for column, field in enumerate(fields)]
+    except (TypeError, ValueError):
+        return None  # a cell has the wrong type for its field; encoding it raises the error
+    if not any(wanted):
+        return None
+    for factor in (2, 1):
+        wider = [list(field) for field in fields]
+        for field, most in zip(wider, wanted, strict=True):
+            if most:
+                field[1] = f"{field[1][:2]}{max(most, factor * _length(field[1]))}"
+        if itemsize(field_types(wider)) * math.prod(array.chunks[:-1]) <= max_bytes:
+            return wider
+    return None
+
+
+def _wanted(field: Any, columns: list[Array]) -> int:
+    """Return the length of the longest cell of a field, in its units, if it does not fit; else 0."""
+    _, data_type, kind = field
+    if kind == "number":
+        return 0
+    is_bytes = data_type[1] == "S"
+    texts = (text for cells in columns for text in cell_texts(cells.tolist(), kind))
+    longest = max((len(text.encode()) if is_bytes else len(text) for text in texts), default=0)
+    return longest if longest > _length(data_type) else 0
+
+
+def _length(data_type: str) -> int:
+    """Return the number of characters, or bytes, in a field of text."""
+    return int(split_code(data_type)[2])

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.crc32c import CRC32C
+from hdmf_zarr_backend.arrays.codecs import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, StoreError, at
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store, resource_failure
 from hdmf_zarr_backend.stores.remote import Extent, at_once, joined
@@ -31,8 +31,9 @@ Index = tuple[int, ...]
 Offsets = npt.NDArray[np.uint64]
 
 _ABSENT = 2**64 - 1
-_ENTRY_BYTES = 16
-_CHECKSUM_BYTES = 4
+ENTRY_BYTES = 16
+"""Bytes of the entry of a chunk in the index of its shard."""
+
 _KEPT_INDICES = 64
 _RUNS_AT_ONCE = 8
 
@@ -68,10 +69,7 @@ class ShardReader:
             return None if extent is None else self._fetch(_Run(self.key(shard), extent, {index: extent}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
-        """Return the stored bytes of several chunks, with several requests under way at once.
-
-        Adjacent chunks of a shard are fetched together. Raises what `get` raises.
-        """
+        """Return the stored bytes of several chunks, with several requests at once; adjacent ones by one request."""
         with at(self._store, self._path):
             shards = list(dict.fromkeys(map(self._shard, indices)))
             offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
@@ -97,7 +95,7 @@ class ShardReader:
     def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
         """Yield the stored bytes of the ``wanted`` chunks of a shard, in the order in which they are stored.
 
-        A piece of a few MB is in memory at a time, for a remote store several. Raises what `get` raises.
+        A piece of a few MB is in memory at a time, for a remote store several.
         """
         extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
         runs = (_Run(self.key(shard), *run) for run in joined(extents))
@@ -114,11 +112,11 @@ class ShardReader:
         """Return start and end of the chunk at ``index`` in its shard, None if it is not stored."""
         if offsets is None:
             return None
-        start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
+        start, length = offsets[_in_shard(index, self._grid)].tolist()
         if start == _ABSENT and length == _ABSENT:
             return None
         what = f"the chunk {index} in the shard {self.key(self._shard(index))!r} has {length:,} bytes"
-        self._check_size(length, what)
+        self._store.read_rules.limits.check("max_stored_bytes", length, what)
         return start, start + length
 
     def _fetch(self, run: _Run) -> dict[Index, bytes]:
@@ -144,7 +142,8 @@ class ShardReader:
         with suppress(KeyError):
             return self._indices[shard]
         key, size = self.key(shard), index_bytes(self._grid, self._shards)
-        self._check_size(size, f"the index of the shard {key!r} has {size:,} bytes")
+        what = f"the index of the shard {key!r} has {size:,} bytes"
+        self._store.read_rules.limits.check("max_stored_bytes", size, what)
         data = self._store.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
         found = None if data is None else decode_index(data, self._grid, self._shards, key)
         self._indices[shard] = found
@@ -152,15 +151,9 @@ class ShardReader:
             self._indices.popitem(last=False)
         return found
 
-    def _check_size(self, size: int, what: str) -> None:
-        self._store.read_rules.limits.check("max_stored_bytes", size, what)
-
 
 class ShardWriter:
-    """Writes one shard: its chunks one after the other, and then the index.
-
-    If the index comes first, as other programs may choose, the chunks wait in memory.
-    """
+    """Writes one shard: its chunks one after the other, and then the index; if that comes first, chunks wait."""
 
     def __init__(self, write: Callable[[bytes], Any], array: StoredArray) -> None:
         assert array.shards is not None
@@ -177,7 +170,7 @@ class ShardWriter:
             self._write(data)
         else:
             self._waiting.append(data)
-        self._offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))] = (self._end, len(data))
+        self._offsets[_in_shard(index, self._grid)] = (self._end, len(data))
         self._end += len(data)
 
     def finish(self) -> None:
@@ -192,12 +185,7 @@ class WaitingShards:
     """Collects encoded chunks of one array in any order, and writes its shards.
 
     Changing a chunk means rewriting its shard, so a shard is written once, with all its changes; its unchanged chunks
-    are copied as they are stored.
-
-    Attributes
-    ----------
-    size : int
-        Number of chunks of a shard.
+    are copied as they are stored. ``size`` is the number of chunks of a shard.
     """
 
     def __init__(self, store: Store, path: str, array: StoredArray, stored: Index | None = None) -> None:
@@ -229,16 +217,14 @@ class WaitingShards:
             if len(data) > capacity:
                 start, capacity = self._end, len(data)
                 self._end += capacity
-            where = {"store": self._store.location, "path": absolute(self._path)}
             try:
                 self._file.seek(start)
                 self._file.write(data)
             except OSError as error:
-                raise resource_failure(error, "kept until its shard is written", what="a chunk", **where) or StoreError(
-                    f"a chunk could not be kept until its shard is written ({error})",
-                    remedy="Check the disk, and run again.",
-                    **where,
-                ) from error
+                doing, where = "kept until its shard is written", {"store": self._store.location, "path": self._path}
+                problem, remedy = f"a chunk could not be {doing} ({error})", "Check the disk, and run again."
+                lack = resource_failure(error, doing, what="a chunk", **where)
+                raise lack or StoreError(problem, remedy=remedy, **where) from error
             positions[index] = (start, len(data), capacity)
 
     def get(self, index: Index) -> bytes | None:
@@ -320,6 +306,11 @@ def inner_grid(array: StoredArray) -> Index:
     return tuple(n // c for n, c in zip(shape, array.chunks, strict=True))
 
 
+def _in_shard(index: Index, grid: Index) -> Index:
+    """Return the index in its shard of the chunk at ``index`` of the array."""
+    return tuple(i % n for i, n in zip(index, grid, strict=True))
+
+
 def shard_of(array: StoredArray, index: Index) -> Index:
     """Return the shard of the chunk at ``index``; the index itself without shards."""
     return tuple(i // n for i, n in zip(index, inner_grid(array), strict=True))
@@ -355,7 +346,7 @@ def split_shard(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes
     index = data[-size:] if array.shards.index_at_end else data[:size]
     offsets = decode_index(index, grid, array.shards, name)
     for chunk in chunks_in_shard(array, shard):
-        start, length = offsets[tuple(i % n for i, n in zip(chunk, grid, strict=True))].tolist()
+        start, length = offsets[_in_shard(chunk, grid)].tolist()
         if start + length > len(data):
             raise ChunkError(f"the shard {name!r} lacks the chunk {chunk}", remedy="Restore it from a copy.")
         yield data[start : start + length]
@@ -363,7 +354,7 @@ def split_shard(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes
 
 def index_bytes(grid: Index, shards: Shards) -> int:
     """Return the bytes of the index of a shard of ``grid`` chunks."""
-    return _ENTRY_BYTES * math.prod(grid) + (_CHECKSUM_BYTES if shards.checksum else 0)
+    return ENTRY_BYTES * math.prod(grid) + (4 if shards.checksum else 0)
 
 
 def decode_index(data: bytes, grid: Index, shards: Shards, key: str) -> Offsets:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numcodecs
 import numpy as np
@@ -25,11 +26,8 @@ from numcodecs.abc import Codec
 from numcodecs.registry import codec_registry
 
 from hdmf_zarr_backend.arrays.codecs import DataPickle
+from hdmf_zarr_backend.arrays.pickles import UnsafePickleError
 from hdmf_zarr_backend.errors import ChunkError, known_arguments
-from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # --- replacements of codecs of numcodecs ----------------------------------------------------------------------------
 
@@ -69,10 +67,9 @@ class _RowsCodec(Codec):  # type: ignore[misc]
 
     mark: ClassVar[bytes]  # encoded beginning of the type of a structured chunk
 
-    _inner: Any  # the codec of numcodecs
-
-    def _unpack(self, encoded: bytes) -> list[Any]:
-        raise NotImplementedError
+    def __init__(self, inner: Any, unpack: Callable[[bytes], list[Any]]) -> None:
+        self._inner = inner  # the codec of numcodecs
+        self._unpack = unpack
 
     def encode(self, buf: Any) -> Any:
         return self._inner.encode(buf)
@@ -82,7 +79,9 @@ class _RowsCodec(Codec):  # type: ignore[misc]
         if self.mark in encoded:
             *rows, dtype, shape = self._unpack(encoded)
             if str(dtype).startswith("|V"):
-                return _delivered(_records(rows, shape), out)
+                for _ in shape[1:]:
+                    rows = [row for block in rows for row in block]
+                return _delivered(np.fromiter(map(tuple, rows), object, len(rows)).reshape(shape), out)
         return self._inner.decode(buf, out)
 
     def get_config(self) -> Any:
@@ -98,11 +97,8 @@ class _RowsJSON2(_RowsCodec):
     mark = b'"|V'
 
     def __init__(self, **config: Any) -> None:
-        self._encoding: str = config.get("encoding", "utf-8")
-        self._inner = numcodecs.JSON(**config)
-
-    def _unpack(self, encoded: bytes) -> list[Any]:
-        return list(json.loads(encoded.decode(self._encoding)))
+        encoding: str = config.get("encoding", "utf-8")
+        super().__init__(numcodecs.JSON(**config), lambda encoded: json.loads(encoded.decode(encoding)))
 
 
 class _RowsMsgPack2(_RowsCodec):
@@ -110,18 +106,10 @@ class _RowsMsgPack2(_RowsCodec):
     mark = b"|V"
 
     def __init__(self, **config: Any) -> None:
-        self._inner = numcodecs.MsgPack(**config)
-
-    def _unpack(self, encoded: bytes) -> list[Any]:
         from numcodecs.msgpacks import msgpack
 
-        return list(msgpack.unpackb(encoded, raw=self._inner.raw))
-
-
-def _records(rows: list[Any], shape: list[int]) -> NDArray[np.object_]:
-    for _ in shape[1:]:
-        rows = [row for block in rows for row in block]
-    return np.fromiter(map(tuple, rows), object, len(rows)).reshape(shape)
+        inner = numcodecs.MsgPack(**config)
+        super().__init__(inner, lambda encoded: msgpack.unpackb(encoded, raw=inner.raw))
 
 
 def _delivered(decoded: Any, out: Any) -> Any:

@@ -18,12 +18,9 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.editable import EditableArray
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, check_unwritten, stored_chunks
 from hdmf_zarr_backend.arrays.edits import Edits
-from hdmf_zarr_backend.arrays.fills import check_unwritten
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
+from hdmf_zarr_backend.arrays.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, EditableColumn, FileResolver
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
 from hdmf_zarr_backend.encoding.references import (

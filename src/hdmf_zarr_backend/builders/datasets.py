@@ -21,9 +21,8 @@ from hdmf.data_utils import DataIO
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
 
-from hdmf_zarr_backend.arrays.editable import EditableArray
 from hdmf_zarr_backend.arrays.edits import DeferredReference, Edits
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.arrays.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.builders.targets import REFERENCES, containers_below
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES, notes_of

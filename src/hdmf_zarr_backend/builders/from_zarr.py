@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.fills import check_unwritten
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
 from hdmf_zarr_backend.encoding.references import is_reference
@@ -39,8 +38,7 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.files.parser import ParsedFile, read_documents
+from hdmf_zarr_backend.files.parser import ParsedFile, read_documents, resolver_of
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.casting import to_bytes, to_text
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions

@@ -35,8 +35,17 @@ from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
-from hdmf_zarr_backend.model.nesting import gc_paused, limited_nesting
-from hdmf_zarr_backend.model.nodes import Attributes, Group, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Group,
+    Hierarchy,
+    absolute,
+    gc_paused,
+    join,
+    limited_nesting,
+    relative,
+    split,
+)
 
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 """What hdmf raises while it makes containers."""

@@ -18,9 +18,8 @@ from hdmf.build import GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, GenericDataChunkIterator
 from hdmf.query import BuilderResolver
 
-from hdmf_zarr_backend.arrays.editable import EditableArray
-from hdmf_zarr_backend.arrays.fills import check_unwritten
-from hdmf_zarr_backend.arrays.lazy import LazyArray, UnlinkedArray, stored_view
+from hdmf_zarr_backend.arrays.chunks import check_unwritten
+from hdmf_zarr_backend.arrays.lazy import EditableArray, LazyArray, UnlinkedArray, stored_view
 from hdmf_zarr_backend.builders.containers import is_same, other_values, stored_array, unwrapped
 from hdmf_zarr_backend.builders.namespaces import names_in
 from hdmf_zarr_backend.builders.specs import Texts
@@ -46,7 +45,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     root_notes,
 )
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
-from hdmf_zarr_backend.files.links import resolver_of
+from hdmf_zarr_backend.files.parser import resolver_of
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.formats.casting import unmasked
@@ -54,8 +53,8 @@ from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link, find_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
+from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.plan import is_hdf5_dataset, plan_h5_dataset
-from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions

@@ -34,7 +34,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
-from hdmf_zarr_backend.files.links import resolver_of
+from hdmf_zarr_backend.files.parser import resolver_of
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.model import link_sources
 from hdmf_zarr_backend.model.element import Reference

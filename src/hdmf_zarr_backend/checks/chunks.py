@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
 from hdmf_zarr_backend.checks.findings import SHOWN, Report

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.checks.chunks import stored_rows
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, decode_reference

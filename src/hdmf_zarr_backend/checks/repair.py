@@ -24,8 +24,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     known_arguments,
 )
-from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, parse, resolver_of
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS

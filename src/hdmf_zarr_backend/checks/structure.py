@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
 from hdmf_zarr_backend.checks.findings import SHOWN, Report, few
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
@@ -25,7 +24,6 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.files.missing import unfinished_write
 from hdmf_zarr_backend.files.parser import (
     check_document,
     check_outside,
@@ -34,6 +32,7 @@ from hdmf_zarr_backend.files.parser import (
     difference_of,
     parse,
     read_documents,
+    unfinished_write,
 )
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks

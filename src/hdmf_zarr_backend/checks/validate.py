@@ -22,8 +22,7 @@ from hdmf_zarr_backend.checks.findings import Finding, Report, Validation
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.files.parser import ParsedFile, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store

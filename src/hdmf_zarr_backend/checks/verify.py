@@ -15,8 +15,7 @@ from hdmf_zarr_backend.checks.findings import SHOWN, Report
 from hdmf_zarr_backend.checks.links import check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, known_arguments
-from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.files.parser import parse, resolver_of
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray

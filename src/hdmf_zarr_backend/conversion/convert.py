@@ -24,9 +24,7 @@ from hdmf_zarr_backend.conversion.readability import check_planned, check_versio
 from hdmf_zarr_backend.conversion.record import resumption_of
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
-from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.files.missing import not_found
-from hdmf_zarr_backend.files.parser import check_outside, parse
+from hdmf_zarr_backend.files.parser import check_outside, not_found, parse, resolver_of
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
@@ -36,8 +34,8 @@ from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
-from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
-from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
+from hdmf_zarr_backend.hdf5.files import warn_broken
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
 from hdmf_zarr_backend.model.render import counted, size_text
@@ -545,7 +543,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
 def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionReport:
     """Convert a Zarr file to HDF5; the new file is written beside the target, and moved there when it is complete."""
     # imported here: few conversions need what writes HDF5
-    from hdmf_zarr_backend.hdf5.placement import Placement
+    from hdmf_zarr_backend.hdf5.tree import Placement
     from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 
     progress = request.options.progress

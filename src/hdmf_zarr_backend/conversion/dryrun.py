@@ -42,7 +42,7 @@ from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
-from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.link_sources import local_path

@@ -21,11 +21,10 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
-from hdmf_zarr_backend.hdf5.placement import HDF5
+from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, keep_codecs, plan_described, take_chunks
-from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile
-from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
-from hdmf_zarr_backend.hdf5.safe_reading import check_allocated, reading
+from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References, ReferenceData
+from hdmf_zarr_backend.hdf5.tree import HDF5, Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.types import storable_type
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.options import ReadOptions

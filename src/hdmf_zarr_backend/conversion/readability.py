@@ -13,8 +13,7 @@ from hdmf_zarr_backend.encoding.reserved import NOTES
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.hdf5.reader import SourceFile
-from hdmf_zarr_backend.hdf5.safe_reading import check_other_files, reading
+from hdmf_zarr_backend.hdf5.files import SourceFile, check_other_files, reading
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hdmf_zarr_backend.arrays.fills import check_unwritten
+from hdmf_zarr_backend.arrays.chunks import check_unwritten
 from hdmf_zarr_backend.builders.from_zarr import (
     check_derivable,
     create_chunks,

@@ -30,8 +30,9 @@ from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
-from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree
-from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
+from hdmf_zarr_backend.hdf5.rawcopy import VirtualSource, unwritten, virtual_source
+from hdmf_zarr_backend.hdf5.reader import Hdf5Data
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import is_url, relative_source, split_location, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.options import Limits, WriteOptions

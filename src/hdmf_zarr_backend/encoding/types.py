@@ -46,7 +46,7 @@ from hdmf_zarr_backend.model.element import (
     Text,
     Time,
 )
-from hdmf_zarr_backend.model.memo import Memo
+from hdmf_zarr_backend.model.nodes import Memo
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,7 @@
 There are two views of a file. As Zarr: its own chunks, codecs and links. As HDF5: what each object was, or would be, in
 HDF5, from the notes of a conversion, so that a lossless conversion shows no difference from its source.
 
-`hdf5.content` has the counterpart for HDF5 files.
+`hdf5.reader` has the counterpart for HDF5 files.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.references import ZarrReference, decode_reference, is_reference
+from hdmf_zarr_backend.encoding.references import decode_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of, visible
 from hdmf_zarr_backend.encoding.types import JSON_ROW, from_note
 from hdmf_zarr_backend.encoding.values import decode_array, plain_values
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
-from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.files.parser import parse, resolver_of
 from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, numpy_dtype
 from hdmf_zarr_backend.formats.elements import Described, describe
@@ -44,17 +43,7 @@ from hdmf_zarr_backend.model.content import (
     canonical_region,
     hdf5_filter,
 )
-from hdmf_zarr_backend.model.element import (
-    REFERENCE,
-    REGION,
-    UTF8,
-    ArrayOf,
-    Compound,
-    Element,
-    Reference,
-    Target,
-    Text,
-)
+from hdmf_zarr_backend.model.element import REFERENCE, REGION, UTF8, ArrayOf, Compound, Element, Reference, Target, Text
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, relative, split
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -69,16 +58,18 @@ Resolve: TypeAlias = Callable[[Any], Target]
 
 
 def _block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
-    """Return a decoded block as plain values.
+    """Return a decoded block as plain values; ``shape`` is that of the block in HDMF, without the axes of an element.
 
-    Rows come from the codecs as ``(n, k)`` objects, or as ``n`` tuples. ``shape`` is that of the block in HDMF, without
-    the axes of an element. Raises a DamagedFileError if rows do not fit their fields.
+    Rows come from the codecs as ``(n, k)`` objects, or as ``n`` tuples.
     """
     if isinstance(element, Compound) and values.dtype.kind == "O":
         rows = values.reshape(-1, values.shape[-1]) if values.ndim > len(shape) else values.reshape(-1)
         return _json_values(list(rows), (len(rows),), element, resolve).reshape(shape)
     if isinstance(element, Text) and values.dtype.kind == "O":
-        values = _objects([_text(item) for item in values.flat], values.shape)
+        # any other object among text becomes JSON, so that it does not look like empty text
+        is_text = (str, bytes, type(None))
+        texts = [item if isinstance(item, is_text) else json.dumps(item, default=repr) for item in values.flat]
+        values = _objects(texts, values.shape)
     shape = (*shape, *_axes_of(element))
     if values.size != math.prod(shape):
         raise DamagedFileError(f"the shape of the values does not fit their type {element}")
@@ -89,26 +80,10 @@ def _axes_of(element: Element) -> tuple[int, ...]:
     return element.shape if isinstance(element, ArrayOf) else ()
 
 
-def _text(item: Any) -> Any:
-    """Return text as it is, and any other object among text as JSON, so that it does not look like empty text."""
-    return item if item is None or isinstance(item, str | bytes) else json.dumps(item, default=repr)
-
-
 def _json_values(value: Any, shape: tuple[int, ...], element: Element, resolve: Resolve) -> Values:
     """Return values that are stored as JSON: rows, attributes in notes, fill values; else a MetadataError."""
     values = decode_array(value, shape, element, dtype_of(element), resolve)
     return plain_values(values, element, lambda target: target)
-
-
-def _nested_array(value: Any) -> Values | None:
-    """Return nested lists of objects as an array of several axes, None if the JSON ``value`` is something else."""
-    depth, first = 0, value
-    while isinstance(first, list) and first:
-        depth, first = depth + 1, first[0]
-    if depth < 2 or not isinstance(first, dict):
-        return None
-    found = np.array(value, dtype=object)
-    return found if found.ndim == depth else None
 
 
 def _null(_: Any) -> Target:
@@ -122,10 +97,10 @@ def _attribute_content(value: Any) -> AttributeContent:
     """Return a decoded attribute as HDF5 would store it."""
     if type(value) is str:  # as most are
         return AttributeContent(UTF8, (), _objects([value], ()))
-    if isinstance(value, Target):
-        return AttributeContent(_reference_type(value), (), _objects([value], ()))
-    if isinstance(value, list) and set(map(type, value)) == {Target}:
-        return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
+    if isinstance(value, Target) or (isinstance(value, list) and set(map(type, value)) == {Target}):
+        targets, shape = ([value], ()) if isinstance(value, Target) else (value, (len(value),))
+        kind = REFERENCE if targets[0].region is None else REGION
+        return AttributeContent(kind, shape, _objects(targets, shape))
     is_json = isinstance(value, dict) or (isinstance(value, list) and bool(value))
     array = as_array(None if is_json else value)
     items = array.reshape(-1).tolist() if array.dtype.kind in "OUT" else []
@@ -137,10 +112,9 @@ def _attribute_content(value: Any) -> AttributeContent:
 
 
 def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
-    """Return an attribute with the type in its note, from a conversion from HDF5.
+    """Return an attribute with the type in its note, from a conversion from HDF5; ``found`` is the stored one.
 
-    ``found`` is the stored attribute, None if it is only in the note, which has ``type``, and ``space``, or ``shape``
-    and ``value``. Raises a MetadataError or a DamagedFileError for an invalid note.
+    A note has ``type``, and ``space``, or ``shape`` and ``value``. Raises a DamagedFileError for an invalid note.
     """
     if "type" not in note:
         return found
@@ -153,16 +127,13 @@ def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resol
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedFileError(f"the note of an attribute has no shape ({error})") from error
         return AttributeContent(element, shape, _json_values(note["value"], shape, element, resolve))
-    if found is None or found.value is None or found.shape is None:
-        return found
-    return _as_noted(found, element)
+    return found if found is None or found.value is None else _as_noted(found, element)
 
 
 def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
     """Return the attribute with the noted type, unless its value was changed since."""
     values, shape = found.value, found.shape
-    assert values is not None
-    assert shape is not None
+    assert values is not None and shape is not None
     if element.kind == found.dtype.kind or (
         found.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
     ):
@@ -174,10 +145,6 @@ def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
     if values.size == 0 and isinstance(element, Reference):
         return AttributeContent(element, shape, _objects([], shape))
     return found
-
-
-def _reference_type(value: Target) -> Element:
-    return REFERENCE if value.region is None else REGION
 
 
 def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
@@ -207,16 +174,18 @@ class ArrayReader:
         if not self._as_hdf5:
             chunks, filters = stored.chunks[:axes] if axes else None, _codecs(stored)
         elif note is not None:
-            steps = note.get("filters") if isinstance(note.get("filters"), list) else []
-            known = [step for step in steps or () if isinstance(step, list) and len(step) == 3]
+            steps = note["filters"] if isinstance(note.get("filters"), list) else []
+            known = [step for step in steps if isinstance(step, list) and len(step) == 3]
             filters = tuple(hdf5_filter(code, tuple(options), None) for code, _, options in known)
             chunks = tuple(note["chunks"]) if isinstance(note.get("chunks"), list) else None
             layout = () if chunks is not None else (str(note.get("layout", "contiguous")),)
+        kept = notes_of(node.attributes).get("maxshape")  # it may include the axes of elements
+        maxshape = tuple(kept[:axes]) if isinstance(kept, list) and shape is not None and len(kept) >= axes else shape
         return DatasetContent(
             attributes=attributes,
             dtype=means.element,
             shape=shape,
-            maxshape=None if shape is None else _maxshape(node, shape),
+            maxshape=maxshape,
             chunks=chunks,
             layout=layout,
             filters=filters,
@@ -227,9 +196,7 @@ class ArrayReader:
         )
 
     def _read(self, path: str, stored: StoredArray, means: Described, selection: Selection) -> Values:
-        from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-        from hdmf_zarr_backend.arrays.chunks import ChunkReader
-        from hdmf_zarr_backend.arrays.fills import check_unwritten
+        from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader, check_unwritten
 
         self.cache = self.cache or ChunkCache()
         with at(self._store, path):
@@ -242,7 +209,7 @@ class ArrayReader:
             return _block_values(block, means.element, lengths, self._resolve)
 
     def _fill(self, stored: StoredArray, means: Described) -> Values | None:
-        from hdmf_zarr_backend.arrays.fills import fill_scalar
+        from hdmf_zarr_backend.arrays.chunks import fill_scalar
 
         element = means.element
         note = (means.note or {}).get("fill")
@@ -265,18 +232,12 @@ class ArrayReader:
         return plain_values(np.zeros(_axes_of(element), dtype), element, _null)
 
 
-def _maxshape(node: Dataset[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
-    kept = notes_of(node.attributes).get("maxshape")
-    # the note may include the axes of elements
-    return tuple(kept[: len(shape)]) if isinstance(kept, list) and len(kept) >= len(shape) else shape
-
-
 def _codecs(stored: StoredArray) -> tuple[FilterStep, ...]:
     """Return the codecs of an array in the order in which they are applied."""
     steps = []
-    for configuration in stored.codecs:
-        options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
-        steps.append(FilterStep(str(configuration["id"]), tuple(options)))
+    for config in stored.codecs:
+        options = sorted(f"{key}={value}" for key, value in config.items() if key != "id")
+        steps.append(FilterStep(str(config["id"]), tuple(options)))
     return tuple(steps)
 
 
@@ -284,10 +245,9 @@ _DANGLING = "<dangling>"
 
 
 class ZarrContent(Mapping[str, NodeContent]):
-    """`FileContent` of a Zarr file.
+    """`FileContent` of a Zarr file, whose values are read from the chunks, not from the consolidated document.
 
-    Links are not followed. References are resolved to the path of their target, also through links. The consolidated
-    document is used if there is one, but values are read from the chunks.
+    Links are not followed. References are resolved to the path of their target, also through links.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
@@ -318,7 +278,11 @@ class ZarrContent(Mapping[str, NodeContent]):
         for link in self._resolver.main.links(path, node):
             place = absolute(join(path, link.name))
             self._stored_links[place] = link
-            self._add(place, self._link_content(link.target))
+            location = self._resolver.locate(self._resolver.main, link.target.source)
+            target = absolute(link.target.path)
+            is_own = location == self.source
+            external = LinkContent("external", target, link.target.source, location)
+            self._add(place, LinkContent("soft", target) if is_own else external)
         note = _hdf5_note(node)
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
@@ -370,14 +334,6 @@ class ZarrContent(Mapping[str, NodeContent]):
                 attributes[name] = noted_content
         return DatatypeContent(attributes, from_note(note.get("type")))
 
-    # ---- links and references ---------------------------------------------------------------------------------------
-
-    def _link_content(self, target: ZarrReference) -> LinkContent:
-        location = self._resolver.locate(self._resolver.main, target.source)
-        if location == self.source:
-            return LinkContent("soft", absolute(target.path))
-        return LinkContent("external", absolute(target.path), target.source, location)
-
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
         """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
         place = absolute(join(group, name))
@@ -418,15 +374,16 @@ class ZarrContent(Mapping[str, NodeContent]):
         shape = target.stored.shape if isinstance(target, Dataset) else None
         return Target(absolute(path), canonical_region(region, shape))
 
-    # ---- attributes -------------------------------------------------------------------------------------------------
-
     def _attributes(self, path: str, node: Node) -> dict[str, AttributeContent]:
         stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
         found = {name: _attribute_content(value) for name, value in values.items()}
         names = visible(stored)
         found.update(self._reference_tables(stored, names))
-        found.update(_empty_attributes(stored, names))
+        for key, remark in as_dict(notes_of(stored).get("attributes")).items():
+            # a type but no value: decoded, it looks like an array of length 0
+            if key in names and as_dict(remark).get("null") and "dtype" in remark:
+                found[names[key]] = AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
         notes = as_dict(_hdf5_note(node).get("attributes"))
         for name, note in notes.items():
             noted = _noted_attribute(found.get(name), as_dict(note), self._resolve)
@@ -442,8 +399,10 @@ class ZarrContent(Mapping[str, NodeContent]):
         """Return the attributes of references with several axes, which are nested JSON lists in every format."""
         found = {}
         for key, name in names.items():
-            items = _nested_array(stored[key])
-            if items is None or not all(is_reference(item) for item in items.flat):
+            if not isinstance(stored[key], list) or not stored[key] or not isinstance(stored[key][0], list):
+                continue
+            items = np.array(stored[key], dtype=object)
+            if not items.size or not all(is_reference(item) for item in items.flat):
                 continue
             is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
             values = _objects([self._attribute_reference(item) for item in items.flat], items.shape)
@@ -453,13 +412,3 @@ class ZarrContent(Mapping[str, NodeContent]):
 
 def _hdf5_note(node: Node) -> dict[str, Any]:
     return as_dict(notes_of(node.attributes).get("hdf5"))
-
-
-def _empty_attributes(stored: Attributes, names: dict[str, str]) -> dict[str, AttributeContent]:
-    """Return the attributes with a type but no value; decoded, they look like arrays of length 0."""
-    remarks = as_dict(notes_of(stored).get("attributes"))
-    return {
-        names[key]: AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
-        for key, remark in remarks.items()
-        if key in names and isinstance(remark, dict) and remark.get("null") and "dtype" in remark
-    }

@@ -1,4 +1,4 @@
-"""`Outline`: the metadata of a file as a JSON document and as a tree, for `zarrio inspect`.
+"""`Outline`: the metadata of a file as a JSON document, and as a tree in text and in HTML.
 
 Imports neither hdmf, nor zarr, nor NumPy. Arrays are not read; their stored size is requested only with ``sizes``.
 """
@@ -10,20 +10,32 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of, visible
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
-from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.files.parser import ParsedFile, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.formats.both import BOTH
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import cached_versions, spec_location
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, counted, size_text
+from hdmf_zarr_backend.model.render import (
+    UNICODE,
+    Column,
+    Description,
+    Item,
+    Leaf,
+    Sum,
+    counted,
+    escape,
+    folded,
+    item_tree,
+    size_text,
+    sum_of,
+)
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.journal import warn_of_pending
@@ -31,47 +43,23 @@ from hdmf_zarr_backend.stores.opening import open_store
 
 _VALUE_LENGTH = 80
 _LABEL_LENGTH = 60
-_COLUMNS = (Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right"))
-_SHARD_COLUMNS = (Column("shards"),)
-_SIZE_COLUMNS = (Column("codecs"), Column("size", "right"))
-_STORED_COLUMNS = (Column("stored", "right"), Column("ratio", "right"))
 
 
 @dataclass(slots=True)
 class Outline:
-    """The content of a file, from its metadata.
-
-    Attributes
-    ----------
-    location : str
-        Absolute path of the file.
-    hierarchy : Hierarchy
-        All its nodes.
-    consolidated : bool
-        Whether the metadata came from the consolidated document.
-    stored : dict or None
-        ``{path: bytes}`` of the chunks of each array, None if not requested.
-    specs : bool
-        Show the cached specifications.
-    values : bool
-        Show the values of attributes, not only the references among them.
-    times : str
-        Separator between the lengths of a shape.
-    has_both : bool
-        Whether the file has the metadata of both formats of Zarr.
-    spec_path : str or None
-        Path of the group of cached specifications.
-    has_shards : bool
-        Whether any array is stored in shards.
-    """
+    """The content of a file, from its metadata: ``has_both`` if these are of both formats of Zarr."""
 
     location: str
     hierarchy: Hierarchy
     consolidated: bool
     stored: dict[str, int] | None = None
+    """``{path: bytes}`` of the chunks of each array, None if not requested."""
     specs: bool = False
+    """Show the cached specifications."""
     values: bool = False
+    """Show the values of attributes, not only the references among them."""
     times: str = UNICODE.times
+    """Separator between the lengths of a shape."""
     has_both: bool = False
     spec_path: str | None = field(init=False)
     has_shards: bool = field(init=False)
@@ -95,7 +83,13 @@ class Outline:
         for path, node in self._visible():
             level = path.count("/") + 1 if path else 0
             if depth is None or level <= depth:
-                nodes.append(self._array(path, node) if isinstance(node, Dataset) else self._group(path, node))
+                found = self._array(path, node) if isinstance(node, Dataset) else {}
+                kind = "array" if found else "group"
+                nodes.append(
+                    {"path": absolute(path), "kind": kind, "type": data_type_of(node)}
+                    | found
+                    | self._attributes(path, node)
+                )
             if isinstance(node, Group) and (depth is None or level < depth):
                 nodes += [
                     {"path": absolute(join(path, link["name"])), "kind": "link", **link}
@@ -112,17 +106,10 @@ class Outline:
     def _visible(self) -> Iterator[tuple[str, Node]]:
         return self.hierarchy.walk(without=None if self.specs else self.spec_path)
 
-    def _group(self, path: str, node: Group[Attributes]) -> dict[str, Any]:
-        found = {"path": absolute(path), "kind": "group", "type": data_type_of(node)}
-        return {**found, **self._attributes(path, node)}
-
     def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
         stored = node.stored
         means = describe_any(node)
         found = {
-            "path": absolute(path),
-            "kind": "array",
-            "type": data_type_of(node),
             "dtype": type_label(node),
             "shape": list(means.axes),
             "maxshape": notes_of(node.attributes).get("maxshape"),
@@ -136,7 +123,7 @@ class Outline:
         }
         if self.stored is not None:
             found["stored_bytes"] = self.stored.get(path, 0)
-        return {**found, **self._attributes(path, node)}
+        return found
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:
         references = {
@@ -174,9 +161,10 @@ class Outline:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns that `describe` returns."""
-        shards = _SHARD_COLUMNS if self.has_shards else ()
-        stored = _STORED_COLUMNS if self.stored is not None else ()
-        return (*_COLUMNS, *shards, *_SIZE_COLUMNS, *stored)
+        first = [Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right")]
+        shards = [Column("shards")] if self.has_shards else []
+        stored = [] if self.stored is None else [Column("stored", "right"), Column("ratio", "right")]
+        return (*first, *shards, Column("codecs"), Column("size", "right"), *stored)
 
     def describe(self, path: str, node: Node) -> Description:
         """Return the description of a node for `model.render`."""
@@ -192,7 +180,7 @@ class Outline:
         return Description([name], attributes=attributes, links=links, likeness=name)
 
     def _describe_array(self, path: str, node: Dataset[Attributes], attributes: list[Leaf]) -> Description:
-        means = describe_any(node)
+        means, shards = describe_any(node), node.stored.shards
         size = (means.itemsize or 0) * node.stored.size
         label = type_label(node)
         count = math.prod(node.stored.grid)
@@ -202,7 +190,7 @@ class Outline:
             self._lengths(means.axes) or "scalar",
             self._lengths(node.stored.chunks) if count > 1 else "",
             f"{count:,}",
-            *self._shard_cells(node.stored),
+            *([self._lengths(() if shards is None else shards.shape)] if self.has_shards else []),
             ", ".join(codec_labels(node.stored)),
             "" if means.itemsize is None else size_text(size),
         ]
@@ -210,12 +198,6 @@ class Outline:
             stored = self.stored.get(path, 0)
             cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
         return Description(cells, size, attributes, likeness=(cells[0], label))
-
-    def _shard_cells(self, stored: StoredArray) -> list[str]:
-        """Return the cell of the column of shards, which exists if an array of the file has them."""
-        if not self.has_shards:
-            return []
-        return [self._lengths(() if stored.shards is None else stored.shards.shape)]
 
     def _lengths(self, lengths: tuple[int, ...]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)
@@ -228,14 +210,14 @@ class Outline:
         ]
         if self.values:
             plain = {name: value for name, value in _values(node).items() if name not in references}
-            leaves += [Leaf(f"@{name}", text=_shortened(value)) for name, value in sorted(plain.items())]
+            for name, value in sorted(plain.items()):
+                text = json.dumps(value, ensure_ascii=False, default=repr)
+                shown = text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
+                leaves.append(Leaf(f"@{name}", text=shown))
         return leaves
 
     def counts(self) -> Sum:
-        """Return the number of groups, with the root, of arrays and links, and the uncompressed bytes of numbers.
-
-        Cached specifications count only if they are shown.
-        """
+        """Return the number of groups, with the root, of arrays and links that are shown, and the bytes of numbers."""
         found = Sum()
         for path, node in self._visible():
             if isinstance(node, Dataset):
@@ -317,6 +299,86 @@ def target_text(target: dict[str, Any]) -> str:
     return f"{target['file']}:{target['path']}" if "file" in target else str(target["path"])
 
 
-def _shortened(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
+# ---- HTML -----------------------------------------------------------------------------------------------------------
+# Nested parts open and close without scripts. All text comes from the file, which may be crafted, so it is escaped.
+
+TREE_STYLE: Final = """\
+.zarr-tree { font: 13px/1.6 ui-monospace, Menlo, Consolas, monospace; }
+.zarr-tree details > *:not(summary) { margin-left: 1.4em; }
+.zarr-tree summary { cursor: pointer; }
+.zarr-tree .leaf { padding-left: 1em; }
+.zarr-tree .name { font-weight: 600; }
+.zarr-tree .details { opacity: .7; margin-left: .8em; }
+.zarr-tree .more { opacity: .7; font-style: italic; padding-left: 1em; }
+"""
+
+
+def outline_html(outline: Outline) -> str:
+    """Return a file as HTML for a notebook: one line about it, and its tree."""
+    heading = escape(outline.heading(outline.location))
+    return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
+
+
+def tree_html(outline: Outline, *, show_all: bool = False) -> str:
+    """Return the tree of a file."""
+    root = item_tree(outline.hierarchy, outline.describe)
+    titles = [column.title for column in outline.columns]
+    return f'<div class="zarr-tree">{"".join(_parts(root, titles, show_all=show_all))}</div>'
+
+
+def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
+    """Yield the HTML from top to bottom; a stack replaces recursion, since a file may be nested deeply."""
+    pending: list[tuple[Item | str, int]] = [(root, 0)]
+    while pending:
+        item, level = pending.pop()
+        if isinstance(item, str):
+            yield item
+        elif item.leaf is not None:
+            yield _leaf(item.leaf)
+        elif item.members or item.description.attributes:
+            is_open = " open" if level <= 1 and not isinstance(item.node, Dataset) else ""
+            yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
+            children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
+            for child in folded(item.members, show_all=show_all):
+                children.append(child if isinstance(child, Item) else _more(child))
+            pending.append(("</details>", level))
+            pending += [(child, level + 1) for child in reversed(children)]
+        else:
+            yield f'<div class="leaf">{_node(item, titles, is_root=level == 0)}</div>'
+
+
+def _more(items: list[Item]) -> str:
+    names = escape(f"{items[0].name} to {items[-1].name}")
+    return f'<div class="more">{len(items):,} more like these: {names} ({sum_of(items)})</div>'
+
+
+def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
+    described = item.description
+    if isinstance(item.node, Dataset):
+        cells = [_cell(title, cell) for title, cell in zip(titles, described.cells, strict=False)]
+        details = ", ".join(cell for cell in cells if cell)
+    else:
+        inside = str(item.sum if is_root else sum_of(item.members)) if item.members else ""
+        details = ", ".join(escape(word) for word in (*described.cells, described.instead or inside) if word)
+    return f'<span class="name">{escape(item.name)}</span><span class="details">{details}</span>'
+
+
+_CELLS = {"count": "{} chunks", "shards": "in shards of {}", "ratio": "ratio {}"}
+"""Text of the cells of a column, where a cell alone would not be understood."""
+
+
+def _cell(title: str, cell: str) -> str:
+    """Return the text of a cell without its title; empty for the count of a single chunk."""
+    if not cell or (title == "count" and cell == "1"):
+        return ""
+    text = _CELLS.get(title, "{}").format(cell)
+    return f'<span title="{escape(title)}">{escape(text)}</span>'
+
+
+def _leaf(leaf: Leaf) -> str:
+    text = f"→ {leaf.target}" if leaf.target else leaf.text
+    kind = f"{escape(leaf.kind)} " if leaf.kind else ""
+    return (
+        f'<div class="leaf"><span class="name">{escape(leaf.name)}</span>'
+        f'<span class="details">{kind}{escape(text)}</span></div>'
+    )

@@ -1,4 +1,8 @@
-"""`parse`: the metadata of a Zarr file, from its consolidated document, else from a listing of its store."""
+"""`parse`: the metadata of a Zarr file, from its consolidated document, else from a listing of its store.
+
+`nothing_to_read` is what is said of a path without a file: what is there, was left or was meant. `resolver_of` gives
+the resolver of the links of a file, which opens other files by the rules of its store.
+"""
 
 from __future__ import annotations
 
@@ -25,34 +29,36 @@ from hdmf_zarr_backend.errors import (
     FormatsDifferWarning,
     IncompleteStoreError,
     LimitError,
+    LinkRefusedError,
     MetadataError,
     NotZarrError,
     StoreError,
     StoreExistsError,
+    StoreNotFoundError,
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
     at,
     warn,
 )
-from hdmf_zarr_backend.files.missing import PATH_OF_FILE, nothing_to_read
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url, split_location
-from hdmf_zarr_backend.model.nesting import gc_paused
-from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, join, split
-from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, inside_of, is_url, split_location, why_not
+from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, gc_paused, join, split
+from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.options import DEFAULT_RULES, ExternalLinks, ReadOptions
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.stores.files import conversions, unfinished
 from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.lock import Holder
 from hdmf_zarr_backend.stores.memory import InlinedStore
-from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
+from hdmf_zarr_backend.stores.opening import NOWHERE, is_of_hdf5, may_exist, open_neighbour, open_store
 
-_BATCH = 10_000
 _LONG_KEY = 256
-_IMPLIED_BYTES = 2**28
 
 
 def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
@@ -64,10 +70,8 @@ def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
 def check_document(document: Any, rules: ReadOptions) -> None:
     """Check that a consolidated document is within the limits."""
     found = as_dict(document)
-    block = found.get(zarr3.CONSOLIDATED) if "node_type" in found else found
-    metadata = block.get("metadata") if isinstance(block, dict) else None
-    if isinstance(metadata, dict):
-        check_keys(metadata, rules)
+    block = as_dict(found.get(zarr3.CONSOLIDATED)) if "node_type" in found else found
+    check_keys(as_dict(block.get("metadata")), rules)
 
 
 def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
@@ -82,7 +86,7 @@ def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
         limits.check("max_depth", depth, f"groups are nested {depth:,} deep")
         if len(key) > _LONG_KEY and not _has_parent(key, keys):
             implied += depth * len(key)
-            if implied > _IMPLIED_BYTES:  # a few bytes of a key would create many groups with long paths
+            if implied > 2**28:  # a few bytes of a key would create many groups with long paths
                 raise limits.exceeded("max_depth", depth, f"groups without documents are nested {depth:,} deep")
 
 
@@ -102,43 +106,28 @@ def read_documents(store: Store, names: Collection[str], below: str = "") -> dic
     check_keys(dict.fromkeys(wanted), store.read_rules)
     found: dict[str, bytes] = {}
     size = 0
-    for start in range(0, len(wanted), _BATCH):
-        batch = store.get_many(wanted[start : start + _BATCH])
+    for start in range(0, len(wanted), 10_000):
+        batch = store.get_many(wanted[start : start + 10_000])
         size += sum(map(len, batch.values()))
         limits.check("max_document_bytes", size, f"the metadata documents have more than {size:,} bytes")
         found.update(batch)
     return found
 
 
-_OF_A_GROUP = frozenset({zarr2.GROUP, zarr2.ATTRIBUTES, zarr3.DOCUMENT})
-
-
 @dataclass(slots=True)
 class ParsedFile:
-    """The metadata of one file.
-
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-        All nodes.
-    consolidated : bool
-        Whether the nodes came from the consolidated document.
-    inlined : dict
-        ``{key: bytes}`` of the chunks inside the consolidated document.
-    is_foreign : bool
-        Whether the documents are LINDI's, which are read only; the hierarchy is translated.
-    state : {"alike", "2 is newer", "3 is newer", "both are newer"} or None
-        For a file with metadata in both formats, whether they agree; None for other files.
-    left_out : dict
-        The errors of nodes that are left out, by path.
-    """
+    """The metadata of one file: its nodes, and whether they came from the consolidated document."""
 
     hierarchy: Hierarchy
     consolidated: bool
     inlined: dict[str, bytes] = field(default_factory=dict)
+    """The chunks inside the consolidated document, by key."""
     is_foreign: bool = False
+    """Whether the documents are LINDI's, which are read only; the hierarchy is translated."""
     state: both.State | None = None
+    """Whether the metadata of both formats agree; None for a file that has those of one."""
     left_out: Damaged = field(default_factory=dict)
+    """The errors of nodes that are left out, by path."""
 
     def store(self, store: Store) -> Store:
         """Return the store with the inlined chunks in memory."""
@@ -179,11 +168,10 @@ def parse(
     hint: int | None = None,
     leave_out: bool = False,
 ) -> ParsedFile:
-    """Return the metadata of the file in ``keys``.
+    """Return the metadata of a file, by one round of requests if there is a consolidated document.
 
-    Takes one round of requests if there is a consolidated document. In a file of both formats, format 2 is read unless
-    format 3 is newer. If the metadata of both formats exist without a note about them, format 3 is read, as in
-    hdmf-zarr 0.14. ``hint`` is used in either case.
+    In a file of both formats, format 2 is read unless format 3 is newer. If the metadata of both formats exist without
+    a note about them, format 3 is read, as in hdmf-zarr 0.14. ``hint`` is used in either case.
     """
     damaged: Damaged | None = {} if leave_out else None
     store.pin()  # chunks are read later and must belong to these documents
@@ -216,7 +204,7 @@ def parse(
         root = parsed.hierarchy.root
         if both.BOTH in notes_of(root.attributes):  # the note belongs to the document and not to the file
             root.attributes = both.without_note(root.attributes)
-        _leave_out(parsed, damaged, store.location)
+        parsed.left_out = _left_out(damaged or {}, store.location)
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != store.read_rules.is_whole:
         store.read_rules = replace(store.read_rules, is_whole=is_whole)
@@ -249,13 +237,13 @@ def difference_of(state: both.State | None) -> tuple[str, str] | None:
     return what, "`zarrio upgrade --drop 2` keeps those of format 3, and `--drop 3` those of format 2"
 
 
-def _leave_out(parsed: ParsedFile, damaged: Damaged | None, location: str) -> None:
-    """Record the nodes that are left out; raise the error of a damaged root."""
-    if damaged and "" in damaged:
-        raise damaged[""]
-    for path, error in sorted((damaged or {}).items()):
+def _left_out(damaged: Damaged, location: str) -> Damaged:
+    """Return the errors of nodes that are left out, with their places; raise that of a damaged root."""
+    for path, error in sorted(damaged.items()):
+        if not path:
+            raise error
         error.locate(location, path)
-        parsed.left_out[path] = error
+    return dict(sorted(damaged.items()))
 
 
 def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
@@ -282,16 +270,13 @@ def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
 
 
 def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
-    """Set ``zarr_dtype`` on the arrays of a LINDI file whose first element is a reference, which only values show.
-
-    Their first chunks are requested together; LINDI has them in the file of references itself.
-    """
+    """Set ``zarr_dtype`` on the arrays of a LINDI file whose first element is a reference, which only values show."""
     from hdmf_zarr_backend.arrays.codecs import reading_codec  # imported here: it needs NumPy
 
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
     stored = {path: node.stored for path, node in arrays.items()}
-    names = {path: join(path, array.chunk_name((0,) * len(array.shape))) for path, array in stored.items()}
-    found = store.get_many(names.values())
+    names = {path: join(path, array.first_chunk) for path, array in stored.items()}
+    found = store.get_many(names.values())  # LINDI has them in the file of references itself
     most = store.read_rules.limits.max_object_bytes
     for path, array in stored.items():
         if names[path] not in found:
@@ -398,14 +383,13 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
 def _check_finished(text: bytes | None, document: bytes | None) -> None:
     """Refuse a file that is marked as being written, in the attributes or the format-3 document of its root."""
     if document is None:
-        attributes = {} if text is None else _document(text, zarr2.ATTRIBUTES)
+        attributes = {} if text is None else as_dict(_document(text, zarr2.ATTRIBUTES))
     else:
-        found = _document(document, zarr3.DOCUMENT)
-        attributes = found.get("attributes") if isinstance(found, dict) else None
-    if isinstance(attributes, dict) and WRITING in notes_of(attributes):
+        attributes = as_dict(as_dict(_document(document, zarr3.DOCUMENT)).get("attributes"))
+    if WRITING in notes_of(attributes):
         writing = notes_of(attributes)[WRITING]
         remedy = "Wait until the file is complete; if its writer has stopped, write it again."
-        if isinstance(writing, dict) and writing.get(CHANGING) is True:
+        if as_dict(writing).get(CHANGING) is True:
             remedy = "Wait a moment; if its writer has stopped, run `zarrio repair`, or open it with mode 'r+'."
         raise IncompleteStoreError(f"the file is being written, or its writer died: {writing}", remedy=remedy)
 
@@ -422,8 +406,7 @@ def check_outside(store: Store, *, is_new: bool = False) -> None:
     around = next((place for place in _folders_above(store) if _is_root(place)), None)
     if around is None:
         return
-    exists = store.exists()
-    if (_is_root(store) or _is_consolidated(store)) if exists else not is_new:
+    if (_is_root(store) or _is_consolidated(store)) if store.exists() else not is_new:
         return
     if is_new:
         problem = f"this path is inside the Zarr file {around.location!r}"
@@ -475,16 +458,15 @@ def _is_consolidated(store: Store) -> bool:
 def _attributes_of(store: Store) -> dict[str, Any]:
     """Return the attributes of the root of a store, none if their document is damaged."""
     document = _loaded(store.get(zarr2.ATTRIBUTES) or store.get(zarr3.DOCUMENT))
-    return as_dict(document.get("attributes") if "node_type" in document else document)
+    return as_dict(document.get("attributes")) if "node_type" in document else document
 
 
 def _loaded(text: bytes | None) -> dict[str, Any]:
     """Return a document, empty if there is none or if it is damaged."""
     try:
-        document = None if text is None else load(text, key=zarr2.ATTRIBUTES)
+        return {} if text is None else as_dict(load(text, key=zarr2.ATTRIBUTES))
     except ZarrBackendError:
         return {}
-    return as_dict(document)
 
 
 def is_hdmf_zarr(store: Store) -> bool:
@@ -496,8 +478,8 @@ def is_empty_group(store: Store) -> bool:
     """Tell whether there is a group and nothing else: what zarr makes when a group is opened to be written."""
     if not store.abilities.listing:
         return False
-    found = set(islice(store.list_prefix(""), len(_OF_A_GROUP) + 1))
-    return bool(found) and found <= _OF_A_GROUP
+    keys = set(islice(store.list_prefix(""), 4))
+    return bool(keys) and keys <= {zarr2.GROUP, zarr2.ATTRIBUTES, zarr3.DOCUMENT}
 
 
 def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping[str, Any] | None = None) -> bool:
@@ -514,3 +496,132 @@ def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping
     if zarr_format == both.BOTH:
         return parsed.state == "alike"
     return parsed.consolidated and zarr_format in (None, parsed.zarr_format)
+
+
+# ---- no file there --------------------------------------------------------------------------------------------------
+
+PATH_OF_FILE = "Give the path of the file, not of an array in it."
+"""What to do with the path of an array."""
+
+
+def nothing_to_read(store: Store) -> ZarrBackendError:
+    """Return the error for a store without the documents of a file."""
+    if not store.read_rules.is_linked and is_of_hdf5(store):  # the target of a link is not opened for a message
+        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
+        cli = "Convert it with `zarrio convert` first."
+        if is_url(store.location):
+            remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
+        return NotZarrError("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
+    if not store.exists():
+        local = store.folder or store.zip_file
+        absent = StoreNotFoundError("the file does not exist", remedy="Check the path.")
+        return absent if local is None else not_found(local, store.location)
+    if store.get(zarr2.ARRAY) is not None:
+        return NotZarrError("this is a single Zarr array", remedy=PATH_OF_FILE)
+    # the target of a link is not looked at for a message
+    nodes: list[str] = []
+    if store.folder is not None and not store.read_rules.is_linked:
+        with suppress(OSError), os.scandir(store.folder) as entries:
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            documents = {each.name: [os.path.join(each.path, name) for name in DOCUMENTS] for each in folders}
+            nodes = sorted(name for name, paths in documents.items() if any(map(os.path.isfile, paths)))
+    files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
+    if files:
+        remedy = f"Give the path of one file, such as {files[0]!r}."
+        return NotZarrError("this is a folder of Zarr files", remedy=remedy)
+    if nodes:
+        problem = f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata"
+        return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
+    return NotZarrError(
+        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
+        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
+        remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
+    )
+
+
+def not_found(target: str, location: str) -> StoreNotFoundError:
+    """Return the error for a local file that does not exist; it names what is there or was left."""
+    problem, remedy = _what_is_there(target)
+    left = unfinished_write(target)
+    if left is not None:
+        problem = f"{problem}; {left}"
+        remedy = (
+            "If that writer is running, wait. If it has died, copy what you need from there and write the file again: "
+            "the next write deletes it."
+        )
+    resume = "run `zarrio convert --resume` again, or convert with resume=True."
+    with suppress(OSError):  # the folder cannot be listed
+        if any(map(os.path.isdir, conversions(target))):
+            remedy = f"A conversion to it was interrupted: {resume}"
+    return StoreNotFoundError(problem, store=location, remedy=remedy)
+
+
+def _what_is_there(target: str) -> tuple[str, str]:
+    """Return the problem of a path without a file, and a remedy: the name of a file that was probably meant."""
+    from difflib import get_close_matches  # imported here: for this message only
+
+    problem, name = "the file does not exist", os.path.basename(target)
+    folder = os.path.dirname(target)
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder, name = os.path.split(folder)
+    if folder != os.path.dirname(target):
+        problem += f": there is no {name!r} in {folder!r}"
+    if (inside := inside_of(target)) is not None:
+        return problem, ". ".join(inside).replace("this is", "This is", 1)
+    names: list[str] = []
+    with suppress(OSError):  # the folder cannot be listed
+        names = [other for other in os.listdir(folder) if not other.startswith(".")]
+    similar = get_close_matches(name, names, n=1)
+    return problem, f"Check the path. Did you mean {similar[0]!r}?" if similar else "Check the path."
+
+
+def unfinished_write(target: str) -> str | None:
+    """Describe the new files beside ``target`` whose writers are running or have died; None if there are none."""
+    found = [f"{size_text(_size_below(path))} in {os.path.basename(path)!r}" for path in unfinished(target)]
+    return f"a write of it is under way or did not finish: {' and '.join(found)} beside it" if found else None
+
+
+def _size_below(path: str) -> int:
+    """Return the bytes of a file, or of all files in a folder; what disappears meanwhile counts as nothing."""
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    total = 0
+    for file in files if os.path.isdir(path) else [path]:
+        with suppress(OSError):
+            total += os.lstat(file).st_size
+    return total
+
+
+# ---- links to other files -------------------------------------------------------------------------------------------
+# A link in a local file may point anywhere, as in HDF5; one in a remote file only to files beside it, never to this
+# machine.
+
+
+def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
+    """Refuse a link that the policy does not allow."""
+    if target.startswith(NOWHERE) and policy != "never":
+        return  # such a location cannot be opened
+    refused = why_not(target, origin, policy, free=True)
+    if refused is not None:
+        problem, remedies = refused
+        problem = f"the link to {target!r} is refused: {problem}"
+        raise LinkRefusedError(problem, store=origin, **remedies or {"remedy": "Download the file, and open it there."})
+
+
+def resolver_of(store: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:
+    """Return the resolver of a file; it reads linked files by the same rules, and does not change them."""
+    rules = DEFAULT_RULES if store is None else store.read_rules
+
+    def open_other(other: str) -> LinkedFile:
+        assert store is not None
+        linked = open_neighbour(store, other)
+        # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
+        parsed = parse(linked, hint=3 if hierarchy.zarr_format == 3 else None)
+        return LinkedFile(parsed.store(linked), parsed.hierarchy, other)
+
+    return Resolver(
+        LinkedFile(store, hierarchy, location or ("" if store is None else store.location)),
+        open_other,
+        may_follow=lambda target, origin: check_link(target, origin, rules.external_links),
+        may_exist=may_exist,
+        check_limit=rules.limits.check,
+    )

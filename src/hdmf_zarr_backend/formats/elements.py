@@ -43,8 +43,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
     Unknown,
 )
-from hdmf_zarr_backend.model.memo import Memo
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Memo
 from hdmf_zarr_backend.model.stored import StoredArray
 
 Form: TypeAlias = Literal["plain", "objects", "rows"]

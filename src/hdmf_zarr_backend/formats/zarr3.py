@@ -38,13 +38,13 @@ from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
-from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Damaged,
     Dataset,
     Group,
     Hierarchy,
+    Memo,
     Node,
     check_axes,
     checked_lengths,

@@ -76,7 +76,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _of_json(values["json"][()])) is not None:
         return value, {}
     if _only_in_note(element, values):
-        return None, note_attribute(attribute, encode)
+        return None, {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
     value = _value(values, element)
     if isinstance(element, Reference):
         return value, {} if values.size else note
@@ -104,7 +104,7 @@ def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:
 
 def _only_in_note(element: Element, values: Array) -> bool:
     if isinstance(element, Reference):
-        return any(not item for item in values.flat)
+        return not all(values.flat)
     try:
         return kind_word(element) == "compound"
     except ValueRefusedError:
@@ -156,11 +156,8 @@ def write_attribute(
         if not is_new and is_sparse(tid):
             raise NewerFormatNeededError(name)
         tid = named_type(note.get("named"), tid)
-        if values is None:
-            space = h5s.create(h5s.NULL)
-        else:
-            shape = values.shape[: values.ndim - len(numpy_type(tid).shape)]
-            space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+        shape = None if values is None else values.shape[: values.ndim - len(numpy_type(tid).shape)]
+        space = h5s.create_simple(shape) if shape else h5s.create(h5s.NULL if shape is None else h5s.SCALAR)
         try:
             attribute = h5a.create(node, raw_of(name), tid, space)
         except OSError as error:
@@ -259,21 +256,18 @@ def _fitting(value: Any, element: Element, dtype: np.dtype[Any]) -> Array | None
         if isinstance(element, Reference):
             return np.empty(array.shape, dtype) if not array.size else None
         base = dtype.base
-        if base.names is None:
-            return _fitting_plain(array, base)
-        return in_layout(array, base) if array.dtype.names == base.names else None
+        if base.names is not None:
+            return in_layout(array, base) if array.dtype.names == base.names else None
+        # elements that are objects are sequences, which only a note holds
+        if (letter_of(base) == "V" and array.dtype.kind != "V") or (base.kind == "O" and array.size):
+            return None
+        cast = array.astype(base)
+        is_same = cast.tobytes() == array.tobytes() or bool(
+            np.array_equal(cast, array, equal_nan=letter_of(base) in "fc")
+        )
+        return cast if is_same and array.dtype.kind not in "OU" else None
     except (ValueError, TypeError, OverflowError, ZarrBackendError):
         return None
-
-
-def _fitting_plain(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    if letter_of(dtype) == "V" and array.dtype.kind != "V":
-        return None
-    if dtype.kind == "O" and array.size:
-        return None  # elements are sequences, which only a note holds
-    cast = array.astype(dtype)
-    is_same = cast.tobytes() == array.tobytes() or bool(np.array_equal(cast, array, equal_nan=letter_of(dtype) in "fc"))
-    return cast if is_same and array.dtype.kind not in "OU" else None
 
 
 def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
@@ -303,13 +297,14 @@ def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
         names: list[bytes] = []
         if h5a.get_num_attrs(node):
             h5a.iterate(node, names.append, index_type=h5.INDEX_CRT_ORDER)
-        note[ATTRIBUTE_ORDER] = _noted(flags, names)
+        note[ATTRIBUTE_ORDER] = [flags, *_unsorted(names)]
     if isinstance(node, h5g.GroupID) and (flags := created.get_link_creation_order()) & _TRACKED:
-        note[LINK_ORDER] = _noted(flags, _links(node))
+        note[LINK_ORDER] = [flags, *_unsorted(_links(node))]
 
 
-def _noted(flags: int, names: list[bytes]) -> list[Any]:
-    return [flags] if names == sorted(names) else [flags, [text_of(name) for name in names]]
+def _unsorted(names: list[bytes]) -> list[list[str]]:
+    """Return a list of the names, which is empty if they are in alphabetical order."""
+    return [] if names == sorted(names) else [[text_of(name) for name in names]]
 
 
 def _links(group: Any) -> list[bytes]:

@@ -29,7 +29,8 @@ import h5py
 import numpy as np
 from h5py import h5d, h5p, h5t
 
-from hdmf_zarr_backend.arrays.fills import fill_scalar
+from hdmf_zarr_backend.arrays.chunks import fill_scalar
+from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.encoding.types import to_note
@@ -60,43 +61,25 @@ Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]
 
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
-_GZIP_LEVEL = 4
-_CHUNK_TARGET = 2**20  # bytes of chunks that are divided here; the size of HDF5's chunk cache
-_COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
 
 
 @dataclass(slots=True)
 class Description:
-    """Type, shape and storage of an HDF5 dataset.
-
-    Attributes
-    ----------
-    kind : str
-        Kind of the elements; ``compound`` for rows with text or references, ``number`` for other structured data.
-    dtype : numpy.dtype
-        Type of plain elements, packed and without metadata.
-    fields : tuple of (name, Element)
-        Fields of a compound, as rows have them in Zarr.
-    element : Element
-        Type of the elements.
-    inner : tuple of int
-        Shape of an element that is an array; these are further axes of the Zarr array.
-    maxshape, chunks : tuple or None
-        Of the dataset in HDF5.
-    fill_value : object
-        The fill value if the file defines one other than zero, else None.
-    note : dict
-        The note to keep.
-    """
+    """Type, shape and storage of an HDF5 dataset, with the note to keep; maxshape and chunks are those in HDF5."""
 
     kind: Kind
+    """``compound`` for rows with text or references, ``number`` for other structured data."""
     dtype: np.dtype[Any]
+    """Of plain elements, packed and without metadata."""
     element: Element
     fields: tuple[tuple[str, Element], ...] = ()
+    """Of a compound, as rows have them in Zarr."""
     inner: tuple[int, ...] = ()
+    """Shape of an element that is an array; these are further axes of the Zarr array."""
     maxshape: tuple[int | None, ...] | None = None
     chunks: tuple[int, ...] | None = None
     fill_value: Any = None
+    """None if the file defines none, or zero."""
     note: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -206,20 +189,11 @@ def is_unusual_nan(value: Any) -> bool:
 
 
 class DatasetForm(NamedTuple):
-    """The HDF5 dataset that an array becomes.
-
-    Attributes
-    ----------
-    stored_as : {"plain", "objects", "rows"}
-        How the array stores its elements, see `formats.elements.Described`.
-    element : Element
-        The type recorded in the note of the array, else the type of its elements in Zarr.
-    shape : tuple of int
-        Shape of the dataset, ``()`` for a scalar.
-    """
+    """The HDF5 dataset that an array becomes: of the shape ``()`` for a scalar."""
 
     stored_as: elements.Form
     element: Element
+    """The type recorded in the note of the array, else the type of its elements in Zarr."""
     shape: tuple[int, ...]
 
 
@@ -242,7 +216,8 @@ def creation_list(
         if chunks is not None:
             properties.set_chunk(tuple(chunks))
             set_filters(properties, _usable_filters(_filters(stored, note, tid), tid))
-    if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < _COMPACT_BYTES:
+    # HDF5 allows 64 KiB for a header message
+    if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < 60_000:
         properties.set_layout(h5d.COMPACT)
     _set_fill(properties, stored, note or {}, element, tid)
     return properties
@@ -262,7 +237,7 @@ def _chunks(
         is_suitable = LEAST_CHUNK_BYTES <= math.prod(chunks) * itemsize <= CHUNK_BYTES
         if numpy_dtype(stored.data_type).hasobject or not is_suitable:
             # into equal parts along the first axis if possible
-            small = default_chunks(chunks, itemsize, target=_CHUNK_TARGET)
+            small = default_chunks(chunks, itemsize, target=2**20)  # the size of HDF5's chunk cache
             parts = -(-chunks[0] // small[0])
             chunks = (-(-chunks[0] // parts), *small[1:])
     # HDF5 refuses chunks that are longer than the maximum shape of the dataset
@@ -271,7 +246,7 @@ def _chunks(
 
 def _is_worth_compressing(stored: StoredArray) -> bool:
     dtype = numpy_dtype(stored.data_type)
-    return stored.compressor is not None and not dtype.hasobject and stored.size * dtype.itemsize > LEAST_CHUNK_BYTES
+    return stored.compressor is not None and not dtype.hasobject and value_bytes(stored) > LEAST_CHUNK_BYTES
 
 
 def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipeline:
@@ -304,7 +279,7 @@ def _usable_filters(steps: Pipeline, tid: Any) -> Pipeline:
 
 def _default_filters(tid: Any) -> Pipeline:
     shuffle: Pipeline = [[SHUFFLE, OPTIONAL, []]] if tid.get_size() > 1 else []
-    return [*shuffle, [DEFLATE, OPTIONAL, [_GZIP_LEVEL]]]
+    return [*shuffle, [DEFLATE, OPTIONAL, [4]]]
 
 
 def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], element: Element, tid: Any) -> None:

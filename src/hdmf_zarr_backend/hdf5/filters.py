@@ -29,7 +29,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, TypeAlias
 
 import h5py
@@ -39,6 +39,7 @@ from h5py._objects import phil  # the lock around HDF5, without which old releas
 
 from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, between_filters, decode_bounded, make_codec
 from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.model.nodes import Memo
 
 Config: TypeAlias = dict[str, Any]
 Pipeline: TypeAlias = list[list[Any]]
@@ -58,18 +59,11 @@ _DAMAGED = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore th
 
 @dataclass(frozen=True, slots=True)
 class CodecPipeline:
-    """The codecs that decode the chunks of an HDF5 dataset, one for each filter.
-
-    Attributes
-    ----------
-    codecs : tuple of dict
-        Configurations, in the order in which they encode.
-    reframed : bool
-        Whether the last codec is ``lz4``, whose chunks need another frame in Zarr.
-    """
+    """The codecs that decode the chunks of an HDF5 dataset, one for each filter, in the order in which they encode."""
 
     codecs: tuple[Config, ...] = ()
     reframed: bool = False
+    """Whether the last codec is ``lz4``, whose chunks need another frame in Zarr."""
 
     @property
     def filters(self) -> list[Config] | None:
@@ -99,8 +93,7 @@ class CodecPipeline:
                 if self.reframed and number == len(self.codecs) - 1:
                     buffer = _lz4_decoded(buffer, between_filters(nbytes))
                 else:
-                    codec = _codec(tuple(self.codecs[number].items()))
-                    buffer = decode_bounded(codec, buffer, between_filters(nbytes))
+                    buffer = decode_bounded(_codec(self.codecs[number]), buffer, between_filters(nbytes))
         except DECODE_ERRORS as error:
             problem = f"a chunk of HDF5 cannot be decoded ({type(error).__name__}: {error})"
             raise ChunkError(problem, remedy=_DAMAGED) from error
@@ -111,9 +104,7 @@ class CodecPipeline:
         return decoded
 
 
-@lru_cache(maxsize=256)
-def _codec(items: tuple[tuple[str, Any], ...]) -> Any:
-    return make_codec(dict(items), np.dtype("u1"))
+_codec = Memo(lambda config: make_codec(config, np.dtype("u1")))
 
 
 # ---- HDF5 -> numcodecs ----------------------------------------------------------------------------------------------
@@ -199,8 +190,6 @@ def pipeline_of(
 ) -> Pipeline | None:
     """Return the HDF5 filters whose raw chunks equal the chunks of a Zarr array, None if a codec has no counterpart.
 
-    Notes
-    -----
     The HDF5 library may lack some of the filters: see `usable`.
     """
     configs = [*(filters or ()), compressor] if compressor else list(filters or ())
@@ -261,10 +250,7 @@ def filters_of(created: Any) -> Pipeline:
 
 
 def usable(pipeline: Pipeline) -> bool:
-    """Tell whether this HDF5 library can read and write through ``pipeline``.
-
-    Plugins of the package ``hdf5plugin`` are registered if needed and installed.
-    """
+    """Tell whether this HDF5 library can read and write through ``pipeline``, with ``hdf5plugin`` if installed."""
     plugins = {number for number, _, _ in pipeline} - BUILT_IN
     if not all(map(_is_registered, plugins)):
         with suppress(ImportError):
@@ -307,7 +293,7 @@ def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
     info = h5o.get_info(node)
     known, checked = _CHECKED.get((info.fileno, info.addr), frozenset()), []
     with ExitStack() as files:
-        lzf = cache(lambda: _empty_lzf(nbytes, files))
+        lzf = cache(lambda: _empty_lzf(nbytes, files))  # made once: it takes longer than to decode a small chunk
         for start in itertools.product(*starts):
             checked.append(start)
             if start in known:
@@ -324,21 +310,17 @@ def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
             elif not (BLOSC in numbers and is_snappy(data)):
                 pipeline.decode(data, nbytes, mask=mask)
     _CHECKED.clear()
-    _CHECKED[info.fileno, info.addr] = frozenset(checked[:_MANY])
+    _CHECKED[info.fileno, info.addr] = frozenset(checked[:1000])
 
 
 _CHECKED: dict[tuple[int, int], frozenset[tuple[int, ...]]] = {}
 """Which chunks of which dataset were checked for the last block: the next one is often of the same chunks."""
 
-_MANY = 1000
 _MARK_BYTES = 16
 
 
 def _empty_lzf(nbytes: int, files: ExitStack) -> Any:
-    """Return a dataset of one chunk of LZF, of ``nbytes`` and a mark, in a file in memory, which ``files`` closes.
-
-    To make one takes many times longer than to decode a small chunk.
-    """
+    """Return a dataset of one chunk of LZF, of ``nbytes`` and a mark, in a file in memory, which ``files`` closes."""
     file = files.enter_context(h5py.File(uuid.uuid4().hex, "w", driver="core", backing_store=False))
     shape = (nbytes + _MARK_BYTES,)
     return file.create_dataset("x", shape, "u1", chunks=shape, compression="lzf")
@@ -400,7 +382,7 @@ def _lz4_decoded(data: Any, most: int) -> bytes:
     total, blocks = _lz4_blocks(data)
     if total > most:
         raise ValueError(f"an LZ4 header that states {total:,} bytes")
-    codec = _codec((("id", "lz4"),))
+    codec = _codec({"id": "lz4"})
     return b"".join(
         block if len(block) == length else codec.decode(length.to_bytes(4, "little") + block.tobytes())
         for length, block in blocks
@@ -426,7 +408,7 @@ def lz4_to_hdf5(data: bytes) -> bytes:
         raise ChunkError("an LZ4 chunk has no header")
     if len(block) >= total:  # the filter would read it as an uncompressed block
         try:
-            block = bytes(_codec((("id", "lz4"),)).decode(data))
+            block = bytes(_codec({"id": "lz4"}).decode(data))
         except DECODE_ERRORS as error:
             raise ChunkError(f"an LZ4 chunk cannot be decoded ({error})") from error
     return _LZ4_HEADER.pack(total, total) + len(block).to_bytes(4, "big") + block

@@ -1,8 +1,9 @@
-"""Copies of stored values that bypass HDF5: chunks as they are, or file contents decoded with numcodecs.
+"""Stored values that bypass HDF5: chunks as they are, or file contents decoded with numcodecs.
 
 HDF5 -> Zarr: `plan_raw` for chunked datasets and `plan_contiguous` for contiguous ones return sources that do not use
 the HDF5 library, so no thread waits for its lock, and any process can read them. Zarr -> HDF5: `write_direct`. Values
-are decoded and encoded only in chunks that one side can store and the other cannot.
+are decoded and encoded only in chunks that one side can store and the other cannot. A dataset that stays in its HDF5
+file, and is read from there as a Zarr array, chunk by chunk, is a `VirtualSource`.
 
 Source: HDF5 file format specification, "Data layout"; HDF5 reference manual, `H5Pset_chunk_opts`, `H5Pset_fill_time`,
 `H5Dwrite_chunk`; the Zarr v2 specification for chunks.
@@ -27,12 +28,13 @@ from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.selection import Overlap, normalise, overlaps
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.hdf5.datasets import Description, stored_fill
-from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile, file_bytes, remote_file
+from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
+from hdmf_zarr_backend.hdf5.files import FileBytes, RemoteFile, file_bytes, remote_file
 from hdmf_zarr_backend.hdf5.filters import (
     BLOSC,
     LZ4,
     CodecPipeline,
+    Config,
     Pipeline,
     codecs_of,
     filters_of,
@@ -40,6 +42,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     lz4_to_hdf5,
 )
 from hdmf_zarr_backend.hdf5.types import Array
+from hdmf_zarr_backend.model.stored import chunk_region
 from hdmf_zarr_backend.stores.base import resource_failure
 from hdmf_zarr_backend.write.sources import cache_of
 
@@ -50,16 +53,11 @@ Region = tuple[slice, ...]
 _LEAST_RUN = 2**16
 _SLAB = 8 * 2**20
 _MOST_WASTE = 8
-_COMPARED = 4096
-
-_UNDECIDED = 16
-"""Number of chunks at the edge that are examined to find out whether they are filtered."""
 
 UNFILTERED = 2**32 - 1
 """The filter mask of a chunk to which no filter was applied."""
 
 _NOWHERE = 2**64 - 1
-_MOST_CHUNKS = 2**62
 _WHERE = np.dtype([("offset", "u8"), ("size", "u8"), ("mask", "u4")])
 
 
@@ -113,22 +111,12 @@ class RawChunks:
     block. Up to 2.0, chunks of an extensible array (one unlimited axis) are counted as if that axis were the first, so
     one chunk would be mistaken for another.
 
+    Shape, chunks and grid include the axes of elements that are arrays. ``where`` has ``offset``, ``size`` and ``mask``
+    of each stored chunk, in the order of iteration, see `StoredChunk`. Without a ``file``, HDF5 has to read the chunks,
+    and this cannot be sent to other processes.
+
     Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`; issue
     3003 of HDFGroup/hdf5 for user blocks; the order of extensible arrays was observed with HDF5 1.14.2 and 2.0.0.
-
-    Attributes
-    ----------
-    shape, chunks : tuple of int
-        Of the dataset, including the axes of elements that are arrays.
-    grid : tuple of int
-        Number of chunks along each axis, stored or not.
-    location : str
-        Name of the file, for messages.
-    file : FileBytes or RemoteFile, optional
-        The file that chunks are read from at their offsets. Without it, HDF5 has to read them, and this cannot be sent
-        to other processes.
-    where : array
-        ``offset``, ``size`` and ``mask`` of each stored chunk, in the order of iteration, see `StoredChunk`.
     """
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
@@ -163,8 +151,7 @@ class RawChunks:
         place = int(np.searchsorted(self._positions, position))
         if place == len(self._positions) or self._positions[place] != position:
             return None
-        offset, size, mask = self.where[place].item()
-        return StoredChunk(offset, size, mask)
+        return StoredChunk._make(self.where[place].item())
 
     def read(self, index: Index) -> bytes | None:
         """Return the bytes of the chunk at ``index`` as stored in the file, None if it is not stored."""
@@ -182,10 +169,6 @@ class RawChunks:
             return data
         assert self.file is not None
         return self.file.read(found.offset, found.size)
-
-    def __iter__(self) -> Iterator[Index]:
-        """Yield the indices of the stored chunks."""
-        return (self.index_at(place) for place in range(len(self)))
 
     def index_at(self, place: int) -> Index:
         """Return the index of the stored chunk at position ``place`` in the order of iteration."""
@@ -244,7 +227,7 @@ def is_listable(dataset: Any) -> bool:
     if dataset.chunks is None or dataset.is_virtual or not hasattr(dataset.id, "chunk_iter"):
         return False
     count = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
-    return bool(count < _MOST_CHUNKS)
+    return bool(count < 2**62)
 
 
 def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
@@ -308,10 +291,8 @@ def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
         return None
     try:
         found = file_bytes(file.filename)
-        if os.name == "posix":
-            state = os.fstat(file.id.get_vfd_handle())
-            if found.identity() != (state.st_dev, state.st_ino):
-                return None  # replaced, or a relative name after a change of the working directory
+        if os.name == "posix" and not found.is_file(os.fstat(file.id.get_vfd_handle())):
+            return None  # replaced, or a relative name after a change of the working directory
         found.check()
     except StoreError:
         return None
@@ -348,10 +329,7 @@ class DecodedH5Source:
         return (type(self), (self.raw, self.dtype, self.pipeline, self._fill))
 
     def part(self, indices: Iterable[Index]) -> DecodedH5Source:
-        """Return a source that contains only the chunks at ``indices``, small enough to be sent with a task.
-
-        Reading any other chunk raises an error.
-        """
+        """Return a source that contains only the chunks at ``indices``, small enough to be sent with a task."""
         return type(self)(self.raw.part(indices), self.dtype, self.pipeline, self._fill)
 
     def covering(self, regions: Iterable[Region]) -> set[Index]:
@@ -407,11 +385,7 @@ class RawH5Source(DecodedH5Source):
     _fill_chunk: bytes | None = None
 
     def encoded(self, index: Index) -> bytes | None:
-        """Return the Zarr chunk at ``index``.
-
-        A chunk with all filters applied is not decoded. A chunk that HDF5 could not compress is encoded here, and for a
-        chunk that is not stored the fill value is returned.
-        """
+        """Return the Zarr chunk at ``index``; one that HDF5 did not compress, or does not store, is encoded here."""
         found = self.raw.find(index)
         if found is None:
             if self._fill_chunk is None:
@@ -516,7 +490,7 @@ def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Sourc
 def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
     """Tell whether the first elements are the same read either way (offsets of old libraries leave out user blocks)."""
     outer = len(dataset.shape)
-    few = max(1, _COMPARED // max(1, math.prod(source.shape[outer:]) * source.dtype.itemsize))
+    few = max(1, 4096 // max(1, math.prod(source.shape[outer:]) * source.dtype.itemsize))
     region = (*(slice(0, 1) for _ in dataset.shape[:-1]), slice(0, min(few, dataset.shape[-1])))
     whole = tuple(slice(0, n) for n in source.shape[outer:])
     try:
@@ -532,40 +506,29 @@ def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
 def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
     """Return a source for a dataset whose chunks can be copied as they are, None if HDF5 has to decode it.
 
-    Notes
-    -----
-    None for datasets that are not chunked or are virtual; for text, references and rows with them; for types whose
-    bytes differ from the Zarr type (padded compounds, numbers with a custom layout, terminated text); and for filters
-    without a counterpart.
+    None for types whose bytes differ from the Zarr type (text, references, padded compounds, numbers with a custom
+    layout), and for filters without a counterpart.
     """
     if not description.is_raw or not dataset.shape or not is_listable(dataset) or dataset.file.swmr_mode:
         return None
     dtype, inner = description.dtype, description.inner
     entries = description.note.get("filters", [])
     pipeline = codecs_of(entries, dtype)
-    fill = _fill_bytes(dataset, dtype, has_inner=bool(inner))
-    if pipeline is None or fill is None:
-        return None
     size = math.prod(dataset.chunks) * description.element_dtype.itemsize
-    if not pipeline.divides(size):
+    if pipeline is None or not pipeline.divides(size):
         return None
+    created, fill = dataset.id.get_create_plist(), bytes(dtype.itemsize)  # zero too if HDF5 must not fill
+    is_given = created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
+    if is_given and created.get_fill_time() != h5d.FILL_TIME_NEVER:
+        if inner:
+            return None  # h5py cannot read the fill value of elements that are arrays
+        fill = stored_fill(created, dataset.dtype).tobytes()
     try:
         source = RawH5Source(RawChunks(dataset, inner), dtype, pipeline, fill)
     except UsageError:
         return None
     is_certain = _edges_known(dataset, source, size) and _decodes(source, entries)
     return source if is_certain else None
-
-
-def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes | None:
-    """Return the element to read where no chunk is stored: zero if HDF5 must not fill, None if unknown."""
-    created = dataset.id.get_create_plist()
-    is_given = created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
-    if not is_given or created.get_fill_time() == h5d.FILL_TIME_NEVER:
-        return bytes(dtype.itemsize)
-    if has_inner:
-        return None  # h5py cannot read the fill value of elements that are arrays
-    return stored_fill(created, dataset.dtype).tobytes()
 
 
 def _decodes(source: RawH5Source, filters: Pipeline) -> bool:
@@ -593,13 +556,13 @@ def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
         return True
     partial = raw.is_partial()
     doubtful = np.flatnonzero(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
-    for place in doubtful[:_UNDECIDED]:
+    for place in doubtful[:16]:
         answer = _is_filtered(dataset, source, raw.index_at(int(place)))
         if answer is False:
             raw.where["mask"][partial] = UNFILTERED
         if answer is not None:
             return True
-    return len(doubtful) <= _UNDECIDED
+    return len(doubtful) <= 16
 
 
 def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None:
@@ -613,10 +576,7 @@ def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None
         return None
     if any(config["id"] != "shuffle" for config in source.pipeline.codecs):
         return True
-    rank = len(dataset.shape)
-    region = tuple(
-        slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index[:rank], dataset.chunks, dataset.shape, strict=True)
-    )
+    region = chunk_region(index[: len(dataset.shape)], dataset.chunks, dataset.shape)
     values = np.ascontiguousarray(dataset[region]).tobytes()
     inside = tuple(slice(0, part.stop - part.start) for part in region)
     ours = np.ascontiguousarray(decoded[inside]).tobytes()
@@ -648,3 +608,167 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
         start = tuple(i * c for i, c in zip(index, dataset.chunks, strict=True))
         with phil:
             dataset.id.write_direct_chunk(start, stored)
+
+
+# ---- HDF5 as Zarr, without a copy ------------------------------------------------------------------------------------
+# If Zarr has the filters of an HDF5 chunk, the chunk in the file is a Zarr chunk. A contiguous dataset is divided into
+# pieces of complete rows, each a chunk without a codec. The last piece may extend beyond the dataset, since nothing
+# outside an array is read, but not beyond the file. `conversion.virtual` writes the references (kerchunk).
+
+LEAST_BYTES = 256
+"""Minimum average size of a stored chunk in bytes; below it, a reference is larger than the chunk itself."""
+
+_PIECE = 2**22
+
+
+class Piece(NamedTuple):
+    """One chunk: bytes ``offset`` to ``offset + size`` of the file, or ``data``."""
+
+    indices: Index
+    offset: int = 0
+    size: int = 0
+    data: bytes | None = None
+
+
+class VirtualSource:
+    """A dataset that stays in its HDF5 file. This class is one without stored values, which reads as its fill value.
+
+    Shape, chunks, filters and compressor are those of the Zarr array; ``fill`` is an array without axes.
+    """
+
+    filters: list[Config] | None = None
+    compressor: Config | None = None
+    inlined: int = 0
+    """Bytes of values that cannot be read from the HDF5 file as they are, and are stored in the references."""
+    is_complete: bool = False
+    """Whether every chunk is stored."""
+
+    def __init__(self, shape: Index, chunks: Index, dtype: np.dtype[Any], location: str, fill: Array) -> None:
+        self.shape, self.chunks, self.dtype, self.location, self.fill = shape, chunks, dtype, location, fill
+        self._chunk_bytes = math.prod(chunks) * dtype.itemsize
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return np.broadcast_to(self.fill, tuple(part.stop - part.start for part in region))
+
+    def encoded(self, index: Index) -> bytes | None:
+        """Return the chunk at ``index`` as the array stores it."""
+        return np.full(self.chunks, self.fill, self.dtype).tobytes()
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the stored chunks."""
+        return iter(())
+
+
+class _VirtualChunks(VirtualSource):
+    """A chunked dataset. The array has no codecs if most chunks passed none of the filters."""
+
+    def __init__(self, source: DecodedH5Source) -> None:
+        raw, pipeline = source.raw, source.pipeline
+        assert raw.file is not None
+        super().__init__(source.shape, source.chunks, source.dtype, raw.file.path, source.fill_scalar())
+        self._whole = RawH5Source(raw, source.dtype, pipeline, self.fill.tobytes())
+        self._every = (1 << len(pipeline.codecs)) - 1
+        masks = raw.where["mask"] & np.uint32(self._every)
+        filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == self._every))
+        self._is_plain = bool(pipeline.codecs) and plain > filtered
+        if not self._is_plain:
+            self.filters, self.compressor = pipeline.filters, pipeline.compressor
+        as_they_are = 0 if pipeline.reframed and not self._is_plain else max(filtered, plain)
+        self.inlined = (len(raw) - as_they_are) * self._chunk_bytes
+        self.is_complete = len(raw) == math.prod(raw.grid)
+
+    def read(self, region: Region) -> Array:
+        return self._whole.read(region)
+
+    def encoded(self, index: Index) -> bytes | None:
+        if self._is_plain:
+            return np.ascontiguousarray(self._whole.decode(index)).tobytes()
+        return self._whole.encoded(index)
+
+    def pieces(self) -> Iterator[Piece]:
+        wanted = self._every if self._is_plain else 0
+        never = self._whole.pipeline.reframed and not self._is_plain
+        for index, found in self._whole.raw.stored():
+            is_odd = self._is_plain and found.size != self._chunk_bytes
+            if never or is_odd or found.mask & self._every != wanted:
+                yield Piece(index, data=self.encoded(index))
+            else:
+                yield Piece(index, found.offset, found.size)
+
+
+class _VirtualRows(VirtualSource):
+    """A contiguous dataset."""
+
+    is_complete = True
+
+    def __init__(self, source: ContiguousH5Source) -> None:
+        chunks = whole_rows(source.shape, source.dtype.itemsize)
+        super().__init__(source.shape, chunks, source.dtype, source.file.path, np.zeros((), source.dtype))
+        self._source = source
+        self._end = source.file.size
+        self.inlined = sum(piece.size for piece in self._places() if piece.offset + piece.size > self._end)
+
+    def read(self, region: Region) -> Array:
+        return self._source.read(region)
+
+    def encoded(self, index: Index) -> bytes | None:
+        block = self._source.read(chunk_region(index, self.chunks, self.shape))
+        chunk: Array = np.zeros(self.chunks, self.dtype)
+        chunk[tuple(slice(0, n) for n in block.shape)] = block
+        return chunk.tobytes()
+
+    def pieces(self) -> Iterator[Piece]:
+        for piece in self._places():
+            is_inside = piece.offset + piece.size <= self._end
+            yield piece if is_inside else Piece(piece.indices, data=self.encoded(piece.indices))
+
+    def _places(self) -> Iterator[Piece]:
+        strides = np.cumprod([1, *self.shape[:0:-1]])[::-1].tolist()
+        grid = [-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)]
+        for index in np.ndindex(*grid):
+            first = sum(i * c * stride for i, c, stride in zip(index, self.chunks, strides, strict=True))
+            yield Piece(tuple(index), self._source.offset + first * self.dtype.itemsize, self._chunk_bytes)
+
+
+def virtual_source(source: object) -> VirtualSource | None:
+    """Return a source that lets a dataset stay in its file, None if that is impossible."""
+    if isinstance(source, ContiguousH5Source):
+        return _VirtualRows(source)
+    if not isinstance(source, DecodedH5Source) or source.raw.file is None:
+        return None
+    count = len(source.raw)
+    if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.where["size"])) < LEAST_BYTES * count:
+        return None  # many very small chunks, which are joined and stored in the references
+    return _VirtualChunks(source)
+
+
+def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
+    """Return the source of a contiguous numeric dataset that was never written, None for any other dataset."""
+    created = dataset.id.get_create_plist()
+    is_in_one_piece = created.get_layout() == h5d.CONTIGUOUS and not created.get_external_count()
+    if not is_in_one_piece or dataset.id.get_offset() is not None or dataset.id.get_storage_size():
+        return None
+    found = describe(dataset)
+    if found.kind != "number" or found.inner:
+        return None
+    value = np.zeros((), found.dtype) if found.fill_value is None else np.asarray(found.fill_value, found.dtype)
+    chunks = whole_rows(shape, found.dtype.itemsize)
+    return VirtualSource(shape, chunks, found.dtype, str(dataset.file.filename), value)
+
+
+def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return a chunk shape of about 4 MB in which each chunk is one run of bytes.
+
+    The first axis whose rows are small enough is divided; all axes before it have length 1. If possible the chunks
+    divide that axis evenly, so that none extends beyond its edge.
+    """
+    axis = 0
+    while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) * itemsize > _PIECE:
+        axis += 1
+    row = math.prod(shape[axis + 1 :]) * itemsize
+    length = shape[axis]
+    rows = min(length, max(1, _PIECE // row))
+    count = -(-length // rows)
+    even = next((n for n in range(count, min(2 * count, count + 4096, length) + 1) if length % n == 0), count)
+    return (*(1 for _ in shape[:axis]), -(-length // even), *shape[axis + 1 :])

@@ -1,370 +1,73 @@
-"""`Hdf5Tree`: the objects of an HDF5 file with their paths in a Zarr file; `Hdf5Data`: the values of a dataset.
-
-A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at its first path (depth first,
-sorted by name), and its other paths become links. The target of an external link is copied to the place of the link,
-with everything below it, and so are the targets of links inside it.
+"""Values of HDF5 files: `Hdf5Data` of a dataset, `Hdf5References` of references, `Hdf5Content` of all for comparing.
 
 Values are read block by block, in NumPy's layout of their type. h5py's own indexing cannot read all types (such as
 opaque data with a tag), keeps each dataset open, and does not name file and dataset in errors.
+
+A reference to an object is its address in the file. A dataset of references is read as numbers, and each distinct
+target is looked up once. Only a target that is not placed in the new file is opened.
+
+Source: HDF5 reference manual, "Dataspaces".
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
-import posixpath
-from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import h5py
 import numpy as np
-from h5py import h5a, h5g, h5l, h5o, h5s, h5z
+from h5py import h5d, h5i, h5l, h5o, h5r, h5s, h5t, h5z
 
-from hdmf_zarr_backend.encoding.references import ZarrReference
-from hdmf_zarr_backend.encoding.types import text_of
-from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.datasets import Description, describe
-from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
-from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
-from hdmf_zarr_backend.hdf5.safe_reading import (
+from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
+from hdmf_zarr_backend.encoding.types import from_hdf5, raw_of, text_of
+from hdmf_zarr_backend.encoding.values import plain_values
+from hdmf_zarr_backend.errors import (
+    MetadataError,
+    UnsupportedFileError,
+    ValueRefusedError,
+)
+from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_values
+from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
+from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
+    SourceFile,
     UnreadableHdf5Error,
+    check_allocated,
     check_depth,
     check_other_files,
     reading,
     warn_broken,
 )
+from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, soft_target
 from hdmf_zarr_backend.hdf5.types import Array, memory_type, numpy_type, storable_type
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source, why_not
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.content import (
+    AttributeContent,
+    DatasetContent,
+    DatatypeContent,
+    GroupContent,
+    LinkContent,
+    NodeContent,
+    Selection,
+    Values,
+    canonical_region,
+    even_slice,
+    hdf5_filter,
+)
+from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
+from hdmf_zarr_backend.model.link_sources import relative_source
+from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.stores.base import resource_failure
 
-Kind = Literal["group", "dataset", "datatype"]
-Address = tuple[int, int]
-"""Number of an open file, and the address of an object in it."""
-
-Bounds = Sequence[tuple[int, int]]
-
-
-class OpenGroups:
-    """The groups above the object that was opened last, kept open.
-
-    HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
-    """
-
-    def __init__(self, file_id: Any) -> None:
-        self._file_id = file_id
-        self._way: list[tuple[bytes, Any]] = []
-
-    def within(self, raw: bytes) -> tuple[Any, bytes]:
-        """Return the open parent group of the object at an absolute path, and its name in that group."""
-        parent, _, name = raw.rpartition(b"/")
-        if not parent:
-            return self._file_id, raw
-        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
-            self._way.pop()
-        known, group = self._way[-1] if self._way else (b"", self._file_id)
-        for step in parent[len(known) + 1 :].split(b"/") if known != parent else ():
-            known += b"/" + step
-            group = h5g.open(group, step)
-            self._way.append((known, group))
-        return group, name
-
-    def close(self) -> None:
-        """Close the groups."""
-        self._way.clear()
-
-
-class SourceFile(OpenGroups):
-    """One open HDF5 file."""
-
-    def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
-        self.location = location
-        remote = RemoteFile(location, options or {}) if is_url(location) else None
-        try:
-            self.file: Any = h5py.File(location if remote is None else remote.stream(), "r")
-        except H5_ERRORS as error:
-            if isinstance(error, ZarrBackendError):  # an error of the server
-                raise
-            lack = resource_failure(error, "opened", store=location, what="the HDF5 file")
-            if lack is not None:
-                raise lack from error
-            problem = f"HDF5 cannot open this file ({error})"
-            remedy = "It may be cut short, or be open for writing elsewhere."
-            raise UnsupportedFileError(problem, store=location, remedy=remedy) from error
-        super().__init__(self.file.id)
-        self._last: tuple[bytes, Any] | None = None
-
-    def open(self, raw: bytes) -> Any:
-        """Return the low-level object at a path. The last one stays open, and with it HDF5's cache of its chunks."""
-        if self._last is None or self._last[0] != raw:
-            with reading(self.location, text_of(raw)):
-                self._last = (raw, h5o.open(*self.within(raw)))
-        return self._last[1]
-
-    def walk(self, top: bytes, known: Container[Address]) -> Iterator[tuple[bytes, int, Any]]:
-        """Yield the object at a path and everything below it, depth first, sorted by name. Links are not followed."""
-        pending = [top]
-        while pending:
-            raw = pending.pop()
-            with reading(self.location, text_of(raw)):
-                group, name = self.within(raw)
-                form = h5l.TYPE_HARD if raw == top else group.links.get_info(name).type
-                info = h5o.get_info(group, name) if form == h5l.TYPE_HARD else None
-                if info is not None and info.type == h5o.TYPE_GROUP and (info.fileno, info.addr) not in known:
-                    prefix = raw.rstrip(b"/") + b"/"
-                    pending += [prefix + name for name in sorted(h5g.open(group, name), reverse=True)]
-            yield raw, form, info
-
-    def close(self) -> None:
-        """Close the file."""
-        self._last = None
-        super().close()
-        with suppress(*H5_ERRORS):  # all values are read, so an error of the system does not matter
-            self.file.close()
-
-
-class Placed(NamedTuple):
-    """A group, dataset or named type, and its path in the Zarr file, as in the model."""
-
-    path: str
-    kind: Kind
-    file: SourceFile
-    raw: bytes
-
-
-class PlacedLink(NamedTuple):
-    """A link: its path, its target, and the note of its form in HDF5 (None for a plain soft link)."""
-
-    path: str
-    target: ZarrReference
-    note: Any = None
-
-
-class _Pending(NamedTuple):
-    path: str
-    file: SourceFile
-    raw: bytes
-
-
-class Hdf5Tree:
-    """The objects of a file, with their paths in the new file.
-
-    Attributes
-    ----------
-    nodes : list of Placed
-        All objects, parents before members.
-    links : list of PlacedLink
-        All links.
-    places : dict
-        ``{address: Placed}`` of all objects.
-    notes : dict
-        ``{path of a group: {name: note}}`` for members that were links in HDF5 and are copies in Zarr.
-    """
-
-    def __init__(
-        self, location: str, target: str, options: Mapping[str, Any] | None = None, rules: ReadOptions | None = None
-    ) -> None:
-        self._rules = rules or ReadOptions()
-        self._storage = dict(options or {})
-        self.main = SourceFile(location, options)
-        self.target = target
-        self._files: dict[str, SourceFile | None] = {_real(location): self.main}
-        self._ids: dict[tuple[str, bytes], str | None] = {}
-        self.places: dict[Address, Placed] = {}
-        self._external: deque[_Pending] = deque()
-        self._soft: deque[_Pending] = deque()
-        self.nodes: list[Placed] = []
-        self.links: list[PlacedLink] = []
-        self.notes: dict[str, dict[str, Any]] = {}
-        try:
-            self._descend("", self.main, b"/")
-            while self._external or self._soft:
-                link = (self._external or self._soft).popleft()  # soft links may go through external ones
-                with reading(link.file.location, text_of(link.raw)):
-                    self._place_link(link)
-        except BaseException:
-            self.close()
-            raise
-
-    def sources(self) -> list[str]:
-        """Return the absolute paths of all files that are read."""
-        return [file.location for file in self._files.values() if file is not None]
-
-    def close(self) -> None:
-        """Close all files."""
-        for file in self._files.values():
-            if file is not None:
-                file.close()
-
-    # ---- where things go --------------------------------------------------------------------------------------------
-
-    def _descend(self, place: str, file: SourceFile, top: bytes) -> None:
-        """Place an object and everything below it. Links are placed later, when all objects have their paths."""
-        start = len(top.rstrip(b"/")) + 1
-        for raw, form, info in file.walk(top, self.places):
-            path = place if raw == top else join(place, text_of(raw[start:]))
-            if info is None:
-                (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
-                continue
-            with reading(file.location, text_of(raw)):
-                known = self.places.get((info.fileno, info.addr))
-                if known is None:
-                    self._place(path, file, raw, info)
-                else:
-                    self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
-
-    def _place(self, path: str, file: SourceFile, raw: bytes, info: Any) -> None:
-        """Set the path of one object."""
-        kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
-        placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
-        self.places[info.fileno, info.addr] = placed
-        self.nodes.append(placed)
-        if placed.kind == "dataset":
-            check_other_files(h5o.open(*file.within(raw)), file.location, text_of(raw), self._rules.external_links)
-        elif placed.kind == "group":
-            check_depth(self._rules, file.location, absolute(path))
-
-    def _place_link(self, link: _Pending) -> None:
-        group, name = link.file.within(link.raw)
-        form = group.links.get_info(name).type
-        if form == h5l.TYPE_SOFT:
-            self._place_soft(link, group.links.get_val(name))
-        elif form == h5l.TYPE_EXTERNAL:
-            file, path = group.links.get_val(name)
-            self._place_external(link, os.fsdecode(file), path)
-        else:
-            warn_broken(
-                f"The link {text_of(link.raw)} in {link.file.location} has an unknown class ({form}) and is left out."
-            )
-
-    def _place_soft(self, link: _Pending, value: bytes) -> None:
-        raw = soft_target(link.raw, value)
-        found = address_of(link.file, raw)
-        known = None if found is None else self.places.get(found)
-        if found is not None and known is None and link.file is not self.main:
-            self._copy(link.path, link.file, raw, None)
-            return
-        if found is None:
-            _warn_broken(link, text_of(raw))
-        # a path through a link that is not placed is kept as it is
-        target = ZarrReference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
-        written = text_of(value)
-        note = None if link.file is not self.main or written == target.path else {"soft": written}
-        self.links.append(PlacedLink(link.path, target, note))
-
-    def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
-        raw, origin = b"/" + value.strip(b"/"), link.file.location
-        if is_url(origin):
-            location = resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
-        else:
-            location = os.path.abspath(os.path.join(os.path.dirname(origin), name))
-        file = self._open(location) if self._may_lead(origin, name, location) else None
-        found = None if file is None else address_of(file, raw)
-        source = relative_source(location, self.target)
-        if file is None or found is None:
-            _warn_broken(link, f"{name}:{text_of(raw)}")
-            self.links.append(PlacedLink(link.path, ZarrReference(source, text_of(raw))))
-            return
-        note = {"source": source, "path": text_of(raw)}
-        known = self.places.get(found)
-        if known is None:
-            self._copy(link.path, file, raw, note)
-        else:
-            self.links.append(PlacedLink(link.path, self.reference_to(known), None if file is self.main else note))
-
-    def _copy(self, path: str, file: SourceFile, raw: bytes, note: Any) -> None:
-        if note is not None:
-            parent, _, name = path.rpartition("/")
-            self.notes.setdefault(parent, {})[name] = note
-        self._descend(path, file, raw)
-
-    def _may_lead(self, origin: str, name: str, location: str) -> bool:
-        """Tell whether a link is followed; from a server, only to files in the folder of the HDF5 file or below."""
-        if is_url(origin):
-            is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
-            return is_beside and self._rules.external_links != "never"
-        # HDF5 blocks on a pipe; a missing file is reported elsewhere
-        is_readable = os.path.isfile(location) or not os.path.exists(location)
-        return is_readable and why_not(location, origin, self._rules.external_links, free=True) is None
-
-    def _open(self, location: str) -> SourceFile | None:
-        """Return an open file, None if HDF5 cannot open one there."""
-        real = _real(location)
-        if real not in self._files:
-            try:
-                self._files[real] = SourceFile(location, self._storage)
-            except (UnsupportedFileError, StoreNotFoundError):
-                self._files[real] = None
-        return self._files[real]
-
-    def named_type(self, tid: Any) -> Placed | None:
-        """Return the named type for a type, None if it has no name in the file."""
-        if not tid.committed():
-            return None
-        info = h5o.get_info(tid)
-        return self.places.get((info.fileno, info.addr))
-
-    # ---- what things are called -------------------------------------------------------------------------------------
-
-    def object_id(self, file: SourceFile, raw: bytes) -> str | None:
-        """Return the object id of the object at a path, None if it has none; each is read once."""
-        key = (file.location, raw)
-        if key not in self._ids:
-            value: Any = None
-            node = h5o.open(*file.within(raw))
-            attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
-            if attribute is not None and attribute.shape == () and attribute.dtype.kind in "OS":
-                values = np.zeros((), attribute.dtype)
-                attribute.read(values)
-                value = values[()]
-            self._ids[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else None
-        return self._ids[key]
-
-    def reference_to(self, placed: Placed) -> ZarrReference:
-        """Return a reference to an object at its path in the Zarr file."""
-        own, root = self.object_id(placed.file, placed.raw), self.object_id(self.main, b"/")
-        return ZarrReference(THIS_FILE, absolute(placed.path), own, root)
-
-
-def _real(location: str) -> str:
-    return location if is_url(location) else os.path.realpath(location)
-
-
-def soft_target(raw: bytes, value: bytes) -> bytes:
-    """Return the absolute path of the target of the soft link at ``raw``.
-
-    A relative target starts at the group of the link. HDF5 resolves "." but not "..".
-    """
-    parts = posixpath.join(posixpath.dirname(raw), value).split(b"/")
-    return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
-
-
-def address_of(file: SourceFile, raw: bytes) -> Address | None:
-    """Return the address of the object at a path, through links; None if it does not exist."""
-    try:
-        info = h5o.get_info(file.file.id, raw)
-    except H5_ERRORS:
-        return None
-    return info.fileno, info.addr
-
-
-def _warn_broken(link: _Pending, target: str) -> None:
-    warn_broken(
-        f"The link {text_of(link.raw)} in {link.file.location} points to {target}, which does not exist; it is kept."
-    )
+Bounds: TypeAlias = list[tuple[int, int]]
 
 
 class Hdf5Data:
-    """The values of one dataset, which is opened when values are read.
-
-    Attributes
-    ----------
-    shape : tuple of int or None
-        Shape, including the axes of its elements; None without a dataspace.
-    """
+    """The values of one dataset, which is opened when values are read; ``shape`` includes the axes of its elements."""
 
     def __init__(self, file: SourceFile, raw: bytes) -> None:
         self._file = file
@@ -407,11 +110,9 @@ class Hdf5Data:
             missing = next((number for number in numbers if not h5z.filter_avail(number)), None)
             if missing is None:
                 raise
+            problem, place = f"HDF5 filter {missing} is not installed", text_of(self._raw)
             raise UnsupportedFileError(
-                f"HDF5 filter {missing} is not installed",
-                store=self._file.location,
-                path=text_of(self._raw),
-                remedy="Install hdf5plugin.",
+                problem, store=self._file.location, path=place, remedy="Install hdf5plugin."
             ) from error.__cause__
         inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
         values = values[(..., *inner)]
@@ -436,3 +137,310 @@ def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> 
     space.select_hyperslab(tuple(start for start, _ in bounds), lengths)
     node.read(h5s.create_simple(lengths), space, values, memory)
     return values
+
+
+# ---- references ------------------------------------------------------------------------------------------------------
+
+
+class Hdf5References:
+    """The references of a file, and of the files that it links to."""
+
+    def __init__(self, tree: Hdf5Tree) -> None:
+        self._tree = tree
+
+    def refer(self, reference: Any, file: SourceFile) -> ZarrReference | None:
+        """Return the target of an h5py reference in ``file``, None for a null one, or one without a target.
+
+        A reference to an object that is not placed names the HDF5 file.
+        """
+        if not reference:
+            return None
+        try:
+            target = h5r.dereference(reference, file.file.id)
+            info = h5o.get_info(target)
+            region = None
+            if isinstance(reference, h5py.RegionReference):
+                region = encode_region(h5r.get_region(reference, file.file.id))
+        except H5_ERRORS as error:
+            warn_broken(f"A reference in {file.location} has no target ({error}).")
+            return None
+        placed = self._tree.places.get((info.fileno, info.addr))
+        if placed is not None:
+            found = self._tree.reference_to(placed)
+        else:
+            name = h5i.get_name(target)
+            warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
+            source = relative_source(file.location, self._tree.target)
+            found = ZarrReference(source, absolute(text_of(name or b"/")))
+        return found if region is None else replace(found, region=region)
+
+    def encode(self, value: Any, file: SourceFile) -> dict[str, Any] | None:
+        """Return the JSON of an element that is an h5py reference; JSON is returned as it is."""
+        if value is None or isinstance(value, dict):
+            return value
+        found = self.refer(value, file)
+        return None if found is None else encode_reference(found)
+
+    def encode_addresses(self, addresses: Array, file: SourceFile) -> Array | None:
+        """Return the JSON of references given as addresses, None if one of them has no placed target."""
+        number = h5o.get_info(file.file.id).fileno
+        distinct, inverse = np.unique(addresses, return_inverse=True)
+        table: Array = np.empty(len(distinct), object)
+        for position, address in enumerate(distinct.tolist()):
+            if address:
+                placed = self._tree.places.get((number, address))
+                if placed is None:
+                    return None
+                table[position] = encode_reference(self._tree.reference_to(placed))
+        return np.asarray(table[inverse.reshape(-1)].reshape(addresses.shape))
+
+
+class ReferenceData(Hdf5Data):
+    """The values of a dataset of references, or of rows with references, which are converted to JSON."""
+
+    def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References) -> None:
+        super().__init__(file, raw)
+        self._references = references
+
+    def _read(self, bounds: Bounds) -> Array:
+        tid = self._file.open(self._raw).get_type()
+        if tid.get_class() == h5t.REFERENCE:
+            found = self._encoded(bounds, tid)
+            return super()._read(bounds) if found is None else found
+        rows = super()._read(bounds)
+        for index in range(tid.get_nmembers()):
+            member = tid.get_member_type(index)
+            if member.equal(h5t.STD_REF_OBJ):
+                memory = h5t.create(h5t.COMPOUND, member.get_size())
+                memory.insert(tid.get_member_name(index), 0, member)
+                found = self._encoded(bounds, memory)
+                if found is not None:
+                    rows[text_of(tid.get_member_name(index))] = found
+        return rows
+
+    def _encoded(self, bounds: Bounds, memory: Any) -> Array | None:
+        addresses = read_block(self._file.open(self._raw), bounds, np.dtype("<u8"), memory)
+        return self._references.encode_addresses(addresses, self._file)
+
+
+# ---- regions ---------------------------------------------------------------------------------------------------------
+# A region that is a product of axes has one entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index":
+# [...]}``; any other is ``{"points": [[...], ...]}``, in the order of the file.
+
+
+def encode_region(space: Any) -> Any:
+    """Return the JSON of the selection of an ``h5py.h5s.SpaceID``."""
+    form = space.get_select_type()
+    if form == h5s.SEL_ALL:
+        return [{"slice": [0, int(n), 1]} for n in space.shape]
+    if form == h5s.SEL_NONE:
+        return [{"index": []} for _ in space.shape]
+    if form == h5s.SEL_POINTS:
+        return {"points": np.asarray(space.get_select_elem_pointlist()).tolist()}
+    if space.is_regular_hyperslab():
+        return [_entry_of_blocks(*map(int, axis)) for axis in zip(*space.get_regular_hyperslab(), strict=True)]
+    blocks = np.asarray(space.get_select_hyper_blocklist(), dtype=np.int64)  # first and last corner of each
+    axes = [sorted({i for low, high in blocks[:, :, axis].tolist() for i in range(low, high + 1)})
+            for axis in range(blocks.shape[2])]  # fmt: skip
+    covered = int(np.prod(blocks[:, 1] - blocks[:, 0] + 1, axis=1).sum())  # HDF5's blocks do not overlap
+    if math.prod(map(len, axes)) == covered:
+        return [_entry(axis) for axis in axes]
+    points = {tuple(low + step) for low, high in blocks for step in np.ndindex(*(high - low + 1))}
+    return {"points": sorted([int(n) for n in point] for point in points)}
+
+
+def _entry_of_blocks(start: int, stride: int, count: int, block: int) -> dict[str, list[int]]:
+    if count == 1 or stride == block:
+        return {"slice": [start, start + count * block, 1]}
+    if block == 1:
+        return {"slice": [start, start + (count - 1) * stride + 1, stride]}
+    return {"index": [start + i * stride + j for i in range(count) for j in range(block)]}
+
+
+def _entry(indices: list[int]) -> dict[str, list[int]]:
+    even = even_slice(indices)
+    return {"slice": list(even)} if even is not None else {"index": indices}
+
+
+def decode_region(region: Any, space: Any) -> None:
+    """Select in ``space``, the dataspace of the target, the elements that the JSON of a region lists."""
+    try:
+        if isinstance(region, dict):
+            points = np.asarray(region["points"], dtype=np.uint64)
+            space.select_elements(points.reshape(len(points), len(space.shape)))
+        elif len(region) != len(space.shape):
+            raise ValueError(f"{len(region)} entries for {len(space.shape)} axes")
+        elif region:
+            runs = [_runs(entry, int(n)) for entry, n in zip(region, space.shape, strict=True)]
+            space.select_none()
+            for part in itertools.product(*runs):
+                start, count, stride, block = zip(*part, strict=True)
+                space.select_hyperslab(start, count, stride, block, op=h5s.SELECT_OR)
+        else:
+            space.select_all()
+        if not space.select_valid():
+            raise IndexError("it lies outside")
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError) as error:
+        raise MetadataError(f"the region {region!r} does not fit its target ({error})") from error
+
+
+def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
+    """Return start, count, stride and block of the hyperslabs of one axis."""
+    if "slice" in entry:
+        start, stop, step = slice(*entry["slice"]).indices(length)
+        steps = range(start, stop, step)
+        if not steps or step < 1:
+            return []
+        return [(start, 1, 1, stop - start) if step == 1 else (start, len(steps), step, 1)]
+    indices = sorted({int(i) for i in entry["index"]})
+    if indices and not 0 <= indices[0] <= indices[-1] < length:
+        raise IndexError("an index is out of range")
+    groups = itertools.groupby(enumerate(indices), key=lambda pair: pair[1] - pair[0])
+    runs = ([index for _, index in group] for _, group in groups)
+    return [(run[0], 1, 1, len(run)) for run in runs]
+
+
+# ---- content for comparing -------------------------------------------------------------------------------------------
+
+
+class Hdf5Content(Mapping[str, NodeContent]):
+    """`FileContent` of an HDF5 file, which stays open until `close`; objects are found depth first, sorted by name.
+
+    An object with several hard links is a node at its first path and a link of form ``hard`` at the others, so cycles
+    end. Links are not followed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.source = os.fspath(path)
+        self._file = SourceFile(self.source)
+        self._addresses: dict[tuple[int, int], str] = {}
+        self._nodes: dict[str, LinkContent | None] = dict(self._walk())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __getitem__(self, path: str) -> NodeContent:
+        link = self._nodes[path]
+        if link is not None:
+            return link
+        with reading(self.source, path):
+            node = h5o.open(*self._file.within(raw_of(path)))
+            attributes = self._attributes(node)
+            if isinstance(node, h5d.DatasetID):
+                return self._dataset(path, node, attributes)
+            if isinstance(node, h5t.TypeID):
+                return DatatypeContent(attributes, _stored(node)[0])
+            return GroupContent(attributes)
+
+    def _walk(self) -> Iterator[tuple[str, LinkContent | None]]:
+        for raw, form, info in self._file.walk(b"/", self._addresses):
+            path = text_of(raw)
+            if info is None:
+                yield path, self._link(raw, form)
+            elif (info.fileno, info.addr) in self._addresses:
+                yield path, LinkContent("hard", self._addresses[info.fileno, info.addr])
+            else:
+                if info.type == h5o.TYPE_GROUP:
+                    check_depth(ReadOptions(), self.source, path)
+                self._addresses[info.fileno, info.addr] = path
+                yield path, None
+
+    def _link(self, raw: bytes, form: int) -> LinkContent:
+        if form not in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
+            return LinkContent("user-defined", f"link class {form}")
+        group, name = self._file.within(raw)
+        value = group.links.get_val(name)
+        if form == h5l.TYPE_SOFT:
+            return LinkContent("soft", text_of(soft_target(raw, value)))
+        file = os.fsdecode(value[0])
+        location = os.path.abspath(os.path.join(os.path.dirname(self.source), file))
+        return LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
+
+    def _attributes(self, node: Any) -> dict[str, AttributeContent]:
+        found = {}
+        for name, attribute in attribute_names(node):
+            element, dtype, memory = _stored(attribute.get_type())
+            if attribute.shape is None:
+                found[name] = AttributeContent(element, None, None)
+                continue
+            values = read_values(attribute, dtype, memory)
+            found[name] = AttributeContent(element, attribute.shape, plain_values(values, element, self._resolve))
+        return found
+
+    def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeContent]) -> DatasetContent:
+        check_other_files(node, os.path.abspath(self.source), path, None)
+        dataset, creation, tid = h5py.Dataset(node), node.get_create_plist(), node.get_type()
+        element, dtype, memory = _stored(tid)
+        pipeline = filters_of(creation)
+
+        def read(selection: Selection) -> Values:
+            usable(pipeline)
+            with reading(self.source, path, node):
+                check_allocated(dataset, ReadOptions())
+                values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
+                return plain_values(values, element, self._resolve)
+
+        return DatasetContent(
+            attributes=attributes,
+            dtype=element,
+            shape=dataset.shape,
+            maxshape=dataset.maxshape,
+            chunks=dataset.chunks,
+            layout=_layout_of(creation),
+            filters=tuple(hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
+            fill=self._fill(creation, element, dtype),
+            read=read,
+        )
+
+    def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> Values | None:
+        defined = creation.fill_value_defined()
+        is_own = defined == h5d.FILL_VALUE_USER_DEFINED
+        if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and isinstance(element, (ArrayOf, Sequence))):
+            return None  # h5py cannot read fill values of arrays and sequences
+        return plain_values(stored_fill(creation, dtype, is_text=isinstance(element, Text)), element, self._resolve)
+
+    def _resolve(self, reference: Any) -> Target:
+        if not reference:
+            return Target(None)
+        try:
+            target = h5r.dereference(reference, self._file.file.id)
+            info = h5o.get_info(target)
+            path = self._addresses.get((info.fileno, info.addr), "<unlinked>")
+            if not isinstance(reference, h5py.RegionReference):
+                return Target(path)
+            space = h5r.get_region(reference, self._file.file.id)
+            return Target(path, canonical_region(encode_region(space), space.shape))
+        except H5_ERRORS:
+            return Target("<dangling>")
+
+
+def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
+    """Return an HDF5 type as `Element`, as NumPy type and as memory type; raw bytes if NumPy has no such type."""
+    try:
+        element, dtype = from_hdf5(tid), numpy_type(tid)
+    except ValueRefusedError:
+        size = tid.get_size()
+        return Opaque(size, f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
+    if dtype.kind == "c" and isinstance(element, Compound):  # of floats with a custom layout
+        element = Number("complex", tid.get_size())
+    return element, dtype, memory_type(tid, writing=False)
+
+
+def _layout_of(creation: Any) -> tuple[str, ...]:
+    """Return how a dataset is stored, with the names of other files that hold its values."""
+    names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
+    layout = creation.get_layout()
+    files: Iterable[Any] = ()
+    if layout == h5d.VIRTUAL:
+        sources = range(creation.get_virtual_count())
+        files = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
+    elif layout == h5d.CONTIGUOUS:
+        files = map(creation.get_external, range(creation.get_external_count()))
+    return (names[layout], *(":".join(map(str, file)) for file in files))

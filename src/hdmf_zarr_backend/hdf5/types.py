@@ -142,9 +142,6 @@ def kind_word(element: Element) -> Kind:
 def is_same_layout(element: Element, dtype: np.dtype[Any]) -> bool:
     """Tell whether raw elements of an HDF5 type are elements of ``dtype`` without conversion.
 
-    Notes
-    -----
-    Not the same: padded compounds, numbers with a custom precision or layout, and text with a terminator or padded with
-    spaces, which HDF5 changes on reading.
+    Not the same: padded compounds, numbers with a custom layout, text with a terminator or padded with spaces.
     """
     return not dtype.hasobject and in_numpy(element) == element_of(dtype)

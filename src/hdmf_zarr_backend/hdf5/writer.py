@@ -22,18 +22,22 @@ import h5py
 import numpy as np
 from h5py import h5d, h5f, h5fd, h5g, h5o, h5p, h5r, h5s, h5t
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec
-from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
-from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
+from hdmf_zarr_backend.arrays.chunks import (
+    ChunkCache,
+    ChunkReader,
+    absent_chunk,
+    check_stored_form,
+    check_unwritten,
+    fill_array,
+    stored_chunk,
+)
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec, value_bytes
 from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.encoding.types import from_note, raw_of, to_hdf5
 from hdmf_zarr_backend.encoding.values import array_of, decode_text, decoder
 from hdmf_zarr_backend.errors import (
-    ChunkError,
     MetadataError,
     MissingTargetError,
     NameRefusedError,
@@ -57,15 +61,14 @@ from hdmf_zarr_backend.hdf5.attributes import (
     write_attribute,
 )
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, creation_list, dataset_form, stored_fill
+from hdmf_zarr_backend.hdf5.files import OpenGroups, warn_broken
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
-from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, hdf5_note
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
-from hdmf_zarr_backend.hdf5.reader import OpenGroups
-from hdmf_zarr_backend.hdf5.references import decode_region
-from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
+from hdmf_zarr_backend.hdf5.reader import decode_region
+from hdmf_zarr_backend.hdf5.tree import HDF5, Placement, ZarrNode, hdf5_note
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store, resource_failure
@@ -144,37 +147,36 @@ class Hdf5Writer:
         """Return the open parent group of an object in the new file, and its name in that group."""
         return self._groups.within(_raw(path))
 
-    # ---- objects and links ------------------------------------------------------------------------------------------
-
-    def _create(self, placed: Placed) -> DatasetForm | None:
+    def _create(self, placed: ZarrNode) -> DatasetForm | None:
         """Create a group, or a dataset without values; return the form of a dataset."""
         self._output.check()
         with named(placed), refusing():
             if isinstance(placed.node, Group):
+                note = hdf5_note(placed.node)
                 if placed.path:
                     creation = h5p.create(h5p.GROUP_CREATE)
-                    set_orders(creation, hdf5_note(placed.node))
+                    set_orders(creation, note)
                     h5g.create(*self._within(placed.path), lcpl=_link_creation(), gcpl=creation)
-                self._create_types(placed)
+                for name, noted in as_dict(note.get("datatypes")).items():
+                    tid, path = to_hdf5(from_note(as_dict(noted).get("type"))), _member(placed.path, name)
+                    tid = self._checked(tid).copy()  # predefined types cannot be named
+                    tid.commit(*self._groups.within(path), _link_creation())
+                    self._types.add(path)
                 return None
             return self._create_dataset(placed, placed.node)
 
-    def _create_types(self, placed: Placed) -> None:
-        for name, note in as_dict(hdf5_note(placed.node).get("datatypes")).items():
-            tid = self._checked(
-                to_hdf5(from_note(as_dict(note).get("type")))
-            ).copy()  # predefined types cannot be named
-            path = _member(placed.path, name)
-            tid.commit(*self._groups.within(path), _link_creation())
-            self._types.add(path)
-
-    def _create_dataset(self, placed: Placed, node: Dataset[Attributes]) -> DatasetForm:
+    def _create_dataset(self, placed: ZarrNode, node: Dataset[Attributes]) -> DatasetForm:
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
-        form = dataset_form(node, is_spec=_is_specification(placed))
+        specs = spec_location(placed.file.hierarchy.root.attributes.get(SPECLOC))
+        form = dataset_form(node, is_spec=specs is not None and placed.own.startswith(f"{specs}/"))
         tid = self._named_type((note or {}).get("named"), self._checked(to_hdf5(form.element)))
         shape = form.shape
-        maxshape = _maxshape(notes.get("maxshape"), shape)
+        noted = notes.get("maxshape")  # it may include the axes of elements
+        maxshape: tuple[int | None, ...] = shape
+        if isinstance(noted, list) and len(noted) >= len(shape):
+            bounds = zip(shape, noted, strict=False)
+            maxshape = tuple(None if bound is None else max(int(bound), n) for n, bound in bounds)
         properties = creation_list(node.stored, note, form.element, tid, shape, maxshape)
         if note is not None and note.get("null") and 0 in node.stored.shape:
             space = h5s.create(h5s.NULL)
@@ -214,9 +216,7 @@ class Hdf5Writer:
             if LINK_ORDER in (note := hdf5_note(placed.node)):
                 order_links(h5g.open(*self._within(placed.path)), note, creation)
 
-    # ---- attributes -------------------------------------------------------------------------------------------------
-
-    def _attributes(self, placed: Placed) -> None:
+    def _attributes(self, placed: ZarrNode) -> None:
         self._output.check()
         with named(placed), refusing():
             note = hdf5_note(placed.node)
@@ -224,33 +224,31 @@ class Hdf5Writer:
             values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
             if placed.file is self._placement.main:
                 values.update(self._typed.get(placed.own, {}))
-            if not placed.path:
-                self._add_specloc(placed, values)
+            specs = None if placed.path else spec_location(placed.node.attributes.get(SPECLOC))
+            if specs is not None and specs in placed.file.hierarchy:
+                values[SPECLOC] = ZarrReference(".", specs)
             values.update({name: None for name, remark in remarks.items() if "value" in as_dict(remark)})
-            here = h5o.open(*self._within(placed.path))
-            self._check_number(values)
-            for name in in_order(values, note, ATTRIBUTE_ORDER):
-                if self._attribute(here, name, values[name], as_dict(remarks.get(name)), placed.file):
-                    self.json_attributes.append(f"{name!r} of {absolute(placed.path)}")
+            ordered = {name: values[name] for name in in_order(values, note, ATTRIBUTE_ORDER)}
+            for name in self._write_attributes(_raw(placed.path), ordered, remarks, placed.file):
+                self.json_attributes.append(f"{name!r} of {absolute(placed.path)}")
             for name, datatype in as_dict(note.get("datatypes")).items():
-                datatype_id = h5o.open(*self._groups.within(_member(placed.path, name)))
                 noted = as_dict(as_dict(datatype).get("attributes"))
-                self._check_number(noted)
-                for key, remark in noted.items():
-                    self._attribute(datatype_id, key, None, as_dict(remark), placed.file)
+                self._write_attributes(_member(placed.path, name), dict.fromkeys(noted), noted, placed.file)
 
-    def _check_number(self, attributes: Mapping[str, Any]) -> None:
-        if len(attributes) > _MANY_ATTRIBUTES and not self._is_new:
+    def _write_attributes(
+        self, path: bytes, values: dict[str, Any], remarks: dict[str, Any], file: LinkedFile
+    ) -> list[str]:
+        """Write the attributes of an object; return the names of those that are JSON."""
+        if len(values) > _MANY_ATTRIBUTES and not self._is_new:
             raise NewerFormatNeededError
-
-    def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: LinkedFile) -> bool:
-        refer = functools.partial(self._refer, file=file)
-        return write_attribute(here, name, value, remark, refer, self._named_type, is_new=self._is_new)
-
-    def _add_specloc(self, placed: Placed, values: dict[str, Any]) -> None:
-        location = spec_location(placed.node.attributes.get(SPECLOC))
-        if location is not None and location in placed.file.hierarchy:
-            values[SPECLOC] = ZarrReference(".", location)
+        here, refer = h5o.open(*self._groups.within(path)), functools.partial(self._refer, file=file)
+        return [
+            name
+            for name, value in values.items()
+            if write_attribute(
+                here, name, value, as_dict(remarks.get(name)), refer, self._named_type, is_new=self._is_new
+            )
+        ]
 
     def _refer(self, reference: ZarrReference, file: LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
@@ -281,18 +279,6 @@ class Hdf5Writer:
         if place not in self._references:
             self._references[place] = h5r.create(*self._within(place), h5r.OBJECT)
         return self._references[place]
-
-
-def _maxshape(noted: Any, shape: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Return the maximum shape. The one in the note may include the axes of elements."""
-    if not isinstance(noted, list) or len(noted) < len(shape):
-        return shape
-    return tuple(None if bound is None else max(int(bound), n) for n, bound in zip(shape, noted, strict=False))
-
-
-def _is_specification(placed: Placed) -> bool:
-    location = spec_location(placed.file.hierarchy.root.attributes.get(SPECLOC))
-    return location is not None and placed.own.startswith(f"{location}/")
 
 
 def _raw(path: str) -> bytes:
@@ -355,8 +341,6 @@ class OutputFile:
         except (OSError, KeyboardInterrupt) as error:  # HDF5 must not see Ctrl-C either
             self._error = self._error or error
 
-    # ---- methods for h5py -------------------------------------------------------------------------------------------
-
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position, and return it."""
         return self._file.seek(offset, whence)
@@ -404,17 +388,14 @@ Lengths = tuple[int, ...]
 Encoded: TypeAlias = list[tuple[Index, bytes]]
 
 _ENOUGH_BYTES = 2**20
-_OBJECT_BYTES = 256
-_MOST_AXES = 4
-_LARGE_BYTES = 2**20
-_CACHE_SHARE = 4  # the fraction 1/4 of the budget, for chunks that belong to two blocks
+_OBJECT_BYTES = 256  # estimated, of an element
 
 
 @dataclass(slots=True)
 class _Target:
     """A dataset to fill, and how."""
 
-    placed: Placed
+    placed: ZarrNode
     form: DatasetForm
     node: Dataset[Attributes]
     dataset: Any
@@ -422,11 +403,6 @@ class _Target:
     chunks: Index | None = None
     pipeline: CodecPipeline | None = None
     is_kept: bool = False
-
-    @property
-    def is_for_workers(self) -> bool:
-        nbytes = self.node.stored.size * numpy_dtype(self.node.stored.data_type).itemsize
-        return self.form.stored_as == "plain" and bool(self.form.shape) and nbytes > _LARGE_BYTES
 
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
         """Return a block of the array in the memory layout of the dataset."""
@@ -483,13 +459,9 @@ class Filler:
     options: WriteOptions
     advance: Callable[[str, int], None]
     caches: dict[str, ChunkCache] = field(default_factory=dict)
+    """Of each file, for chunks that belong to two blocks; they take a quarter of the budget."""
 
-    @property
-    def cache_bytes(self) -> int:
-        """Bytes of the cache of a file, for chunks that belong to two blocks."""
-        return self.options.memory_budget // _CACHE_SHARE
-
-    def fill(self, planned: list[tuple[Placed, DatasetForm]]) -> None:
+    def fill(self, planned: list[tuple[ZarrNode, DatasetForm]]) -> None:
         """Write all values."""
         later: list[_Target] = []
         for placed, form in planned:
@@ -499,18 +471,18 @@ class Filler:
             with named(placed):
                 check_unwritten(placed.file.store, placed.own, placed.node.stored)
                 target = self._target(placed, placed.node, form)
-                if target.is_for_workers and not target.is_kept:
-                    later.append(target)
-                    continue
+                is_large = value_bytes(placed.node.stored) > _ENOUGH_BYTES and bool(form.shape)
                 if target.is_kept:
                     write_direct(h5py.Dataset(target.dataset), self._stored(target))
+                elif is_large and form.stored_as == "plain":
+                    later.append(target)
                 else:
                     for task in self._tasks(target, 0):
                         self._put(target, task, task.run())
                     _encode_cached(target)
         if later:
             with runner(self.options.executor) as pool:
-                budget = self.options.memory_budget - self.cache_bytes
+                budget = self.options.memory_budget - self.options.memory_budget // 4
                 most = task_bytes_for(budget, pool.workers)
                 tasks = (task for number, target in enumerate(later) for task in self._tasks(target, most, number))
                 for done, result in pool.run(tasks, budget=budget, in_order=True):
@@ -521,7 +493,7 @@ class Filler:
             for target in later:
                 _encode_cached(target)
 
-    def _target(self, placed: Placed, node: Dataset[Attributes], form: DatasetForm) -> _Target:
+    def _target(self, placed: ZarrNode, node: Dataset[Attributes], form: DatasetForm) -> _Target:
         stored = node.stored
         dataset = h5d.open(*self.groups.within(raw_of(absolute(placed.path))))
         file = placed.file
@@ -545,31 +517,28 @@ class Filler:
 
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
         """Yield the chunks of an array as stored; None if HDF5 reads the same fill value without a chunk."""
-        node, keys, own = target.node, target.placed.file.store, target.placed.own
-        dtype = numpy_dtype(node.stored.data_type)
+        stored, store = target.node.stored, target.placed.file.store
+        dtype = numpy_dtype(stored.data_type)
         missing = None
-        if not _fills_alike(target.dataset, node.stored, dtype):
-            codec = ChunkCodec(node.stored.data_type, node.stored.filters, node.stored.compressor, "C")
-            missing = codec.encode(fill_array(node.stored, dtype, node.stored.chunks))
-        for index in chunk_indices(node.stored):
-            name = node.stored.chunk_name(index)
-            data = keys.get(join(own, name))
+        # h5py may be unable to tell the fill value of other types
+        fill = stored_fill(target.dataset.get_create_plist(), dtype) if dtype.kind in "biufc" else None
+        if fill is None or fill.tobytes() != fill_array(stored, dtype, ()).tobytes():
+            missing = chunk_codec(stored).encode(fill_array(stored, dtype, stored.chunks))
+        for index in chunk_indices(stored):
+            name = stored.chunk_name(index)
+            data = stored_chunk(store, target.placed.own, name)
             if data is not None:
-                check_stored_form(node.stored, name, data)
-            elif keys.read_rules.refuses_absent:
-                raise ChunkError(
-                    f"the chunk {name!r} is not stored",
-                    remedy='Restore it, or convert with missing_chunks="fill".',
-                    remedy_cli="Restore it, or use --missing-chunks fill.",
-                )
+                check_stored_form(stored, name, data)
+            elif store.read_rules.refuses_absent:
+                raise absent_chunk(name)
             yield index, missing if data is None else data
-            lengths = (part.stop - part.start for part in region_of(node.stored, index))
+            lengths = (part.stop - part.start for part in region_of(stored, index))
             self.advance(absolute(target.placed.path), math.prod(lengths) * dtype.itemsize)
 
     def _tasks(self, target: _Target, most: int, number: int = 0) -> Iterator[BlockTask]:
         """Yield the blocks of an array, each of at most ``most`` bytes; ``most`` is 0 for blocks that stay here."""
         placed, node = target.placed, target.node
-        cache = self.caches.setdefault(placed.file.location, ChunkCache(self.cache_bytes))
+        cache = self.caches.setdefault(placed.file.location, ChunkCache(self.options.memory_budget // 4))
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
         for region in block_slices(node.stored, target.form.shape, target.chunks, size, most):
@@ -604,14 +573,7 @@ def _encode_cached(target: _Target) -> None:
         target.dataset.flush()
 
 
-def _fills_alike(dataset: Any, stored: StoredArray, dtype: np.dtype[Any]) -> bool:
-    """Tell whether HDF5 and Zarr read the same values for missing chunks; False if h5py may be unable to tell."""
-    if dtype.kind not in "biufc":
-        return False
-    return stored_fill(dataset.get_create_plist(), dtype).tobytes() == fill_array(stored, dtype, ()).tobytes()
-
-
-def named(placed: Placed) -> AbstractContextManager[None]:
+def named(placed: ZarrNode) -> AbstractContextManager[None]:
     """Add the node to errors raised in this block."""
     return writing_at(placed.file.location, absolute(placed.own))
 
@@ -663,7 +625,7 @@ def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int
     A shape of complete chunks with ``enough`` elements is not enlarged, since each of its chunks is decoded only once.
     """
     axes = range(len(shape))
-    orders = itertools.permutations(reversed(axes)) if len(shape) <= _MOST_AXES else [tuple(reversed(axes))]
+    orders = itertools.permutations(reversed(axes)) if len(shape) <= 4 else [tuple(reversed(axes))]
     near = tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True))
     common = tuple(math.lcm(z, u) for z, u in zip(own, unit, strict=True))
     for order in orders:
@@ -694,36 +656,21 @@ def _grown(block: Lengths, wanted: Lengths, unit: Lengths, bound: int, order: Se
 
 @dataclass(slots=True)
 class BlockTask:
-    """Decodes a block; it can be sent to another process.
-
-    Attributes
-    ----------
-    store : Store
-        The store of the array.
-    path : str
-        The array.
-    node : Dataset
-        Its metadata.
-    region : tuple of slice
-        The block, along the axes of the dataset.
-    cache : ChunkCache
-        For chunks that belong to two blocks.
-    chunks : tuple of int, optional
-        Chunk shape of the dataset; the block consists of complete chunks.
-    pipeline : CodecPipeline, optional
-        Encodes the chunks; None to return values instead.
-    number : int
-        An identifier for the caller.
-    """
+    """Decodes a block, which consists of complete chunks of the dataset; it can be sent to another process."""
 
     store: Store
     path: str
     node: Dataset[Attributes]
     region: Region
+    """The block, along the axes of the dataset."""
     cache: ChunkCache
-    chunks: Index = ()
-    pipeline: CodecPipeline | None = None
-    number: int = 0
+    """For chunks of the array that belong to two blocks."""
+    chunks: Index
+    """Chunk shape of the dataset, empty without chunks."""
+    pipeline: CodecPipeline | None
+    """Encodes the chunks; None to return values instead."""
+    number: int
+    """An identifier for the caller."""
 
     @property
     def nbytes(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, at, known_arguments

@@ -141,11 +141,11 @@ def hdf5_filter(code: int, options: tuple[int, ...], itemsize: int | None) -> Fi
     return FilterStep(name, options)
 
 
-def _even_steps(indices: list[int]) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the canonical selection of rising indices with equal distances on one axis, None for other indices."""
-    step = indices[1] - indices[0] if len(indices) > 1 else 1
+def even_slice(indices: list[int]) -> tuple[int, int, int] | None:
+    """Return start, stop and step of rising indices with equal distances, None for other indices."""
+    step = max(1, indices[1] - indices[0]) if len(indices) > 1 else 1
     stop = indices[-1] + 1
-    return ("slice", (indices[0], stop, step)) if indices == list(range(indices[0], stop, step)) else None
+    return (indices[0], stop, step) if indices == list(range(indices[0], stop, step)) else None
 
 
 def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | None:
@@ -161,7 +161,7 @@ def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | Non
         return (("unknown", (json.dumps(region, sort_keys=True, default=repr),)),)
     if any(not axis for axis in axes):
         return (("none", ()),)
-    return tuple(_even_steps(axis) or ("index", tuple(axis)) for axis in axes)
+    return tuple(("slice", even) if (even := even_slice(axis)) else ("index", tuple(axis)) for axis in axes)
 
 
 def _selected(entry: dict[str, Any], axis: int, shape: tuple[int, ...] | None) -> list[int]:

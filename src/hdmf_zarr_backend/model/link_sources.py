@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from hdmf_zarr_backend.errors import UsageError
 
 THIS_FILE = "."
-_LOCAL = "file://"
-LOCAL_URLS = (_LOCAL, "local://")
+OWN_SOURCES = (THIS_FILE, "", "./")
+LOCAL_URLS = ("file://", "local://")
 """Prefixes of URLs of this machine; fsspec has two names for the protocol."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
@@ -78,8 +78,16 @@ def relative_source(target: str, origin: str) -> str:
     how, place = split_chain(target)
     if how and how == split_chain(origin)[0]:
         return relative_source(place, split_chain(origin)[1])
-    if is_url(target) or is_url(origin):
-        return _relative_url(target, origin)
+    if is_url(origin) and not is_url(target):
+        # relative to a URL, an absolute path would be one on that server
+        path = to_posix(target)
+        return LOCAL_URLS[0] + quote(path if path.startswith("/") else f"/{path}", safe="/:", errors="surrogateescape")
+    if is_url(target):
+        if split_chain(target)[0] != split_chain(origin)[0] or _split_url(target)[0] != _split_url(origin)[0]:
+            return target
+        source = posixpath.relpath(_split_url(target)[1] or "/", _split_url(origin)[1] or "/")
+        # a URL with a query, a doubled slash or a dot in its path cannot be expressed as a relative path
+        return source if resolve_source(source, origin) == target else target
     target, origin = to_posix(target), to_posix(origin)
     if _root(target) != _root(origin):
         return target
@@ -94,18 +102,6 @@ def _root(path: str) -> str:
     return "//" + path.split("/")[2] if path.startswith("//") and not path.startswith("///") else ""
 
 
-def _relative_url(target: str, origin: str) -> str:
-    if not is_url(target):
-        # relative to a URL, an absolute path would be one on that server
-        path = to_posix(target)
-        return _LOCAL + quote(path if path.startswith("/") else f"/{path}", safe="/:", errors="surrogateescape")
-    if split_chain(target)[0] != split_chain(origin)[0] or _split_url(target)[0] != _split_url(origin)[0]:
-        return target
-    source = posixpath.relpath(_split_url(target)[1] or "/", _split_url(origin)[1] or "/")
-    # a URL with a query, a doubled slash or a dot in its path cannot be expressed as a relative path
-    return source if resolve_source(source, origin) == target else target
-
-
 def _split_url(url: str) -> tuple[str, str]:
     """Return scheme and host, and the path, of a URL."""
     match = _URL.match(url)
@@ -114,10 +110,13 @@ def _split_url(url: str) -> tuple[str, str]:
 
 def resolve_source(source: str, origin: str) -> str:
     """Return the location for a ``source`` in the file at ``origin``."""
-    if source in (THIS_FILE, "", "./"):
+    if source in OWN_SOURCES:
         return origin
+    if source.startswith(tuple(f"{prefix}/" for prefix in LOCAL_URLS)):  # without a host
+        path = unquote(source.partition("://")[2], errors="surrogateescape")
+        return path[1:] if _DRIVE.match(path[1:]) else path
     if is_url(source):
-        return _local_or_url(source)
+        return source
     how, place = split_chain(origin)
     if how:
         return how + resolve_source(source, place)
@@ -127,16 +126,7 @@ def resolve_source(source: str, origin: str) -> str:
     source = to_posix(source)
     if source.startswith("/") or _DRIVE.match(source):
         return posixpath.normpath(source)
-    base = to_posix(origin)
-    return posixpath.normpath(posixpath.join(base, source))
-
-
-def _local_or_url(url: str) -> str:
-    """Return the path of a ``file://`` URL without a host; other URLs are locations already."""
-    if not url.startswith(tuple(f"{mark}/" for mark in LOCAL_URLS)):
-        return url
-    path = unquote(url.partition("://")[2], errors="surrogateescape")
-    return path[1:] if _DRIVE.match(path[1:]) else path
+    return posixpath.normpath(posixpath.join(to_posix(origin), source))
 
 
 def sibling_source(source: str, origin: str) -> str:

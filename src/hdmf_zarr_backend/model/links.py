@@ -5,30 +5,22 @@ A source names the file itself (``"."``, or one of its former names), or another
 of this package. A path may lead through links, and these into other files; the number of links from one to the next and
 the number of files are limited, and circles are found.
 
-Source: hdmf-zarr storage specification, "Links"; docs/format, "Links".
+Source: hdmf-zarr storage specification, "Links"; docs/format, "Links"; what hdmf-zarr 0.1 to 0.13 wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from hdmf_zarr_backend.errors import LinkRefusedError, ReferenceTargetError, StoreNotFoundError
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import OWN_SOURCES, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, absolute, relative
 
 
 class LinkedFile(Protocol):
-    """What the resolver needs to know of a file.
-
-    Attributes
-    ----------
-    location : str
-        Absolute path or URL.
-    hierarchy : Hierarchy
-        Its nodes.
-    """
+    """What the resolver needs to know of a file at an absolute path or URL."""
 
     location: str
     hierarchy: Hierarchy
@@ -136,20 +128,18 @@ class Resolver(Generic[F]):
 
     def locate(self, origin: F, source: str) -> str:
         """Return the location that a source means, without opening it; also that of a file that does not exist."""
-        candidates = list(self._candidates(origin, source))
+        candidates = self._candidates(origin, source)
         there = (location for location in candidates if location in self.files or self.may_exist(location))
         return next(there, candidates[0])
 
     @staticmethod
-    def _candidates(origin: F, source: str) -> Iterator[str]:
-        """Yield the locations that a source may mean, the most probable one first."""
-        if source in (THIS_FILE, "", "./") or source in origin.former_names:
-            yield origin.location
-            return
+    def _candidates(origin: F, source: str) -> list[str]:
+        """Return the locations that a source may mean, the most probable one first."""
+        if source in OWN_SOURCES or source in origin.former_names:
+            return [origin.location]
         location = resolve_source(source, origin.location)
-        yield location
-        if origin.names_siblings and (sibling := sibling_source(source, origin.location)) != location:
-            yield sibling
+        sibling = sibling_source(source, origin.location) if origin.names_siblings else location
+        return list(dict.fromkeys((location, sibling)))
 
 
 def nothing_at(location: str, path: str) -> ReferenceTargetError:

@@ -8,15 +8,20 @@ Source: Zarr Object Model (ZEP 6); Zarr v2 specification.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import gc
+import marshal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from hdmf_zarr_backend.errors import MetadataError, at
+from hdmf_zarr_backend.errors import MetadataError, NestingError, at
 from hdmf_zarr_backend.model.stored import StoredArray
 
 Attributes: TypeAlias = dict[str, Any]
 A = TypeVar("A", bound=Mapping[str, Any])
+T = TypeVar("T")
 
 
 MOST_AXES = 64
@@ -52,16 +57,9 @@ def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int
 
 @dataclass(slots=True)
 class Dataset(Generic[A]):
-    """A dataset.
+    """A dataset: how it is stored, which is what the chunk engine needs, and its attributes as JSON.
 
-    Attributes
-    ----------
-    stored : StoredArray
-        How it is stored: what the chunk engine needs.
-    attributes : mapping
-        The user attributes, as JSON.
-    keeps_attributes : bool
-        Whether the file has a document of attributes even if they are empty (zarr-python 3 writes one).
+    ``keeps_attributes``: the file has a document of attributes even if they are empty (zarr-python 3 writes one).
     """
 
     stored: StoredArray
@@ -76,19 +74,9 @@ class Dataset(Generic[A]):
 
 @dataclass(slots=True)
 class Group(Generic[A]):
-    """A group: attributes and named members.
+    """A group: attributes as JSON, and members by name; ``keeps_attributes`` as for `Dataset`.
 
-    Attributes
-    ----------
-    attributes : mapping
-        The user attributes, as JSON.
-    members : dict
-        Child nodes by name.
-    extra : dict
-        Keys of the group document other than ``zarr_format``; read, but not written (Zarr v2: MUST NOT have other
-        keys).
-    keeps_attributes : bool
-        As for `Dataset`.
+    ``extra`` has keys of its document other than ``zarr_format``; read, not written (Zarr v2: MUST NOT have others).
     """
 
     attributes: A = field(default_factory=lambda: cast(A, {}))
@@ -125,15 +113,7 @@ def split(path: str) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Hierarchy:
-    """All nodes of one file.
-
-    Attributes
-    ----------
-    root : Group or Dataset
-        The node at ``""``.
-    zarr_format : int
-        2 or 3.
-    """
+    """All nodes of one file of Zarr format 2 or 3; the root is the node at ``""``."""
 
     root: Node = field(default_factory=Group)
     zarr_format: int = 2
@@ -265,3 +245,78 @@ def adopt(known: Hierarchy, written: Hierarchy) -> None:
 def _kept(known: Node | None, written: Node) -> Node:
     """Return the known node if it has the class of the written one, else the written one."""
     return known if known is not None and type(known) is type(written) else written
+
+
+# ---- what Python makes of many and deep groups ----------------------------------------------------------------------
+
+
+@contextmanager
+def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
+    """Turn a RecursionError in the block, for a plan or a file, into an error with the limit and the deepest group."""
+    try:
+        yield
+    except RecursionError as error:
+        depth, path = deepest(root)
+        limit = f"Python's limit of {sys.getrecursionlimit()} nested calls"
+        problem = f"groups that are nested {depth} deep cannot be {doing} with {limit}"
+        remedy = f"Nest less deeply, or raise the limit: sys.setrecursionlimit({max(4 * depth, 2000)})."
+        raise NestingError(problem, store=store, path=path, remedy=remedy) from error
+
+
+def deepest(root: Any) -> tuple[int, str]:
+    """Return depth and absolute path of the deepest group or builder. The root has depth 0."""
+    names: list[str] = []
+    found: list[str] = []
+    stack: list[tuple[int, str, Any]] = [(0, "", root)]
+    while stack:
+        depth, name, node = stack.pop()
+        names[max(0, depth - 1) :] = [name] if depth else []
+        if depth > len(found):
+            found = list(names)
+        members = getattr(node, "members", None) or getattr(node, "groups", None) or {}
+        stack.extend((depth + 1, child_name, child) for child_name, child in members.items())
+    return len(found), "/" + "/".join(found)
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector of this process while many objects are made that stay alive."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+# ---- equal documents ------------------------------------------------------------------------------------------------
+
+_MARSHAL_VERSION = 2  # in later versions, the keys of equal values may differ
+
+
+class Memo(Generic[T]):
+    """A function of JSON values that caches its results, since a file has thousands of similar arrays.
+
+    Arguments are equal if they are equal as JSON: 0, 0.0, -0.0 and false are four values, and NaN is one. Results are
+    shared, so they must not be changed. Errors are not cached.
+    """
+
+    def __init__(self, make: Callable[..., T], *, most: int = 1024) -> None:
+        self._make = make
+        self._most = most
+        self._known: dict[bytes, T] = {}
+
+    def __call__(self, *arguments: Any) -> T:
+        """Return the result for ``arguments``."""
+        try:
+            key = marshal.dumps(arguments, _MARSHAL_VERSION)
+        except ValueError:  # nested too deep, or not JSON: the function itself raises the error
+            return self._make(*arguments)
+        known = self._known.get(key)
+        if known is None:
+            known = self._make(*arguments)
+            if len(self._known) >= self._most:
+                self._known.clear()
+            self._known[key] = known
+        return known

@@ -79,25 +79,7 @@ class Sum:
 
 @dataclass(slots=True)
 class Item:
-    """A node or link in a tree.
-
-    Attributes
-    ----------
-    name, path : str
-        Of the node; for a link, the path of its group.
-    node : Node or None
-        None for a link.
-    leaf : Leaf or None
-        Description of a link.
-    description : Description
-        Description of a node.
-    members : list of Item
-        Members and links of a group, in natural order.
-    sum : Sum
-        Counts of the subtree, including the item itself.
-    likeness : hashable
-        Equal for members with a similar structure.
-    """
+    """A node in a tree, or a link, which has a leaf in place of a node, and the path of its group."""
 
     name: str
     path: str
@@ -105,8 +87,11 @@ class Item:
     leaf: Leaf | None = None
     description: Description = field(default_factory=Description)
     members: list[Item] = field(default_factory=list)
+    """Members and links of a group, in natural order."""
     sum: Sum = field(default_factory=Sum)
+    """Counts of the subtree, including the item itself."""
     likeness: Hashable = None
+    """Equal for members with a similar structure."""
 
 
 def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
@@ -129,13 +114,9 @@ def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
 
 def natural(name: str) -> tuple[Any, ...]:
     """Return a key that sorts ``trial_2`` before ``trial_10``."""
-    return tuple(_natural_part(part) for part in re.split(r"([0-9]+)", name) if part)
-
-
-def _natural_part(part: str) -> tuple[int, int, str]:
-    """Return a key of digits that sorts like their number, of which `int` refuses one with thousands of them."""
-    digits = part.lstrip("0")
-    return (0, len(digits), digits) if part[0] in _DIGITS else (1, 0, part)
+    # `int` refuses a number of thousands of digits
+    parts = ((part, part.lstrip("0")) for part in re.split(r"([0-9]+)", name) if part)
+    return tuple((0, len(digits), digits) if part[0] in "0123456789" else (1, 0, part) for part, digits in parts)
 
 
 def _summarise(root: Item) -> None:
@@ -188,7 +169,7 @@ def escape(text: str) -> str:
 
 def size_text(size: float) -> str:
     """Return a number of bytes as text, in powers of 1000: ``512 B``, ``1.3 MB``; ``10^40 B`` if only a claim."""
-    if size > _MOST_BYTES:
+    if size > 10**24:
         return f"10^{math.floor(math.log10(size))} B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 999.5:
@@ -220,16 +201,10 @@ def sum_of(items: Iterable[Item]) -> Sum:
     return total
 
 
-_MOST_BYTES = 10**24
 TREE_WIDTH = 60
 """Maximum start of the columns; a longer name shifts only the columns of its own line."""
 
-
-_DIGITS = frozenset("0123456789")
 _GAP = "  "
-_NARROWEST = 6
-"""Minimum width of a column."""
-
 
 Role: TypeAlias = Literal["title", "group", "link"]
 """Parts of a tree that may have a colour: the titles, and the names of groups and of links."""
@@ -287,20 +262,12 @@ def render(
     rows = list(_rows(root, depth=depth, show_all=show_all, symbols=symbols))
     rows.insert(0, _Row("", [column.title for column in columns], role="title"))
     lines = _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
-    paint = symbols.paint
-    return lines if paint is None else [_painted(line, row, paint) for line, row in zip(lines, rows, strict=True)]
-
-
-def _painted(line: str, row: _Row, paint: Callable[[str, Role], str]) -> str:
-    """Return a line with its name in colour, after it was shortened."""
-    if row.role is None:
-        return line
-    start = 0 if row.role == "title" else len(row.mark)
-    stop = len(line) if row.role == "title" else len(row.tree)
-    return line[:start] + paint(line[start:stop], row.role) + line[stop:]
-
-
-# ---- rows ---------------------------------------------------------------------------------------------------------
+    for number, row in enumerate(rows if symbols.paint is not None else ()):
+        if row.role is not None and symbols.paint is not None:  # the name in colour, after it was shortened
+            line = lines[number]
+            start, stop = (0, len(line)) if row.role == "title" else (len(row.mark), len(row.tree))
+            lines[number] = line[:start] + symbols.paint(line[start:stop], row.role) + line[stop:]
+    return lines
 
 
 def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) -> Iterator[_Row]:
@@ -317,11 +284,11 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
         cut = depth is not None and level >= depth and bool(item.members)
         yield _item_row(item, mark, cut=cut, is_root=level == 0)
         children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in item.description.attributes]
-        if not cut:
-            children += _children(item.members, show_all=show_all, symbols=symbols)
+        for child in folded([] if cut else item.members, show_all=show_all):
+            children.append(child if isinstance(child, Item) else _more(child, symbols))
         branch, line = symbols.last, symbols.below_last
-        for child in reversed(children):
-            stack.append((child, below + branch, below + line, level + 1))
+        for each in reversed(children):
+            stack.append((each, below + branch, below + line, level + 1))
             branch, line = symbols.middle, symbols.below_middle
 
 
@@ -334,21 +301,14 @@ def _item_row(item: Item, mark: str, *, cut: bool, is_root: bool) -> _Row:
     return _Row(mark + printable(item.name), cells, f"({printable(text)})" if text else "", role, mark)
 
 
-def _children(members: list[Item], *, show_all: bool, symbols: Symbols) -> Iterator[Item | _Row]:
-    for item in folded(members, show_all=show_all):
-        if isinstance(item, Item):
-            yield item
-            continue
-        names = f"{printable(item[0].name)} to {printable(item[-1].name)}"
-        yield _Row(f"{symbols.more} {len(item):,} more like these: {names}", text=f"({sum_of(item)})")
+def _more(items: list[Item], symbols: Symbols) -> _Row:
+    names = f"{printable(items[0].name)} to {printable(items[-1].name)}"
+    return _Row(f"{symbols.more} {len(items):,} more like these: {names}", text=f"({sum_of(items)})")
 
 
 def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:
     text = f"{symbols.arrow} {printable(leaf.target)}" if leaf.target else printable(leaf.text)
     return _Row(mark + printable(leaf.name), (printable(leaf.kind),), text, "link" if leaf.target else None, mark)
-
-
-# ---- lines --------------------------------------------------------------------------------------------------------
 
 
 def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, ellipsis: str) -> list[str]:
@@ -370,7 +330,7 @@ def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, 
 def _narrowed(widths: list[int], columns: Sequence[Column], width: int) -> list[int]:
     """Return widths of the tree and the columns that fit, if possible; numbers are not shortened."""
     least = [width // 3, *(0 if column.align == "left" else width for column in columns)]
-    least = [max(_NARROWEST, one) for one in least]
+    least = [max(6, one) for one in least]
     found = list(widths)
     while sum(found) + len(_GAP) * len(columns) > width:
         spare = [now if now > one else 0 for now, one in zip(found, least, strict=True)]

@@ -16,33 +16,21 @@ Order: TypeAlias = "str | tuple[int, ...]"
 
 @dataclass(slots=True, frozen=True)
 class Shards:
-    """How chunks are combined in stored objects (Zarr v3, codec ``sharding_indexed``).
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of one stored object, a multiple of the chunk shape on each axis.
-    index_at_end : bool
-        Position of the index: after the chunks, or before them.
-    checksum : bool
-        Whether the index is followed by a CRC32C of it.
-    """
+    """How chunks are combined in stored objects (Zarr v3, codec ``sharding_indexed``)."""
 
     shape: tuple[int, ...]
+    """Shape of one stored object, a multiple of the chunk shape on each axis."""
     index_at_end: bool = True
+    """Position of the index: after the chunks, or before them."""
     checksum: bool = True
+    """Whether the index is followed by a CRC32C of it."""
 
 
 @dataclass(slots=True, frozen=True)
 class ChunkKeys:
     """The chunk key encoding: how the key of a stored object is derived from its index.
 
-    Attributes
-    ----------
-    encoding : {"v2", "default"}
-        By its name in format 3. ``"v2"``: ``0.3``, the only one in format 2. ``"default"``: ``c/0/3``.
-    separator : {".", "/"}
-        Separator between the parts of a key.
+    By its name in format 3, ``"v2"`` is ``0.3``, the only one in format 2, and ``"default"`` is ``c/0/3``.
 
     Source: Zarr v2 specification, "Chunks"; Zarr v3 specification, "Chunk key encoding".
     """
@@ -72,12 +60,10 @@ class ChunkKeys:
 DEFAULT_PREFIX = "c"
 """First part of the keys with the encoding ``"default"``."""
 
-_MOST_DIGITS = 20
-
 
 def is_small_number(text: str) -> bool:
     """Tell whether a text is a number with so few digits that `int` takes it: a version, or a part of a chunk key."""
-    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+    return text.isascii() and text.isdigit() and len(text) < 20
 
 
 def indices_of(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -90,73 +76,48 @@ def indices_of(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield tuple(reversed(index))
 
 
-class Original(NamedTuple):
-    """The format-3 document that an array was read from, which is written again if its properties have not changed.
+def chunk_region(index: tuple[int, ...], chunks: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return the part of an array that its chunk at ``index`` holds."""
+    return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, chunks, shape, strict=True))
 
-    Attributes
-    ----------
-    document : dict
-        The document.
-    stored : tuple
-        The fields of the array that determine how it is stored, as read (`formats.zarr3`).
-    attributes : dict
-        The attributes of the dataset, as read.
-    """
+
+class Original(NamedTuple):
+    """The format-3 document that an array was read from, which is written again if its properties have not changed."""
 
     document: dict[str, Any]
     stored: tuple[Any, ...]
+    """The fields of the array that determine how it is stored, as read (`formats.zarr3`)."""
     attributes: dict[str, Any]
-
-
-_V2_KEYS = ChunkKeys()
+    """The attributes of the dataset, as read."""
 
 
 @dataclass(slots=True)
 class StoredArray:
-    """How the chunks of one array are stored.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Length of each axis. Rows with text or references have a last axis for their fields, a scalar has one element.
-    chunks : tuple of int
-        Shape of one stored chunk, with as many entries as ``shape``.
-    data_type : str or list
-        The data type of a decoded chunk, as JSON of format 2: ``"<f4"``, ``"|O"`` or a list of fields.
-    fill_value : object
-        As JSON; None if undefined.
-    compressor, filters : dict or list of dict, optional
-        Codec configurations of format 2, and ``references``, ``struct`` and ``byteorder`` of `formats.zarr3_codecs`.
-        ``filters`` are applied in order before ``compressor``.
-    order : str or tuple of int
-        The layout inside a chunk, as of `Order`; a tuple in format 3 only.
-    zarr_format : int
-        2 or 3: the format that the array is stored in.
-    chunk_keys : ChunkKeys
-        The encoding of the keys of its chunks, or shards.
-    stored_axes : int, optional
-        Number of axes in the document and in the keys of chunks, if not all; these are the first ones.
-    shards : Shards, optional
-        How chunks are combined in stored objects; None: each is a separate object.
-    extra : dict
-        Keys of the document that the format does not define, kept so that reading and writing is lossless.
-    original : Original, optional
-        The format-3 document that it was read from.
-    """
+    """How the chunks of one array are stored, in format 2 or 3."""
 
     shape: tuple[int, ...]
+    """Length of each axis. Rows with text or references have a last axis for their fields, a scalar has one element."""
     chunks: tuple[int, ...]
     data_type: Any
+    """Of a decoded chunk, as JSON of format 2: ``"<f4"``, ``"|O"`` or a list of fields."""
     fill_value: Any = None
+    """As JSON; None if undefined."""
     compressor: dict[str, Any] | None = None
     filters: list[dict[str, Any]] | None = None
+    """Configurations of codecs of format 2, and ``references``, ``struct`` and ``byteorder`` of `formats.zarr3_codecs`.
+    They are applied in order before the compressor."""
     order: Order = "C"
     zarr_format: int = 2
-    chunk_keys: ChunkKeys = _V2_KEYS
+    chunk_keys: ChunkKeys = ChunkKeys()
+    """The encoding of the keys of its chunks, or shards."""
     stored_axes: int | None = None
+    """Number of axes in the document and in the keys of chunks, if not all; these are the first ones."""
     shards: Shards | None = None
+    """How chunks are combined in stored objects; None: each is a separate object."""
     extra: dict[str, Any] = field(default_factory=dict)
+    """Keys of the document that the format does not define, kept so that reading and writing is lossless."""
     original: Original | None = None
+    """The format-3 document that it was read from."""
 
     @property
     def stored_shape(self) -> tuple[int, ...]:

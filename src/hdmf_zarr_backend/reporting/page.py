@@ -22,8 +22,7 @@ from hdmf_zarr_backend.checks.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
-from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
-from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of, target_text
+from hdmf_zarr_backend.files.outline import TREE_STYLE, Outline, open_outline, outline_of, target_text, tree_html
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.render import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.fills import fill_scalar
+from hdmf_zarr_backend.arrays.chunks import fill_scalar
 from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
 from hdmf_zarr_backend.encoding.type_codes import letter_of, library_type
 from hdmf_zarr_backend.errors import ValueRefusedError
@@ -355,7 +355,7 @@ def keep_layout(planned: PlannedArray, data: LazyArray, *, chunks: bool, codecs:
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     """Let a planned array use the chunks of the stored array that it copies, as they are where possible."""
-    from hdmf_zarr_backend.arrays.editable import EditableArray
+    from hdmf_zarr_backend.arrays.lazy import EditableArray
 
     source = planned.source
     if source is None or isinstance(data, EditableArray):

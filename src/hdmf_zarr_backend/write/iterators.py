@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.chunks import fill_array
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.selection import Axis, full_key, normalise, overlaps, separately
 from hdmf_zarr_backend.arrays.shards import WaitingShards
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES

@@ -15,10 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader, check_stored_form
 from hdmf_zarr_backend.arrays.shards import ShardReader
-from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.encoding.values import utf8_or_none
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked

@@ -30,9 +30,8 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
-from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.plug_ins import register_plug_ins, registered_plug_ins
+from hdmf_zarr_backend.arrays.chunks import fill_array
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec, register_plug_ins, registered_plug_ins
 from hdmf_zarr_backend.arrays.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
 from hdmf_zarr_backend.errors import (
     DamagedFileError,

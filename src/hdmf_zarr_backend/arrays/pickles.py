@@ -511,8 +511,10 @@ _FIELD_TYPES: Final[dict[str, frozenset[type]]] = {
 
 def _fill(view: Array, values: list[Any]) -> None:
     """Set the elements of an array, field by field."""
-    if view.ndim > 1:
-        _fill_subarrays(view, values)
+    if view.ndim > 1:  # a subarray: one array for each row
+        if any(type(v) is not np.ndarray or v.dtype != view.dtype or v.shape != view.shape[1:] for v in values):
+            refuse("a subarray that is not of its type", damaged=True)
+        view[:] = np.stack(values) if values else 0
     elif view.dtype.names is not None:
         width = len(view.dtype.names)
         if not all(type(row) is tuple and len(row) == width for row in values):
@@ -526,14 +528,6 @@ def _fill(view: Array, values: list[Any]) -> None:
             refuse("a value that is not of the type of its field", damaged=True)
         with np.errstate(all="ignore"):  # a float that a narrow field cannot hold is its infinity
             view[:] = np.array(values, view.dtype)
-
-
-def _fill_subarrays(view: Array, values: list[Any]) -> None:
-    """Set a subarray field: one array for each row."""
-    for value in values:
-        if type(value) is not np.ndarray or value.dtype != view.dtype or value.shape != view.shape[1:]:
-            refuse("a subarray that is not of its type", damaged=True)
-    view[:] = np.stack(values) if values else 0
 
 
 def _check_bytes(array: Array) -> None:

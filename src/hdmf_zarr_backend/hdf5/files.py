@@ -1,0 +1,524 @@
+"""HDF5 files that are read: `SourceFile`, opened by h5py; `FileBytes` and `RemoteFile`, read without the HDF5 library.
+
+A `FileBytes` consists of a name, a size and a time. It can be sent to another process, which opens the file on the
+first read. All instances for the same state of a file share one descriptor, so a file of thousands of datasets is
+opened once.
+
+A `RemoteFile` is read in blocks by ranged requests, by h5py or by offset. h5py makes many small reads that are mostly
+close together, so recently used blocks are kept, and the index of a file takes few requests. While HDF5 waits for bytes
+it holds its lock. The garbage collector must not free an h5py object in a thread of the store during that time, because
+it would wait for the lock forever (h5py issue 2019).
+
+The values of a dataset can be in other files: raw files ("external storage") and the sources of virtual datasets. Any
+file can be a raw file, and HDF5 blocks on a pipe. Therefore a raw file is read by default only if it is inside the
+folder of the HDF5 file. The source of a virtual dataset must be an HDF5 file, and is treated as an external link is.
+
+Source: HDF5 reference manual, `H5Pset_external`, `H5Pset_virtual`, `H5Pset_alloc_time`.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import h5py
+from h5py import h5d, h5g, h5l, h5o
+
+from hdmf_zarr_backend.encoding.types import text_of
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    DamagedFileError,
+    LinkRefusedError,
+    StoreError,
+    StoreNotFoundError,
+    UnsupportedFileError,
+    ZarrBackendError,
+    at,
+    warn,
+)
+from hdmf_zarr_backend.model.link_sources import is_url, why_not
+from hdmf_zarr_backend.model.nodes import gc_paused
+from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
+from hdmf_zarr_backend.stores.base import FileState, Store, resource_failure
+from hdmf_zarr_backend.stores.opening import open_parent
+from hdmf_zarr_backend.stores.zip import RangeFile
+
+_open: weakref.WeakValueDictionary[tuple[str, int, int], FileBytes] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+BLOCK = 2**18
+"""Bytes of one request."""
+
+_known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
+
+
+def _changed(location: str) -> StoreError:
+    problem = "the source has changed since the copy was planned"
+    return StoreError(problem, store=location, remedy="Wait until no program writes to it, and start again.")
+
+
+def _ends_early(path: str, byte: int) -> ChunkError:
+    return ChunkError(f"the file ends before byte {byte}", store=path, remedy="It is damaged: restore a copy.")
+
+
+def _unopened(error: OSError, path: str) -> Exception:
+    problem = f"the source cannot be opened ({error})"
+    return resource_failure(error, "opened", store=path) or StoreError(problem, store=path)
+
+
+class FileBytes:
+    """A local file that must not change while it is read, made by `file_bytes`."""
+
+    def __init__(self, path: str, size: int, mtime_ns: int) -> None:
+        self.path = path
+        self.size = size
+        self.mtime_ns = mtime_ns
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_shared, (self.path, self.size, self.mtime_ns))
+
+    def check(self) -> None:
+        """Check that the file is still in the recorded state."""
+        self._check(os.fstat(self._opened()))
+
+    def is_file(self, state: os.stat_result) -> bool:
+        """Tell whether a state is that of the open file: the same device and inode number."""
+        return os.path.samestat(os.fstat(self._opened()), state)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``offset``. Threads may read concurrently."""
+        data = self._read(offset, size)
+        while len(data) < size:  # one read returns at most 2 GB
+            more = self._read(offset + len(data), size - len(data))
+            if not more:
+                self.check()
+                raise _ends_early(self.path, offset + size)
+            data += more
+        self.check()
+        return data
+
+    def _read(self, offset: int, size: int) -> bytes:
+        descriptor = self._opened()
+        try:
+            if hasattr(os, "pread"):
+                return os.pread(descriptor, size, offset)
+            with self._lock:  # Windows
+                os.lseek(descriptor, offset, os.SEEK_SET)
+                return os.read(descriptor, size)
+        except (OSError, OverflowError) as error:
+            problem = f"{size} bytes from {offset} cannot be read ({error})"
+            raise resource_failure(error, "read", store=self.path) or StoreError(problem, store=self.path) from error
+
+    def _opened(self) -> int:
+        if self._descriptor is not None:
+            return self._descriptor
+        with self._lock:
+            if self._descriptor is None:
+                flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+                try:
+                    descriptor = os.open(self.path, flags)
+                except OSError as error:
+                    raise _unopened(error, self.path) from error
+                try:
+                    self._check(os.fstat(descriptor))
+                except StoreError:
+                    os.close(descriptor)
+                    raise
+                weakref.finalize(self, os.close, descriptor)
+                self._descriptor = descriptor
+            return self._descriptor
+
+    def _check(self, state: os.stat_result) -> None:
+        if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
+            raise _changed(self.path)
+
+
+def file_bytes(path: str) -> FileBytes:
+    """Return the local file ``path`` in its present state."""
+    absolute = os.path.abspath(path)
+    try:
+        state = os.stat(absolute)
+    except OSError as error:
+        raise _unopened(error, absolute) from error
+    return _shared(absolute, state.st_size, state.st_mtime_ns)
+
+
+def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
+    with _lock:
+        found = _open.get((path, size, mtime_ns))
+        if found is None:
+            found = _open[path, size, mtime_ns] = FileBytes(path, size, mtime_ns)
+        return found
+
+
+class RemoteFile:
+    """A file at a URL, ``path`` in messages, which must not change while it is read: size, ETag and time stay."""
+
+    def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
+        self.path = location
+        self.options = dict(options)
+        self._store: Store
+        self._store, self._name = open_parent(location, self.options)
+        found = self._store.state(self._name)
+        if found is None:
+            raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the URL.")
+        if state is not None and found != state:
+            raise _changed(location)
+        self.state = found
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        with _lock:
+            _known[repr(self)] = self
+
+    def __repr__(self) -> str:
+        return quote(self.path, safe="/:?&=%+,;@~!$'()*#[]")  # h5py uses it as file name, which must be ASCII
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.path, self.options, self.state)
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        return self.state.size
+
+    def check(self) -> None:
+        """Check that the file is still in the recorded state."""
+        if self._store.state(self._name) != self.state:
+            raise _changed(self.path)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``offset``. Threads may read concurrently."""
+        data = self.read_up_to(offset, size)
+        if len(data) < size:
+            raise _ends_early(self.path, offset + size)
+        return data
+
+    def read_up_to(self, offset: int, size: int) -> bytes:
+        """Return at most ``size`` bytes from ``offset``, fewer at the end of the file."""
+        size = max(0, min(size, self.size - offset))
+        if size >= 4 * BLOCK:
+            return self._request(offset, offset + size)
+        first, last = offset // BLOCK, (offset + size - 1) // BLOCK
+        data = b"".join(self._block(number) for number in range(first, last + 1))
+        return data[offset - first * BLOCK :][:size]
+
+    def _block(self, number: int) -> bytes:
+        with self._lock:
+            if number in self._blocks:
+                self._blocks.move_to_end(number)
+                return self._blocks[number]
+        found = self._request(number * BLOCK, min((number + 1) * BLOCK, self.size))
+        with self._lock:
+            self._blocks[number] = found
+            while len(self._blocks) > 128:
+                self._blocks.popitem(last=False)
+        return found
+
+    def _request(self, start: int, stop: int) -> bytes:
+        with gc_paused():
+            found = self._store.get_range(self._name, start, stop)
+        if found is None:
+            raise StoreNotFoundError("it was deleted while it was read", store=self.path, remedy="Start again.")
+        return found
+
+
+class _Stream(RangeFile):
+    """A `RemoteFile` for h5py, which takes its ``repr`` as the name of the file."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        super().__init__(lambda start, stop: file.read_up_to(start, stop - start), file.size)
+        self._file = file
+
+    def __repr__(self) -> str:
+        return repr(self._file)
+
+
+def remote_file(name: str) -> RemoteFile | None:
+    """Return the open `RemoteFile` with a name of h5py, None for other files."""
+    with _lock:
+        return _known.get(name)
+
+
+def _again(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:
+    """Return the file in another process; all datasets share one."""
+    same = (file for file in list(_known.values()) if (file.path, file.state) == (location, state))
+    return next(same, None) or RemoteFile(location, options, state)
+
+
+H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
+"""What h5py and NumPy raise for errors of HDF5, and for sizes, types and names of damaged files."""
+
+_LONGEST_CHAIN = 64
+_Source = tuple[str, int]
+"""A file, and the address of a dataset in it."""
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+
+class UnreadableHdf5Error(DamagedFileError, OSError):
+    """HDF5 cannot read a file, or a node of it. Also an ``OSError``, as h5py raises one."""
+
+
+@contextmanager
+def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[None]:
+    """Turn errors of h5py into errors of this package that name the file and the node."""
+    try:
+        yield
+    except ZarrBackendError as error:
+        error.locate(location, path)
+        raise
+    except H5_ERRORS as error:
+        lack = resource_failure(error, "read", store=location, path=path)
+        if lack is not None:
+            raise lack from error
+        names = [] if dataset is None else _raw_names(dataset.get_create_plist())
+        missing = [name for name in names if not os.path.exists(_raw_place(name, location))]
+        if missing:
+            raise DamagedFileError(
+                f"its values are in the external file {missing[0]!r}, which does not exist",
+                store=location,
+                path=path,
+                remedy="Restore that file. HDF5 looks for a relative name in the working directory, or in the folder "
+                "that the variable HDF5_EXTFILE_PREFIX names.",
+            ) from error
+        problem = f"HDF5 cannot read this ({str(error).strip(chr(39)) or type(error).__name__})"
+        remedy = "If a filter is missing, install hdf5plugin; otherwise the file is damaged there (h5dump says more)."
+        raise UnreadableHdf5Error(problem, store=location, path=path, remedy=remedy) from error
+
+
+def warn_broken(message: str) -> None:
+    """Warn of a link or reference without a target. Imports HDMF only in this case."""
+    from hdmf.backends.warnings import BrokenLinkWarning
+
+    warn(message, BrokenLinkWarning, stacklevel=3)
+
+
+def check_depth(rules: ReadOptions, location: str, path: str) -> None:
+    """Check that a group is not nested too deep."""
+    depth = 0 if path == "/" else path.count("/")
+    with at(location, f"{path[:200]}..."):
+        rules.limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
+
+
+# ---- other files ----------------------------------------------------------------------------------------------------
+
+
+def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
+    """Refuse a dataset with values in files that the policy does not allow, before any of them is opened."""
+    done: set[_Source] = set()
+
+    def follow(dataset: Any, origin: str, trail: tuple[_Source, ...]) -> None:
+        """Check the files of a dataset and of its virtual sources; ``trail`` has the datasets that led to it."""
+        created = dataset.get_create_plist()
+        for name in dict.fromkeys(_raw_names(created)):
+            place = _raw_place(name, origin)
+            _check(place, origin, path, policy, free=False)
+            if os.path.isfile(place):
+                warn(f"{location}: the values of {path} are read from the raw file {name!r}.", stacklevel=4)
+        if created.get_layout() != h5d.VIRTUAL:
+            return
+        here = (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
+        if here in trail or len(trail) >= _LONGEST_CHAIN:
+            problem = "this virtual dataset takes its values from itself, or from too long a chain of virtual datasets"
+            remedy = "Do not trust the file: HDF5 crashes when it reads this."
+            raise DamagedFileError(problem, store=location, path=path, remedy=remedy)
+        if here in done:
+            return
+        for place, inner in _sources(created, origin):
+            if place != origin:
+                _check(place, origin, path, policy, free=True)
+            with _opened(dataset, origin, place, inner) as source:
+                if source is not None:
+                    follow(source, place, (*trail, here))
+        done.add(here)
+
+    follow(dataset, location, ())
+
+
+def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, free: bool) -> None:
+    refused = why_not(os.path.realpath(place), origin, policy, free=free, kind="files with values")
+    if refused is None and os.path.lexists(place) and os.path.exists(place) and not os.path.isfile(place):
+        refused = "it is not a regular file", {}
+    if refused is not None:
+        problem, remedies = refused
+        problem = f"its values are in the file {place!r}, which is refused: {problem}"
+        raise LinkRefusedError(problem, store=origin, path=path, **remedies or {"remedy": "Do not trust the file."})
+
+
+def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
+    """Yield file and path of the sources of a virtual dataset, for each place where HDF5 may look for them."""
+    for number in range(created.get_virtual_count()):
+        name = created.get_virtual_filename(number)
+        for place in [origin] if name == "." else _source_places(name, origin):
+            yield place, os.fsencode(created.get_virtual_dsetname(number))
+
+
+@contextmanager
+def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]:
+    """Open the source of a virtual dataset; None if HDF5 does not find one, and would read fill values."""
+    is_same = place == origin
+    file = h5py.File(h5py.h5i.get_file_id(dataset)) if is_same else opened_file(place)
+    with nullcontext() if is_same or file is None else file:
+        node = None
+        with suppress(*H5_ERRORS):
+            node = None if file is None else file.get(path)
+        yield node.id if isinstance(node, h5py.Dataset) else None
+
+
+def opened_file(location: str) -> Any:
+    """Return an HDF5 file, opened; None for a URL, a missing file, or one that HDF5 cannot open."""
+    if is_url(location) or not os.path.isfile(location):
+        return None
+    try:
+        return h5py.File(location, "r")
+    except H5_ERRORS as error:
+        lack = resource_failure(error, "opened", store=location)
+        if lack is not None:
+            raise lack from error
+        return None
+
+
+def _source_places(name: str, origin: str) -> list[str]:
+    """Return the paths where HDF5 may look for the source of a virtual dataset; ``%b`` matches numbers."""
+    if is_url(origin):
+        return [os.path.abspath(name)]
+    folders = [os.path.dirname(origin), os.path.dirname(os.path.realpath(origin)), os.getcwd()]
+    prefix = os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", os.path.dirname(origin))
+    places = dict.fromkeys(os.path.join(folder, name) for folder in (*([prefix] if prefix else []), *folders))
+    if "%" not in name:
+        return [place for place in places if os.path.lexists(place)] or list(places)[:1]
+    return [
+        found
+        for place in places
+        for found in glob.glob("%".join(glob.escape(part).replace("%b", "*") for part in place.split("%%")))
+    ]
+
+
+def _raw_names(created: Any) -> list[str]:
+    return [os.fsdecode(created.get_external(number)[0]) for number in range(created.get_external_count())]
+
+
+def _raw_place(name: str, location: str) -> str:
+    prefix = os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", os.path.dirname(location))
+    return os.path.abspath(os.path.join(prefix, name))
+
+
+# ---- values that were never written ---------------------------------------------------------------------------------
+# HDF5 allocates a dataset when it is written, so a file of some kilobytes can declare terabytes of fill values. A copy
+# stores all chunks, and would write all of them.
+
+
+def check_allocated(dataset: Any, rules: ReadOptions) -> None:
+    """Check that filling the unwritten values of a dataset, if it declares many, stays within the limit."""
+    element = dataset.id.get_type().get_size()
+    if not dataset.shape or dataset.is_virtual or dataset.id.get_create_plist().get_external_count():
+        return
+    if dataset.chunks is None:
+        absent = 0 if dataset.id.get_storage_size() else dataset.size * element
+        what = f"no byte of the {absent:,} of its values was ever written"
+    else:
+        chunk = math.prod(dataset.chunks) * element
+        stated = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+        if stated * chunk <= rules.limits.max_unwritten_bytes:
+            return
+        count = stated - dataset.id.get_num_chunks()
+        absent = count * chunk
+        what = f"{count:,} of its {stated:,} chunks were never written, and would be {absent:,} bytes of fill values"
+    with at(dataset.file.filename, dataset.name):
+        rules.limits.check("max_unwritten_bytes", absent, what)
+
+
+# ---- open files ------------------------------------------------------------------------------------------------------
+
+
+Address: TypeAlias = tuple[int, int]
+"""Number of an open file, and the address of an object in it."""
+
+
+class OpenGroups:
+    """The groups above the object that was opened last, kept open.
+
+    HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
+    """
+
+    def __init__(self, file_id: Any) -> None:
+        self._file_id = file_id
+        self._way: list[tuple[bytes, Any]] = []
+
+    def within(self, raw: bytes) -> tuple[Any, bytes]:
+        """Return the open parent group of the object at an absolute path, and its name in that group."""
+        parent, _, name = raw.rpartition(b"/")
+        if not parent:
+            return self._file_id, raw
+        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
+            self._way.pop()
+        known, group = self._way[-1] if self._way else (b"", self._file_id)
+        for step in parent[len(known) + 1 :].split(b"/") if known != parent else ():
+            known += b"/" + step
+            group = h5g.open(group, step)
+            self._way.append((known, group))
+        return group, name
+
+    def close(self) -> None:
+        """Close the groups."""
+        self._way.clear()
+
+
+class SourceFile(OpenGroups):
+    """One open HDF5 file."""
+
+    def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
+        self.location = location
+        remote = RemoteFile(location, options or {}) if is_url(location) else None
+        try:
+            self.file: Any = h5py.File(location if remote is None else _Stream(remote), "r")
+        except H5_ERRORS as error:
+            if isinstance(error, ZarrBackendError):  # an error of the server
+                raise
+            lack = resource_failure(error, "opened", store=location, what="the HDF5 file")
+            if lack is not None:
+                raise lack from error
+            problem = f"HDF5 cannot open this file ({error})"
+            remedy = "It may be cut short, or be open for writing elsewhere."
+            raise UnsupportedFileError(problem, store=location, remedy=remedy) from error
+        super().__init__(self.file.id)
+        self._last: tuple[bytes, Any] | None = None
+
+    def open(self, raw: bytes) -> Any:
+        """Return the low-level object at a path. The last one stays open, and with it HDF5's cache of its chunks."""
+        if self._last is None or self._last[0] != raw:
+            with reading(self.location, text_of(raw)):
+                self._last = (raw, h5o.open(*self.within(raw)))
+        return self._last[1]
+
+    def walk(self, top: bytes, known: Container[Address]) -> Iterator[tuple[bytes, int, Any]]:
+        """Yield the object at a path and everything below it, depth first, sorted by name. Links are not followed."""
+        pending = [top]
+        while pending:
+            raw = pending.pop()
+            with reading(self.location, text_of(raw)):
+                group, name = self.within(raw)
+                form = h5l.TYPE_HARD if raw == top else group.links.get_info(name).type
+                info = h5o.get_info(group, name) if form == h5l.TYPE_HARD else None
+                if info is not None and info.type == h5o.TYPE_GROUP and (info.fileno, info.addr) not in known:
+                    prefix = raw.rstrip(b"/") + b"/"
+                    pending += [prefix + name for name in sorted(h5g.open(group, name), reverse=True)]
+            yield raw, form, info
+
+    def close(self) -> None:
+        """Close the file."""
+        self._last = None
+        super().close()
+        with suppress(*H5_ERRORS):  # all values are read, so an error of the system does not matter
+            self.file.close()

@@ -1,0 +1,446 @@
+"""The objects of a file with their paths in the other format: `Hdf5Tree` in a Zarr file, `Placement` in an HDF5 file.
+
+A Zarr file has no hard links and cannot point into HDF5. So an object of an HDF5 file is placed once, at its first path
+(depth first, sorted by name), and its other paths become links. The target of an external link is copied to the place
+of the link, with everything below it, and so are the targets of links inside it.
+
+In the other direction paths stay. A link to another Zarr file becomes an external link to the HDF5 file of the same
+stem beside it (``../b.nwb.zarr`` -> ``b.nwb``) if that file has the target; otherwise the target is copied as above. A
+member that was an external link before a conversion from HDF5 becomes one again if the file still exists.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from h5py import h5a, h5l, h5o
+
+from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.reserved import as_dict, notes_of
+from hdmf_zarr_backend.encoding.types import text_of
+from hdmf_zarr_backend.errors import (
+    StoreNotFoundError,
+    UnsupportedFileError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.formats.links import Link, LinkedFile
+from hdmf_zarr_backend.hdf5.files import (
+    H5_ERRORS,
+    Address,
+    SourceFile,
+    check_depth,
+    check_other_files,
+    opened_file,
+    reading,
+    warn_broken,
+)
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source, why_not
+from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
+from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.stores.base import resource_failure
+
+# ---- HDF5 -> Zarr ----------------------------------------------------------------------------------------------------
+
+
+Kind: TypeAlias = Literal["group", "dataset", "datatype"]
+
+
+class Placed(NamedTuple):
+    """A group, dataset or named type, and its path in the Zarr file, as in the model."""
+
+    path: str
+    kind: Kind
+    file: SourceFile
+    raw: bytes
+
+
+class PlacedLink(NamedTuple):
+    """A link: its path, its target, and the note of its form in HDF5 (None for a plain soft link)."""
+
+    path: str
+    target: ZarrReference
+    note: Any = None
+
+
+class _Pending(NamedTuple):
+    path: str
+    file: SourceFile
+    raw: bytes
+
+
+class Hdf5Tree:
+    """The objects of an HDF5 file in a new Zarr file: ``nodes``, parents before members, and ``links``.
+
+    ``places`` has the nodes by address; ``notes``, by the path of their group, those of members that were links in HDF5
+    and are copies in Zarr.
+    """
+
+    def __init__(
+        self, location: str, target: str, options: Mapping[str, Any] | None = None, rules: ReadOptions | None = None
+    ) -> None:
+        self._rules = rules or ReadOptions()
+        self._storage = dict(options or {})
+        self.main = SourceFile(location, options)
+        self.target = target
+        self._files: dict[str, SourceFile | None] = {_real(location): self.main}
+        self._ids: dict[tuple[str, bytes], str | None] = {}
+        self.places: dict[Address, Placed] = {}
+        self._external: deque[_Pending] = deque()
+        self._soft: deque[_Pending] = deque()
+        self.nodes: list[Placed] = []
+        self.links: list[PlacedLink] = []
+        self.notes: dict[str, dict[str, Any]] = {}
+        try:
+            self._descend("", self.main, b"/")
+            while self._external or self._soft:
+                link = (self._external or self._soft).popleft()  # soft links may go through external ones
+                with reading(link.file.location, text_of(link.raw)):
+                    self._place_link(link)
+        except BaseException:
+            self.close()
+            raise
+
+    def sources(self) -> list[str]:
+        """Return the absolute paths of all files that are read."""
+        return [file.location for file in self._files.values() if file is not None]
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            if file is not None:
+                file.close()
+
+    def _descend(self, place: str, file: SourceFile, top: bytes) -> None:
+        """Place an object and everything below it. Links are placed later, when all objects have their paths."""
+        start = len(top.rstrip(b"/")) + 1
+        for raw, form, info in file.walk(top, self.places):
+            path = place if raw == top else join(place, text_of(raw[start:]))
+            if info is None:
+                (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
+                continue
+            with reading(file.location, text_of(raw)):
+                known = self.places.get((info.fileno, info.addr))
+                if known is None:
+                    self._place(path, file, raw, info)
+                else:
+                    self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
+
+    def _place(self, path: str, file: SourceFile, raw: bytes, info: Any) -> None:
+        """Set the path of one object."""
+        kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
+        placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
+        self.places[info.fileno, info.addr] = placed
+        self.nodes.append(placed)
+        if placed.kind == "dataset":
+            check_other_files(h5o.open(*file.within(raw)), file.location, text_of(raw), self._rules.external_links)
+        elif placed.kind == "group":
+            check_depth(self._rules, file.location, absolute(path))
+
+    def _place_link(self, link: _Pending) -> None:
+        group, name = link.file.within(link.raw)
+        form = group.links.get_info(name).type
+        if form == h5l.TYPE_SOFT:
+            self._place_soft(link, group.links.get_val(name))
+        elif form == h5l.TYPE_EXTERNAL:
+            file, path = group.links.get_val(name)
+            self._place_external(link, os.fsdecode(file), path)
+        else:
+            warn_broken(
+                f"The link {text_of(link.raw)} in {link.file.location} has an unknown class ({form}) and is left out."
+            )
+
+    def _place_soft(self, link: _Pending, value: bytes) -> None:
+        raw = soft_target(link.raw, value)
+        found = address_of(link.file, raw)
+        known = None if found is None else self.places.get(found)
+        if found is not None and known is None and link.file is not self.main:
+            self._descend(link.path, link.file, raw)
+            return
+        if found is None:
+            _warn_kept(text_of(link.raw), link.file.location, text_of(raw))
+        # a path through a link that is not placed is kept as it is
+        target = ZarrReference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
+        written = text_of(value)
+        note = None if link.file is not self.main or written == target.path else {"soft": written}
+        self.links.append(PlacedLink(link.path, target, note))
+
+    def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
+        raw, origin = b"/" + value.strip(b"/"), link.file.location
+        if is_url(origin):
+            location = resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
+        else:
+            location = os.path.abspath(os.path.join(os.path.dirname(origin), name))
+        file = self._open(location) if self._may_lead(origin, name, location) else None
+        found = None if file is None else address_of(file, raw)
+        source = relative_source(location, self.target)
+        if file is None or found is None:
+            _warn_kept(text_of(link.raw), link.file.location, f"{name}:{text_of(raw)}")
+            self.links.append(PlacedLink(link.path, ZarrReference(source, text_of(raw))))
+            return
+        note = {"source": source, "path": text_of(raw)}
+        known = self.places.get(found)
+        if known is None:
+            parent, _, member = link.path.rpartition("/")
+            self.notes.setdefault(parent, {})[member] = note
+            self._descend(link.path, file, raw)
+        else:
+            self.links.append(PlacedLink(link.path, self.reference_to(known), None if file is self.main else note))
+
+    def _may_lead(self, origin: str, name: str, location: str) -> bool:
+        """Tell whether a link is followed; from a server, only to files in the folder of the HDF5 file or below."""
+        if is_url(origin):
+            is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
+            return is_beside and self._rules.external_links != "never"
+        # HDF5 blocks on a pipe; a missing file is reported elsewhere
+        is_readable = os.path.isfile(location) or not os.path.exists(location)
+        return is_readable and why_not(location, origin, self._rules.external_links, free=True) is None
+
+    def _open(self, location: str) -> SourceFile | None:
+        """Return an open file, None if HDF5 cannot open one there."""
+        real = _real(location)
+        if real not in self._files:
+            try:
+                self._files[real] = SourceFile(location, self._storage)
+            except (UnsupportedFileError, StoreNotFoundError):
+                self._files[real] = None
+        return self._files[real]
+
+    def named_type(self, tid: Any) -> Placed | None:
+        """Return the named type for a type, None if it has no name in the file."""
+        if not tid.committed():
+            return None
+        info = h5o.get_info(tid)
+        return self.places.get((info.fileno, info.addr))
+
+    def object_id(self, file: SourceFile, raw: bytes) -> str | None:
+        """Return the object id of the object at a path, None if it has none; each is read once."""
+        key = (file.location, raw)
+        if key not in self._ids:
+            value: Any = None
+            node = h5o.open(*file.within(raw))
+            attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
+            if attribute is not None and attribute.shape == () and attribute.dtype.kind in "OS":
+                values = np.zeros((), attribute.dtype)
+                attribute.read(values)
+                value = values[()]
+            self._ids[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else None
+        return self._ids[key]
+
+    def reference_to(self, placed: Placed) -> ZarrReference:
+        """Return a reference to an object at its path in the Zarr file."""
+        own, root = self.object_id(placed.file, placed.raw), self.object_id(self.main, b"/")
+        return ZarrReference(THIS_FILE, absolute(placed.path), own, root)
+
+
+def _real(location: str) -> str:
+    return location if is_url(location) else os.path.realpath(location)
+
+
+def soft_target(raw: bytes, value: bytes) -> bytes:
+    """Return the absolute path of the target of the soft link at ``raw``.
+
+    A relative target starts at the group of the link. HDF5 resolves "." but not "..".
+    """
+    parts = posixpath.join(posixpath.dirname(raw), value).split(b"/")
+    return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
+
+
+def address_of(file: SourceFile, raw: bytes) -> Address | None:
+    """Return the address of the object at a path, through links; None if it does not exist."""
+    try:
+        info = h5o.get_info(file.file.id, raw)
+    except H5_ERRORS:
+        return None
+    return info.fileno, info.addr
+
+
+def _warn_kept(link: str, location: str, target: str) -> None:
+    warn_broken(f"The link {link} in {location} points to {target}, which does not exist; it is kept.")
+
+
+# ---- Zarr -> HDF5 ----------------------------------------------------------------------------------------------------
+
+HDF5 = "hdf5"
+"""Key of the note that describes an object in HDF5."""
+
+_SUFFIX = ".zarr"
+_NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
+
+
+class ZarrNode(NamedTuple):
+    """A group or array: its path in the HDF5 file and its source; paths as in the model."""
+
+    path: str
+    file: LinkedFile
+    own: str
+    node: Node
+
+
+class NewLink(NamedTuple):
+    """A link: its path, its form, and its target in HDF5; ``file`` for an external link."""
+
+    path: str
+    form: Literal["soft", "hard", "external"]
+    target: str
+    file: str = ""
+
+
+class _PendingLink(NamedTuple):
+    path: str
+    file: LinkedFile
+    link: Link
+    note: Any
+
+
+def hdf5_note(node: Node) -> dict[str, Any]:
+    """Return the note that describes a node in HDF5."""
+    return as_dict(notes_of(node.attributes).get(HDF5))
+
+
+class Placement:
+    """The objects of a Zarr file in a new HDF5 file: ``nodes``, parents before members, and ``links``."""
+
+    def __init__(self, resolver: Resolver[LinkedFile], target: str, *, copies_links: bool = False) -> None:
+        self.main = main = resolver.main
+        self._resolver = resolver
+        self._folder = os.path.dirname(target)
+        self._copies_links = copies_links
+        self._places: dict[tuple[str, str], str] = {}
+        self._types: set[str] = set()
+        self._pending: deque[_PendingLink] = deque()
+        self.nodes: list[ZarrNode] = []
+        self.links: list[NewLink] = []
+        self._descend("", main, "", main.hierarchy.root)
+        while self._pending:
+            self._place_link(self._pending.popleft())
+
+    def _descend(self, place: str, file: LinkedFile, own: str, top: Node) -> None:
+        stack = [(place, own, top)]
+        while stack:
+            path, here, node = stack.pop()
+            self._places.setdefault((file.location, here), path)
+            self.nodes.append(ZarrNode(path, file, here, node))
+            if not isinstance(node, Group):
+                continue
+            note = hdf5_note(node)
+            notes = as_dict(note.get("links"))
+            if file is self.main:
+                self._types.update(join(here, name) for name in as_dict(note.get("datatypes")))
+            for name in sorted(node.members, reverse=True):
+                if not self._was_external(join(path, name), file, notes.get(name)):
+                    stack.append((join(path, name), join(here, name), node.members[name]))
+            self._pending.extend(
+                _PendingLink(join(path, link.name), file, link, notes.get(link.name)) for link in file.links(here, node)
+            )
+
+    def _was_external(self, path: str, file: LinkedFile, note: Any) -> bool:
+        """Restore an external link that was copied when the file was made, if its target still exists."""
+        if not isinstance(note, dict) or "source" not in note or self._copies_links:
+            return False
+        location = self._resolver.locate(file, str(note["source"]))
+        if not _holds(location, str(note.get("path"))):
+            return False
+        self._add_external(path, location, str(note["path"]))
+        return True
+
+    def _place_link(self, pending: _PendingLink) -> None:
+        if self._was_external(pending.path, pending.file, pending.note):
+            return
+        target = pending.link.target
+        location = self._resolver.locate(pending.file, target.source)
+        is_other = location != pending.file.location
+        if pending.file is self.main and not is_other:
+            self._place_own(pending)
+            return
+        neighbour = None if self._copies_links or not is_other else self._neighbour(location, target)
+        if neighbour is not None:
+            self._add_external(pending.path, neighbour, target.path)
+            return
+        found = self._find(pending.file, target)
+        if found is None:
+            self._warn_kept(pending)
+            if is_other:
+                self._add_external(pending.path, _stem(location), target.path)
+            else:
+                self.links.append(NewLink(pending.path, "soft", absolute(target.path)))
+            return
+        file, own, node = found
+        place = self._places.get((file.location, own))
+        if place is not None:
+            self.links.append(NewLink(pending.path, "soft", absolute(place)))
+        else:
+            self._descend(pending.path, file, own, node)
+
+    def _place_own(self, pending: _PendingLink) -> None:
+        """Place a link within the file."""
+        target, note = pending.link.target.node_path, pending.note
+        if note == "hard" and (target in self.main.hierarchy or target in self._types):
+            self.links.append(NewLink(pending.path, "hard", absolute(target)))
+            return
+        if target not in self._types and self._find(self.main, pending.link.target) is None:
+            self._warn_kept(pending)
+        written = note.get("soft") if isinstance(note, dict) else None
+        self.links.append(NewLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
+
+    def _neighbour(self, location: str, target: ZarrReference) -> str | None:
+        """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""
+        if is_url(location):
+            return None
+        beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), target.source))
+        for base in dict.fromkeys((_stem(beside), _stem(location))):
+            for suffix in _NEIGHBOURS:
+                if _holds(base + suffix, target.path):
+                    return base + suffix
+        return None
+
+    def _add_external(self, path: str, location: str, target: str) -> None:
+        name = location if is_url(location) else os.path.relpath(location, self._folder).replace(os.sep, "/")
+        self.links.append(NewLink(path, "external", absolute(target), name))
+
+    def _warn_kept(self, pending: _PendingLink) -> None:
+        target = pending.link.target
+        _warn_kept(absolute(pending.path), pending.file.location, f"{target.source}:{target.path}")
+
+    def _find(self, file: LinkedFile, target: ZarrReference) -> tuple[LinkedFile, str, Node] | None:
+        """Return file, path and node that a link or reference leads to, None if it leads to nothing."""
+        try:
+            return self._resolver.find(file, target.source, target.node_path)
+        except (ZarrBackendError, OSError):
+            return None
+
+    def place_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
+        """Return the path of a reference's target in the HDF5 file, None if the target is not in it."""
+        if reference.node_path in self._types and self._resolver.locate(file, reference.source) == self.main.location:
+            return reference.node_path
+        found = self._find(file, reference)
+        return None if found is None else self._places.get((found[0].location, found[1]))
+
+    def file_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
+        """Return the location of the file with the target of a reference in ``file``, None if there is no target."""
+        found = self._find(file, reference)
+        return None if found is None else found[0].location
+
+
+def _stem(location: str) -> str:
+    return location[: -len(_SUFFIX)] if location.endswith(_SUFFIX) else location
+
+
+def _holds(location: str, path: str) -> bool:
+    """Tell whether ``location`` is an HDF5 file that has an object at ``path``."""
+    file = opened_file(location)
+    if file is None:
+        return False
+    try:
+        with file:
+            return path in file
+    except H5_ERRORS as error:
+        lack = resource_failure(error, "read", store=location)
+        if lack is not None:
+            raise lack from error
+        return False

@@ -1,1 +1,0 @@
-"""Pickles in files of hdmf-zarr up to 0.13, read without running them."""
