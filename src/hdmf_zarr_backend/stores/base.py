@@ -162,8 +162,8 @@ class Store(ABC):
 
     def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
         """Return a range of bytes of the value of ``key``, or None if it does not exist."""
-        found = self.get_ranges(key, [(start, stop)])
-        return None if found is None else found[0]
+        parts = self.get_ranges(key, [(start, stop)])
+        return None if parts is None else parts[0]
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         """Return several ranges of bytes of the value of ``key``, or None if it does not exist."""
@@ -420,9 +420,9 @@ def disk_failure(error: OSError, location: str, key: str, doing: str) -> ZarrBac
     return kind(problem, store=location, path=path, remedy=remedy)
 
 
-def _refusal(error: OSError, place: str, doing: str) -> str:
+def _refusal(error: OSError, path: str, doing: str) -> str:
     """Return what to do where the system refuses an operation: it names the folder or the file that is in the way."""
-    named = error.filename if isinstance(error.filename, str) and os.path.isabs(error.filename) else place
+    named = error.filename if isinstance(error.filename, str) and os.path.isabs(error.filename) else path
     if doing in ("read", "listed", "opened"):
         while not os.access(os.path.dirname(named), os.X_OK):
             named = os.path.dirname(named)
@@ -468,11 +468,11 @@ _OF_PANIC = "pyo3_runtime"  # the module of an exception of a library in Rust, w
 
 def library_errors() -> tuple[type[BaseException], ...]:
     """Return the errors of the loaded libraries of stores, for ``except library_errors():``."""
-    found: list[type[BaseException]] = [OSError, RuntimeError, ValueError, TypeError]
+    kinds: list[type[BaseException]] = [OSError, RuntimeError, ValueError, TypeError]
     for module, names in _FOREIGN.items():
         loaded = sys.modules.get(module)
-        found.extend(getattr(loaded, name) for name in names if hasattr(loaded, name))
-    return tuple(found)
+        kinds.extend(getattr(loaded, name) for name in names if hasattr(loaded, name))
+    return tuple(kinds)
 
 
 @contextmanager

@@ -83,10 +83,10 @@ class LocalStore(Store):
         return f"{self.root}/{key}"
 
     def get(self, key: str) -> bytes | None:
-        found = self._open(key)
-        if found is None:
+        opened = self._open(key)
+        if opened is None:
             return None
-        file, size = found
+        file, size = opened
         try:
             value = os.read(file, size + 1)
             if len(value) == size:
@@ -99,8 +99,8 @@ class LocalStore(Store):
             close_read(file)
 
     def open_value(self, key: str) -> OpenValue | None:
-        found = self._open(key)
-        return None if found is None else OpenValue(*found, key)
+        opened = self._open(key)
+        return None if opened is None else OpenValue(*opened, key)
 
     def _open(self, key: str) -> tuple[int, int] | None:
         """Open the file of a value, and return it with its size."""
@@ -136,12 +136,12 @@ class LocalStore(Store):
             raise disk_failure(error, self.location, key, doing) from error
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        found = self._descriptor(key)
-        if found is None:
+        descriptor = self._descriptor(key)
+        if descriptor is None:
             return None
         try:
-            with open(found, "rb", buffering=0) as file:
-                size = os.fstat(found).st_size
+            with open(descriptor, "rb", buffering=0) as file:
+                size = os.fstat(descriptor).st_size
                 return [read_part(file, *slice(start, stop).indices(size)[:2]) for start, stop in ranges]
         except OSError as error:
             raise disk_failure(error, self.location, key, "read") from error
@@ -323,11 +323,11 @@ class LocalStore(Store):
 
     def state(self, key: str) -> FileState | None:
         try:
-            found = os.stat(os.path.join(self.root, key))
+            info = os.stat(os.path.join(self.root, key))
         except (OSError, UnicodeEncodeError) as error:
             self._raise_unless_absent(error, key, "read")
             return None
-        return FileState(found.st_size, None, found.st_mtime_ns)
+        return FileState(info.st_size, None, info.st_mtime_ns)
 
     def is_blocked(self, key: str) -> bool:
         if is_outside(key):
@@ -391,8 +391,8 @@ class OpenFolder:
     @classmethod
     def again(cls, root: str, identity: int) -> OpenFolder:
         """Open the same directory in another process, identified by its number only, since machines number disks."""
-        found = cls.at(root)
-        return found if found is not None and found._identity == identity else cls(-1, identity, root)
+        folder = cls.at(root)
+        return folder if folder is not None and folder._identity == identity else cls(-1, identity, root)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:

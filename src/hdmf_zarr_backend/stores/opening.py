@@ -81,9 +81,9 @@ def open_store(
     ``read_options`` hold for all its readers. None: those that a store has already.
     """
     options = dict(storage_options or {})
-    found = _path_of(place)
-    if found is not None:
-        path, own = found
+    address = _path_of(place)
+    if address is not None:
+        path, own = address
         store = _of_location(location_of(path), {**own, **options})
     elif options:
         raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
@@ -96,10 +96,10 @@ def open_store(
 
 def located(place: Any) -> str | Store:
     """Return the absolute path or URL of a file, or its store if neither alone opens it."""
-    found = _path_of(place)
-    if found is None:
+    address = _path_of(place)
+    if address is None:
         return _of_object(place)
-    path, own = found
+    path, own = address
     return open_store(place) if own else location_of(path)
 
 
@@ -191,16 +191,16 @@ def open_neighbour(store: Store, location: str) -> Store:
     server. The rules for reading are always passed on.
     """
     origin = store.unwrapped
-    found = origin.neighbour(location)
-    if found is None:
+    neighbour = origin.neighbour(location)
+    if neighbour is None:
         alike = authority(location) == authority(origin.location)
         try:
-            found = open_store(location, origin.options if alike else {})
-            found.check_url()
+            neighbour = open_store(location, origin.options if alike else {})
+            neighbour.check_url()
         except UsageError as error:  # a file named the location, not the caller
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
-    found.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)  # not known yet
-    return found
+    neighbour.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)  # not known yet
+    return neighbour
 
 
 def is_hdf5(path: str | os.PathLike[str]) -> bool:

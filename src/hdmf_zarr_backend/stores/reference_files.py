@@ -96,10 +96,10 @@ class ReferenceStore(RemoteStore):
         if len(value) == 3:
             extent = self._extent(key, value)
             return self._run((value[0], extent, {key: extent}))[key]
-        found = self._read_from(value[0], lambda file: file.store.get(file.name))
-        if found is None:
+        data = self._read_from(value[0], lambda file: file.store.get(file.name))
+        if data is None:
             raise self._cut(key, value)
-        return found
+        return data
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         value = self._references.get(key)
@@ -121,10 +121,10 @@ class ReferenceStore(RemoteStore):
             else:
                 others.append(key)
         runs = [(url, *run) for url, each in extents.items() for run in joined(each)]
-        found = get_at_once(self, others)
+        values = get_at_once(self, others)
         for part in at_once(self._run, runs) if len(runs) > 1 else map(self._run, runs):
-            found |= part
-        return found
+            values |= part
+        return values
 
     def _extent(self, key: str, value: list[Any]) -> Extent:
         check_value_size(self, key, value[2])
@@ -134,12 +134,12 @@ class ReferenceStore(RemoteStore):
         """Return the values of keys whose bytes are read from another file with one request."""
         url, (first, last), extents = source
         data = self._read_from(url, lambda file: file.store.get_range(file.name, first, last))
-        found = {}
+        values = {}
         for key, (start, stop) in extents.items():
             if data is None or len(data) < stop - first:
                 raise self._cut(key, [url, start, stop - start])
-            found[key] = data if (start, stop) == (first, last) else data[start - first : stop - first]
-        return found
+            values[key] = data if (start, stop) == (first, last) else data[start - first : stop - first]
+        return values
 
     def _cut(self, key: str, value: list[Any]) -> StoreError:
         problem = f"the bytes that {key!r} refers to do not exist: {value}"

@@ -242,14 +242,14 @@ class RemoteStore(Store):
     def _read(self, function: Callable[[], B | None], key: str) -> B | None:
         """Call a function of the library; return None if it reports that the key is absent."""
 
-        def found() -> B | None:
+        def present() -> B | None:
             try:
                 return function()
             except self._absent as error:
                 raise_if_not_absent(error)
                 return None
 
-        return self._called(found, key, "read")
+        return self._called(present, key, "read")
 
     def get(self, key: str) -> bytes | None:
         value = self._read(lambda: self._get(key), key)

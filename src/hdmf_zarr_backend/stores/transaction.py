@@ -509,8 +509,8 @@ class JournalledChange(Change):
 
     def create(self, *paths: str) -> None:
         fresh = [path for path in paths if not self.is_created(path)]
-        found = _of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
-        for path, exists in zip(fresh, found, strict=True):
+        are_there = _of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
+        for path, exists in zip(fresh, are_there, strict=True):
             if exists:  # undoing the change would delete them
                 problem = "the store has keys below a new node, although the metadata have no such node"
                 remedy = "Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."

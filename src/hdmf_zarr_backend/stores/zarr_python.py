@@ -261,10 +261,10 @@ def _of_zarr_3(store: zarr.abc.store.Store, path: str) -> Store:
     elif isinstance(store, zarr.storage.FsspecStore):  # that of "file://" makes no folders by default
         root = store.path if is_local_filesystem(getattr(store.fs, "sync_fs", store.fs)) else None
     if root is not None:
-        found = LocalStore(os.path.abspath(os.path.join(str(root), path)))
+        folder = LocalStore(os.path.abspath(os.path.join(str(root), path)))
         if store.read_only:
-            found.abilities = _READ_ONLY
-        return found
+            folder.abilities = _READ_ONLY
+        return folder
     base = _location(store)
     kind = IcechunkStore if _is_icechunk(store) else ZarrPythonStore
     group = kind(store, path, f"{base}/{path}" if path else base)
@@ -285,19 +285,19 @@ def _location(store: Any) -> str:
 
 def _of_zarr_2(store: Any, path: str, *, is_read_only: bool = False) -> Store:
     is_url = isinstance(store, _zarr.storage.FSStore)
-    found: Store
+    adapted: Store
     if isinstance(store, _zarr.storage.DirectoryStore) or (is_url and is_local_filesystem(store.fs)):
-        found = LocalStore(os.path.abspath(os.path.join(str(store.path), path)))
+        adapted = LocalStore(os.path.abspath(os.path.join(str(store.path), path)))
     elif isinstance(store, _zarr.storage.ZipStore) and not path:
-        found = ZipStore(os.path.abspath(str(store.path)))
-        found.abilities = _ZIP_IS_OPEN
+        adapted = ZipStore(os.path.abspath(str(store.path)))
+        adapted.abilities = _ZIP_IS_OPEN
     else:
         base = str(store.fs.unstrip_protocol(store.path)).rstrip("/") if is_url else f"object://{id(store):x}"
-        found = MemoryStore(store, f"{base}/{path}" if path else base, path=path)
-        found.group_above = partial(_of_zarr_2, store, path.rpartition("/")[0]) if path else None
+        adapted = MemoryStore(store, f"{base}/{path}" if path else base, path=path)
+        adapted.group_above = partial(_of_zarr_2, store, path.rpartition("/")[0]) if path else None
     if is_read_only or not store.is_writeable():
-        found.abilities = _READ_ONLY
-    return found
+        adapted.abilities = _READ_ONLY
+    return adapted
 
 
 # ---- files as groups and arrays of zarr-python ---------------------------------------------------------------------
