@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import pytest
 
+from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.errors import IncompleteStoreError, ReadOnlyStoreError
-from hdmf_zarr_backend.formats import registry
 from tests.places import Place, Url, ZipFolder
 from tests.servers import S3Server
 

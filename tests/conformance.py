@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator, validators
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.shards import shard_named
+from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
-from hdmf_zarr_backend.formats import registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Dataset, join, split
 from hdmf_zarr_backend.stores.opening import open_store
 

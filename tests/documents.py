@@ -4,16 +4,17 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.inlined import INLINE_KEY
+from hdmf_zarr_backend.encoding.zarr3 import DTYPE_3, REFERENCE_FIELDS_3, decode_values, encode_values
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_attributes
-from hdmf_zarr_backend.formats.inlined import INLINE_KEY
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.opening import open_store
 from tests.places import Place, delete, put
 
-_OF_TYPES = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3)
+_OF_TYPES = (DTYPE_3, REFERENCE_FIELDS_3)
 
 
 def document(place: Place, key: str) -> Any:
@@ -107,10 +108,10 @@ def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]]
     key = _key(node, zarr3.DOCUMENT)
     stored = _there(place, key)
     raw = stored["attributes"]
-    attributes = zarr3_attributes.decode_values(raw)
+    attributes = decode_values(raw)
     change(attributes)
     kept = {key: raw[key] for key in _OF_TYPES if key in raw}
-    stored["attributes"] = {**kept, **zarr3_attributes.encode_values(attributes)}
+    stored["attributes"] = {**kept, **encode_values(attributes)}
     _store(place, key, stored)
 
 

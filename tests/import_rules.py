@@ -17,27 +17,26 @@ PACKAGE = "hdmf_zarr_backend"
 PACKAGES: dict[str, frozenset[str]] = {
     package: frozenset(allowed.split())
     for package, allowed in {
-        "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop formats arrays stores "
+        "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop encoding arrays stores "
         "progress",
-        "alias": "io nwb dataio hdf5 builders files formats encoding arrays stores model",
-        "cli": "__init__ conversion reporting checks comparison zom interop io files formats encoding model progress",
-        "reporting": "comparison checks files formats encoding stores model",
-        "conversion": "checks nwb io builders hdf5 write files arrays formats encoding stores model progress",
-        "checks": "builders write files arrays formats encoding stores model progress",
-        "comparison": "hdf5 files formats encoding stores model",
-        "zom": "write files formats encoding stores model",
-        "interop": "files arrays formats encoding stores model",
-        "nwb": "io builders files formats encoding stores model dataio progress",
-        "io": "interop builders write files arrays formats encoding stores model dataio progress",
-        "builders": "hdf5 write files arrays formats encoding stores model dataio progress",
-        "hdf5": "write arrays formats encoding stores model",
-        "write": "arrays formats encoding stores model progress",
-        "files": "arrays formats encoding stores model",
-        "arrays": "formats encoding stores model",
-        "formats": "encoding model",
+        "alias": "io nwb dataio hdf5 builders files encoding arrays stores model",
+        "cli": "__init__ conversion reporting checks comparison zom interop io files encoding model progress",
+        "reporting": "comparison checks files encoding stores model",
+        "conversion": "checks nwb io builders hdf5 write files arrays encoding stores model progress",
+        "checks": "builders write files arrays encoding stores model progress",
+        "comparison": "hdf5 files encoding stores model",
+        "zom": "write files encoding stores model",
+        "interop": "files arrays encoding stores model",
+        "nwb": "io builders files encoding stores model dataio progress",
+        "io": "interop builders write files arrays encoding stores model dataio progress",
+        "builders": "hdf5 write files arrays encoding stores model dataio progress",
+        "hdf5": "write arrays encoding stores model",
+        "write": "arrays encoding stores model progress",
+        "files": "arrays encoding stores model",
+        "arrays": "encoding stores model",
         "encoding": "stores model",
         "stores": "model",
-        "dataio": "formats",
+        "dataio": "encoding",
         "model": "",
         "options": "progress",
         "progress": "",
@@ -69,15 +68,12 @@ _PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__"}
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
-    "hdmf": Library(
-        frozenset(PACKAGES) - _PURE - {"model", "formats", "encoding", "stores", "arrays", "files", "write"}
-    ),
+    "hdmf": Library(frozenset(PACKAGES) - _PURE - {"model", "encoding", "stores", "arrays", "files", "write"}),
     "numcodecs": _in(
         "alias/names",
         "dataio",
         "encoding",
         "hdf5",
-        "formats",
         "nwb",
         "arrays",
         "write",

@@ -50,7 +50,7 @@ def test_every_package_of_the_table_is_there():
 
 def test_what_the_picture_of_the_data_flow_names_is_there(script):
     named = importlib.import_module("pictures")
-    formats = [f"formats/{name}" for name in named.FORMATS]
+    formats = [f"encoding/{name}" for name in named.FORMATS]
     modules = [*named.WRITE_STEPS, *named.READ_STEPS, *named.WRITE_VALUES, *named.READ_VALUES, *formats]
     missing = [name for name in modules if not name.startswith("hdmf: ") and not (SOURCE / f"{name}.py").is_file()]
     assert missing == []
@@ -160,7 +160,7 @@ _IN_BLOCKS = ("arrays.chunks:opened_chunk", "arrays.blosc_blocks:read_range")
 
 def test_a_write_walks_as_the_page_says(tmp_path):
     calls = calls_of(lambda: write(tmp_path / "a.nwb.zarr", DATA))
-    assert_walked(calls, "Write an array", "formats.zarr3:documents", "formats.zarr3:last", *_OTHER_DATA)
+    assert_walked(calls, "Write an array", "encoding.zarr3:documents", "encoding.zarr3:last", *_OTHER_DATA)
 
 
 def test_a_read_walks_as_the_page_says(tmp_path):

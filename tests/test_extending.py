@@ -19,10 +19,10 @@ from numcodecs.abc import Codec
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.builders.reading import ReadSession
-from hdmf_zarr_backend.encoding.type_codes import NUMBERS, NumberType, letter_of
+from hdmf_zarr_backend.encoding import elements, registry, zarr2
+from hdmf_zarr_backend.encoding.data_types import NUMBERS, NumberType, letter_of
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.formats import elements, registry, zarr2
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node
@@ -345,7 +345,7 @@ def test_an_encoding_is_a_class_that_writes_the_model_and_a_function_that_reads_
 
 
 def test_builders_and_values_come_from_a_file_in_the_new_encoding(one_document, file):
-    """What is above `formats` does not know which documents the model becomes, and comes from."""
+    """What is above `encoding` does not know which documents the model becomes, and comes from."""
     new = MemoryStore({})
     change = DirectChange(new)
     plan = ZarrPlanner(file, parse(file).hierarchy, new.location, zarr_format=9).plan_file()

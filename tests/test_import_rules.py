@@ -40,7 +40,7 @@ def test_layers_of_import_linter_name_the_same_packages():
 @pytest.mark.parametrize(
     ("module", "code", "finding"),
     [
-        ("model/nodes.py", "def f():\n    from ..formats.dtypes import encode", "model may not import formats"),
+        ("model/nodes.py", "def f():\n    from ..encoding.dtypes import encode", "model may not import encoding"),
         ("io.py", "from hdmf_zarr_backend import ZarrIO", "io may not import __init__"),
         ("io.py", "if TYPE_CHECKING:\n    import zarr", "may not import zarr"),
         ("cli/main.py", "import importlib\nimportlib.import_module('zarr')", "may not import zarr"),

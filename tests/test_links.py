@@ -371,10 +371,10 @@ CASES: dict[str, tuple[bool, list[tuple[str, str, str]], float | None]] = {
 }
 
 FOLLOWING = {
-    "link_in": {"formats/links", "model/links"},
-    "find_link": {"builders/planner", "formats/links"},  # an append refuses another link of the same name
-    "former_names": {"formats/links", "model/links"},
-    "names_siblings": {"formats/links", "model/links"},
+    "link_in": {"encoding/references", "model/links"},
+    "find_link": {"builders/planner", "encoding/references"},  # an append refuses another link of the same name
+    "former_names": {"encoding/references", "model/links"},
+    "names_siblings": {"encoding/references", "model/links"},
     "sibling_source": {"model/link_sources", "model/links"},
     "resolve_source": {
         "hdf5/tree",

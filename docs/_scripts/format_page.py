@@ -24,10 +24,9 @@ from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.codecs import ALLOWED_CODECS
-from hdmf_zarr_backend.encoding import reserved
+from hdmf_zarr_backend.encoding import dtypes, nczarr, reserved
+from hdmf_zarr_backend.encoding.data_types import NUMBER_WORDS, NUMBERS
 from hdmf_zarr_backend.encoding.references import ZarrReference
-from hdmf_zarr_backend.encoding.type_codes import NUMBER_WORDS, NUMBERS
-from hdmf_zarr_backend.formats import dtypes, nczarr
 from hdmf_zarr_backend.options import WriteOptions
 
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"

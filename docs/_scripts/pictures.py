@@ -103,9 +103,9 @@ _STATIONS = (
 )
 
 #: What leads from one station to the next when a file is written, and back when it is read: modules, or hdmf.
-WRITE_STEPS = ("hdmf: build", "builders/planner", "formats/zarr2", "write/writer")
-READ_STEPS = ("hdmf: construct", "builders/assembler", "formats/zarr2", "files/parser")
-FORMATS = ("dtypes", "attributes", "links", "dimensions", "zarr2", "zarr3")
+WRITE_STEPS = ("hdmf: build", "builders/planner", "encoding/zarr2", "write/writer")
+READ_STEPS = ("hdmf: construct", "builders/assembler", "encoding/zarr2", "files/parser")
+FORMATS = ("dtypes", "attributes", "references", "nczarr", "zarr2", "zarr3")
 WRITE_VALUES = ("write/array_planner", "write/sources", "write/tasks", "arrays/codecs")
 READ_VALUES = ("arrays/codecs", "arrays/chunks", "arrays/lazy", "builders/datasets")
 
@@ -128,7 +128,7 @@ def data_flow() -> str:
         picture.words(middle, 178, to_left, size=12, color=_READ)
     middle, half = (left[1] + width + left[2]) / 2, 132
     first, second = ", ".join(FORMATS[:4]) + ",", ", ".join(FORMATS[4:])
-    picture.box(middle - half, 222, 2 * half, 66, "formats", first, second, fill="formats")
+    picture.box(middle - half, 222, 2 * half, 66, "encoding", first, second, fill="formats")
     picture.arrow((middle, 220), (middle, 188))
     picture.words(middle + half + 14, 251, "types of HDMF and types of Zarr,", size=12, color=_SOFT, anchor="start")
     picture.words(middle + half + 14, 269, "both directions in one module", size=12, color=_SOFT, anchor="start")

@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.encoding.type_codes import letter_of
+from hdmf_zarr_backend.encoding import zarr2, zarr3
+from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
@@ -29,7 +30,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.files.parser import not_found
-from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,

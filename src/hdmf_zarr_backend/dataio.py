@@ -15,8 +15,8 @@ import numpy as np
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOError
 from hdmf.utils import get_data_shape
 
+from hdmf_zarr_backend.encoding.codecs import codec_config, compressor_config, pipeline_of_zarr3
 from hdmf_zarr_backend.errors import UsageError, known_arguments, warn
-from hdmf_zarr_backend.formats.codec_options import codec_config, compressor_config, pipeline_of_zarr3
 
 
 class ZarrDataIO(DataIO):  # type: ignore[misc]

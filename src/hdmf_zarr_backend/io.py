@@ -30,6 +30,9 @@ from hdmf_zarr_backend.builders.reading import ReadSession, attach_herd
 from hdmf_zarr_backend.builders.schema import check_conversions, check_types, documentation, largest_shape
 from hdmf_zarr_backend.builders.specs import load_cached_namespaces, namespace_texts
 from hdmf_zarr_backend.builders.targets import Targets, builders_below, object_id
+from hdmf_zarr_backend.encoding import registry, zarr3
+from hdmf_zarr_backend.encoding.both import BOTH, State, ZarrFormat
+from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -43,9 +46,6 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, not_found, parse
-from hdmf_zarr_backend.formats import registry, zarr3
-from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
-from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
 from hdmf_zarr_backend.model.render import escape

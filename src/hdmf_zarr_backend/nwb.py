@@ -12,10 +12,10 @@ from typing import Any
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
+from hdmf_zarr_backend.encoding.both import ZarrFormat
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.formats.both import ZarrFormat
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import Group, Node
 from hdmf_zarr_backend.model.stored import is_small_number

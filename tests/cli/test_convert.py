@@ -13,8 +13,8 @@ import pytest
 
 from hdmf_zarr_backend.cli.command import CODECS
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.encoding import codecs
 from hdmf_zarr_backend.errors import UnsupportedFileError
-from hdmf_zarr_backend.formats import codec_options
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
 
@@ -111,7 +111,7 @@ def test_each_option_has_one_spelling(calls, zarrio):
     shown = zarrio("convert", "--help").out
     assert "--no-link-data" in shown
     assert "--external-links {follow,within,never}" in shown
-    assert set(CODECS) == {"keep", *codec_options.CODECS}
+    assert set(CODECS) == {"keep", *codecs.CODECS}
 
 
 def test_a_batch_names_its_targets(calls, tmp_path, capsys):

@@ -14,8 +14,8 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.encoding import nczarr
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
-from hdmf_zarr_backend.formats import nczarr
 from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import xarray
 
+from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError
-from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.interop import open_netcdf
 
 NUMBERS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")

@@ -14,8 +14,8 @@ from pynwb import H5DataIO, TimeSeries
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.encoding.layout import chunks_by_elements
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.formats.chunking import chunks_by_elements
 from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples

@@ -13,11 +13,11 @@ from hdmf_zarr_backend import convert, dry_run, verify
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import chunking
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.write import plan
 from tests.documents import metadata
 from tests.options import arguments
 from tests.places import stored_files
@@ -116,7 +116,7 @@ def test_others_read_what_a_conversion_sharded(converted, name):
 
 
 def test_large_arrays_get_shards_by_bytes(hdf5, tmp_path, monkeypatch):
-    monkeypatch.setattr(chunking, "SHARDED_BYTES", 2**20)
+    monkeypatch.setattr(plan, "SHARDED_BYTES", 2**20)
     convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", check=False)
     found = {name for name, node in parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk()
              if isinstance(node, Dataset) and node.stored.shards is not None}  # fmt: skip

@@ -18,10 +18,9 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named
 from hdmf_zarr_backend.checks.verify import verify
+from hdmf_zarr_backend.encoding.layout import SHARD_BYTES, Sharding, shards_by_bytes
+from hdmf_zarr_backend.encoding.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, shards_by_bytes
-from hdmf_zarr_backend.formats.new_datasets import Sharding
-from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.options import WriteOptions

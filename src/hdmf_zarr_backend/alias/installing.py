@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import hdmf_zarr_backend.errors
 from hdmf_zarr_backend.errors import UsageError, known_arguments
-from hdmf_zarr_backend.formats.chosen import name_format
+from hdmf_zarr_backend.options import name_format
 
 NAME = "hdmf_zarr"
 

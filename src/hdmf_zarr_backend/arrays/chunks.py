@@ -25,13 +25,13 @@ from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, fi
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, reading_codec
 from hdmf_zarr_backend.arrays.selection import Axis, Overlap, copy_part, full_mask, normalise, overlaps
 from hdmf_zarr_backend.arrays.shards import ENTRY_BYTES, ShardReader, inner_grid
+from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
-from hdmf_zarr_backend.encoding.type_codes import letter_of
+from hdmf_zarr_backend.encoding.data_types import letter_of
+from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+from hdmf_zarr_backend.encoding.lindi import external_of
+from hdmf_zarr_backend.encoding.zarr3 import has_records
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
-from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.formats.dtypes import numpy_dtype
-from hdmf_zarr_backend.formats.lindi import external_of
-from hdmf_zarr_backend.formats.zarr3 import has_records
 from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import join

@@ -27,8 +27,9 @@ from numcodecs import registry
 from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.arrays.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, StructRows
+from hdmf_zarr_backend.encoding.data_types import library_type
+from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.references import ReferenceTexts
-from hdmf_zarr_backend.encoding.type_codes import library_type
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -37,7 +38,6 @@ from hdmf_zarr_backend.errors import (
     UnsafeDataError,
     ValueRefusedError,
 )
-from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.nodes import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray

@@ -24,10 +24,10 @@ import numpy as np
 from hdmf_zarr_backend.arrays.chunks import FEW, ChunkCache, ChunkReader, fill_array, memory_bytes
 from hdmf_zarr_backend.arrays.shards import WaitingShards, shard_grid, shard_of
 from hdmf_zarr_backend.encoding.chunks import Array, cell_texts
-from hdmf_zarr_backend.encoding.type_codes import itemsize, split_code
+from hdmf_zarr_backend.encoding.codecs import field_types
+from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
+from hdmf_zarr_backend.encoding.zarr3 import has_records, row_bytes
 from hdmf_zarr_backend.errors import StoreError, at
-from hdmf_zarr_backend.formats.zarr3 import has_records, row_bytes
-from hdmf_zarr_backend.formats.zarr3_codecs import field_types
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.model.stored import StoredArray

@@ -26,13 +26,13 @@ from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec, make_codec
 from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.selection import Axis, copy_part, normalise, overlaps
+from hdmf_zarr_backend.encoding import zarr2, zarr3
+from hdmf_zarr_backend.encoding.casting import cast, cast_text, to_bytes, to_text
 from hdmf_zarr_backend.encoding.chunks import Array
+from hdmf_zarr_backend.encoding.codecs import has_array_codecs
+from hdmf_zarr_backend.encoding.elements import stored_text
+from hdmf_zarr_backend.encoding.registry import parse_array
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, ValueRefusedError, at, printable
-from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.formats.casting import cast, cast_text, to_bytes, to_text
-from hdmf_zarr_backend.formats.elements import stored_text
-from hdmf_zarr_backend.formats.registry import parse_array
-from hdmf_zarr_backend.formats.zarr3_codecs import has_array_codecs
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store

@@ -205,7 +205,7 @@ class _CompoundDType(_Format2Only, ZDType[np.dtype[Any], Any]):
 
     @classmethod
     def _from_json_v2(cls, data: object) -> Self:
-        from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+        from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 
         for codec_id in _COMPOUND_CODECS:
             fields = _dtype_name(data, codec_id)

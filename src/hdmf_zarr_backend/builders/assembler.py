@@ -23,7 +23,13 @@ from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, EditableColumn, FileResolver
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.elements import Described, describe, is_scalar, to_hdmf
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.nczarr import decode_dimensions
 from hdmf_zarr_backend.encoding.references import (
+    Link,
+    LinkedFile,
     RegionReference,
     ZarrReference,
     decode_attribute_reference,
@@ -42,11 +48,6 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.formats.attributes import decode_attributes
-from hdmf_zarr_backend.formats.dimensions import decode_dimensions
-from hdmf_zarr_backend.formats.elements import Described, describe, is_scalar, to_hdmf
-from hdmf_zarr_backend.formats.links import Link, LinkedFile
-from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.model.element import Reference, Text
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.links import Resolver, nothing_at

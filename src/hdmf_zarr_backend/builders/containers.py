@@ -42,8 +42,8 @@ from hdmf_zarr_backend.builders.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.builders.schema import is_untyped, member_at, untyped_members
 from hdmf_zarr_backend.builders.targets import builder_path, containers_below
 from hdmf_zarr_backend.dataio import ZarrDataIO
+from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS
-from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DroppedChangesWarning,

@@ -24,13 +24,13 @@ from hdmf.utils import generate_array_html_repr, get_basic_array_info
 from hdmf_zarr_backend.arrays.edits import DeferredReference, Edits
 from hdmf_zarr_backend.arrays.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.builders.targets import REFERENCES, containers_below
+from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding.casting import count_axes, flatten
+from hdmf_zarr_backend.encoding.dtypes import zarr_type
+from hdmf_zarr_backend.encoding.elements import to_hdmf
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedError, at
-from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.casting import count_axes, flatten
-from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.formats.elements import to_hdmf
 from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.render import escape

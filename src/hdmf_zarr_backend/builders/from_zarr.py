@@ -6,7 +6,7 @@ made relative to the new location.
 
 In a file of both formats the formats share the chunks. Only what has another form in format 3, references and rows, is
 stored a second time, below ``c/`` of its array. It is a part of the change of format 2: the commit sets ``.zmetadata``,
-and ``zarr.json`` of the root follows, with the note of `formats.both`. A program that finds that the note does not fit
+and ``zarr.json`` of the root follows, with the note of `encoding.both`. A program that finds that the note does not fit
 reads format 2.
 """
 
@@ -22,6 +22,14 @@ import numpy as np
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
+from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.casting import to_bytes, to_text
+from hdmf_zarr_backend.encoding.codecs import in_format_2
+from hdmf_zarr_backend.encoding.data_types import word_of_type
+from hdmf_zarr_backend.encoding.elements import describe, stored_text
+from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, encode_dimensions, is_nczarr, strip
 from hdmf_zarr_backend.encoding.references import is_reference
 from hdmf_zarr_backend.encoding.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.errors import (
@@ -39,15 +47,6 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, read_documents, resolver_of
-from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
-from hdmf_zarr_backend.formats.casting import to_bytes, to_text
-from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
-from hdmf_zarr_backend.formats.elements import describe, stored_text
-from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
-from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
-from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
-from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Reference
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source

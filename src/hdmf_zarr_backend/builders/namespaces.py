@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.encoding.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
+from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, set_dimensions
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError, at
-from hdmf_zarr_backend.formats.dimensions import decode_dimensions, set_dimensions
-from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.stores.base import Store

@@ -32,7 +32,13 @@ from hdmf_zarr_backend.builders.targets import (
     object_id,
 )
 from hdmf_zarr_backend.dataio import ZarrDataIO
-from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.encoding.casting import unmasked
+from hdmf_zarr_backend.encoding.elements import describe
+from hdmf_zarr_backend.encoding.layout import Layout
+from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
+from hdmf_zarr_backend.encoding.references import Link, ZarrReference, encode_link, find_link
 from hdmf_zarr_backend.encoding.reserved import (
     DIMENSIONS,
     DOC,
@@ -46,13 +52,6 @@ from hdmf_zarr_backend.encoding.reserved import (
 )
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.files.parser import resolver_of
-from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.formats.casting import unmasked
-from hdmf_zarr_backend.formats.dimensions import encode_dimensions
-from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.links import Link, encode_link, find_link
-from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.plan import is_hdf5_dataset, plan_h5_dataset
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source

@@ -20,10 +20,9 @@ from hdmf_zarr_backend.builders.assembler import Assembler
 from hdmf_zarr_backend.builders.datasets import FileResolver
 from hdmf_zarr_backend.builders.lazy import LazyAssembler, LazyContainers
 from hdmf_zarr_backend.builders.schema import restore_types
-from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference
 from hdmf_zarr_backend.errors import StoreError, warn
 from hdmf_zarr_backend.files.parser import ParsedFile, resolver_of
-from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.model.nodes import gc_paused
 from hdmf_zarr_backend.stores.base import Store
 

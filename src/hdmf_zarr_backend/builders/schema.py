@@ -25,11 +25,11 @@ from hdmf.spec import DatasetSpec, GroupSpec, RefSpec
 
 from hdmf_zarr_backend.builders.namespaces import is_registered
 from hdmf_zarr_backend.builders.targets import builder_path, builders_below, containers_below
+from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding.casting import cast, flatten, infer
+from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, data_type_of
-from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
-from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.casting import cast, flatten, infer
 
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."

@@ -17,6 +17,7 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
 from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, USE_INSTALLED, source_texts
+from hdmf_zarr_backend.encoding.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC
 from hdmf_zarr_backend.errors import (
     MetadataError,
@@ -26,7 +27,6 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.formats.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
 from hdmf_zarr_backend.model.element import UTF8
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
@@ -131,8 +131,8 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
 def text_array(text: str) -> PlannedArray:
     """Plan an array with one text, like each source of a namespace."""
     # imported here, since a program that reads does not need them
-    from hdmf_zarr_backend.formats.casting import to_text
-    from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
+    from hdmf_zarr_backend.encoding.casting import to_text
+    from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
     from hdmf_zarr_backend.write.plan import PlannedArray
     from hdmf_zarr_backend.write.sources import ElementSource
 

@@ -16,6 +16,7 @@ import numpy as np
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
+from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.references import (
     RegionReference,
     ZarrReference,
@@ -35,7 +36,6 @@ from hdmf_zarr_backend.errors import (
     at,
 )
 from hdmf_zarr_backend.files.parser import resolver_of
-from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.model import link_sources
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url

@@ -13,11 +13,11 @@ from hdmf_zarr_backend.builders.namespaces import name_axes, rename_axes, specs_
 from hdmf_zarr_backend.builders.planner import AppendPlanner, Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.builders.targets import check_targets
+from hdmf_zarr_backend.encoding import zarr2
+from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
+from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.errors import DroppedChangesWarning, at, warn
 from hdmf_zarr_backend.files.parser import ParsedFile
-from hdmf_zarr_backend.formats import zarr2
-from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
-from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.json_text import check_strict, dump
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy, gc_paused
 from hdmf_zarr_backend.options import WriteOptions

@@ -11,7 +11,16 @@ import numpy as np
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.checks.chunks import stored_rows
 from hdmf_zarr_backend.checks.findings import Problem, Report
-from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.references import (
+    LinkedFile,
+    ZarrReference,
+    decode_attribute_reference,
+    decode_links,
+    decode_reference,
+)
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.errors import (
     LinkRefusedError,
@@ -20,10 +29,6 @@ from hdmf_zarr_backend.errors import (
     ResourceError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.formats.attributes import decode_attributes
-from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
-from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, join

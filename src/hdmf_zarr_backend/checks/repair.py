@@ -15,6 +15,9 @@ from hdmf_zarr_backend.builders.from_zarr import check_derivable, derive_all, ma
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
+from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.references import LinkedFile, decode_links
+from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -25,9 +28,6 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, parse, resolver_of
-from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
-from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split

@@ -15,6 +15,8 @@ from typing import Any
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
 from hdmf_zarr_backend.checks.findings import SHOWN, Report, few
+from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.inlined import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
@@ -34,8 +36,6 @@ from hdmf_zarr_backend.files.parser import (
     read_documents,
     unfinished_write,
 )
-from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
-from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number

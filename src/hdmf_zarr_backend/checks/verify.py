@@ -132,7 +132,7 @@ def _compare_copies(store: Store, hierarchy: Hierarchy, own: Hierarchy, report: 
     """Report arrays of ``own`` that have other values in format 3 than in format 2: references and rows.
 
     A program that knows one format only may have replaced values; the documents, and the digests of them in the note of
-    `formats.both`, have no trace of that. Chunks that cannot be read are left to the check of each format.
+    `encoding.both`, have no trace of that. Chunks that cannot be read are left to the check of each format.
     """
     for path, node in own.walk():
         if isinstance(node, Dataset):

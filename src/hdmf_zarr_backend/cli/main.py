@@ -17,7 +17,7 @@ from hdmf_zarr_backend.cli import checks, convert, views
 from hdmf_zarr_backend.cli.command import Command, Exit, add, command, complain, painted
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.extras import extra_of, install_command
-from hdmf_zarr_backend.formats.chosen import VARIABLE
+from hdmf_zarr_backend.options import VARIABLE
 from hdmf_zarr_backend.progress import clear_line
 
 

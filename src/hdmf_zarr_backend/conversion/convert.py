@@ -22,24 +22,23 @@ from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.conversion.record import resumption_of
+from hdmf_zarr_backend.encoding import registry
+from hdmf_zarr_backend.encoding.attributes import strict_attributes
+from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding.codecs import codec_of_file
+from hdmf_zarr_backend.encoding.layout import Sharding
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
+from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.files.parser import check_outside, not_found, parse, resolver_of
-from hdmf_zarr_backend.formats import registry
-from hdmf_zarr_backend.formats.attributes import strict_attributes
-from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
-from hdmf_zarr_backend.formats.chosen import named_format
-from hdmf_zarr_backend.formats.codec_options import codec_of_file
-from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.new_datasets import Sharding
-from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
 from hdmf_zarr_backend.model.render import counted, size_text
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.files import Resumption
 from hdmf_zarr_backend.stores.journal import warn_of_pending

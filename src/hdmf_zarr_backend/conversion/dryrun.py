@@ -27,6 +27,13 @@ from hdmf_zarr_backend.builders.writing import plan_new
 from hdmf_zarr_backend.conversion.convert import format_for
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_version, schema_of
+from hdmf_zarr_backend.encoding import registry
+from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding.codecs import codec_of_file
+from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
+from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.nczarr import overlay
+from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UnsupportedFileError,
@@ -35,13 +42,6 @@ from hdmf_zarr_backend.errors import (
     at,
     unknown_argument,
 )
-from hdmf_zarr_backend.formats import registry
-from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
-from hdmf_zarr_backend.formats.codec_options import codec_of_file
-from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
-from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.nczarr import overlay
-from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump

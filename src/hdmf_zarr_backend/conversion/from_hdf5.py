@@ -12,14 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.references import ZarrReference, encode_attribute_reference
+from hdmf_zarr_backend.encoding.attributes import encode_attributes
+from hdmf_zarr_backend.encoding.elements import describe
+from hdmf_zarr_backend.encoding.hdf5_types import text_of, to_note
+from hdmf_zarr_backend.encoding.layout import Layout
+from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
+from hdmf_zarr_backend.encoding.references import Link, ZarrReference, encode_attribute_reference, encode_link
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
-from hdmf_zarr_backend.encoding.types import text_of, to_note
-from hdmf_zarr_backend.formats.attributes import encode_attributes
-from hdmf_zarr_backend.formats.dimensions import encode_dimensions
-from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.links import Link, encode_link
-from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, keep_codecs, plan_described, take_chunks

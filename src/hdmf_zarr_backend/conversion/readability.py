@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from hdmf_zarr_backend.builders.namespaces import FindSpec, cached_specs, newest_versions, specs_in
+from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.reserved import NOTES
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
-from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_other_files, reading
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from hdmf_zarr_backend.formats.registry import FORMATS
+from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.stores.base import os_errors
 from hdmf_zarr_backend.stores.files import Resumption

@@ -24,9 +24,9 @@ from hdmf_zarr_backend.builders.from_zarr import (
     plan_in_place,
 )
 from hdmf_zarr_backend.checks.repair import chunks_to_inline, consolidated
+from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.render import counted

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.builders.namespaces import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
+from hdmf_zarr_backend.encoding import zarr2
+from hdmf_zarr_backend.encoding.codecs import is_expressible
+from hdmf_zarr_backend.encoding.elements import describe
+from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES
 from hdmf_zarr_backend.encoding.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
@@ -26,10 +30,6 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.files.parser import check_outside
-from hdmf_zarr_backend.formats import zarr2
-from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
-from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
 from hdmf_zarr_backend.hdf5.rawcopy import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree

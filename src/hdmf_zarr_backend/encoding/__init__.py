@@ -1,1 +1,1 @@
-"""What elements are outside of the model: types of HDF5, JSON, chunks of objects, and all forms of references."""
+"""Encodings of the model: Zarr 2, Zarr 3, LINDI, NCZarr, HDF5's types and values, chunks of objects. Opens no store."""

@@ -19,17 +19,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.references import decode_reference, is_reference
+from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element
+from hdmf_zarr_backend.encoding.dtypes import dtype_of, element_of, numpy_dtype
+from hdmf_zarr_backend.encoding.elements import Described, describe
+from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
+from hdmf_zarr_backend.encoding.hdf5_values import decode_array, plain_values
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.references import Link, decode_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of, visible
-from hdmf_zarr_backend.encoding.types import JSON_ROW, from_note
-from hdmf_zarr_backend.encoding.values import decode_array, plain_values
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.files.parser import parse, resolver_of
-from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element
-from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, numpy_dtype
-from hdmf_zarr_backend.formats.elements import Described, describe
-from hdmf_zarr_backend.formats.links import Link
-from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, is_reference
+from hdmf_zarr_backend.encoding.both import BOTH
+from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
+from hdmf_zarr_backend.encoding.namespaces import cached_versions, spec_location
+from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of, visible
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
 from hdmf_zarr_backend.files.parser import ParsedFile, parse, resolver_of
-from hdmf_zarr_backend.formats.both import BOTH
-from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
-from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.namespaces import cached_versions, spec_location
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import (

@@ -13,6 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from hdmf_zarr_backend.encoding import both, lindi, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.reserved import (
     CHANGING,
     DTYPE,
@@ -41,9 +44,6 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
-from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, inside_of, is_url, split_location, why_not
 from hdmf_zarr_backend.model.links import Resolver

@@ -1,4 +1,4 @@
-"""Attributes of an HDF5 object <-> values for `formats.attributes`, with a note of what those cannot express.
+"""Attributes of an HDF5 object <-> values for `encoding.attributes`, with a note of what those cannot express.
 
 The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would otherwise be lost:
 
@@ -28,19 +28,19 @@ import h5py
 import numpy as np
 from h5py import h5, h5a, h5g, h5s
 
+from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element, encode_attributes
 from hdmf_zarr_backend.encoding.chunks import in_layout
+from hdmf_zarr_backend.encoding.data_types import letter_of
+from hdmf_zarr_backend.encoding.dtypes import plain
+from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note, raw_of, text_of, to_hdf5, to_note
+from hdmf_zarr_backend.encoding.hdf5_values import array_of, decode_array, decode_text, encode_array, encode_text
 from hdmf_zarr_backend.encoding.references import (
     ZarrReference,
     decode_attribute_reference,
     decode_reference,
     is_reference,
 )
-from hdmf_zarr_backend.encoding.type_codes import letter_of
-from hdmf_zarr_backend.encoding.types import JSON_ROW, from_note, raw_of, text_of, to_hdf5, to_note
-from hdmf_zarr_backend.encoding.values import array_of, decode_array, decode_text, encode_array, encode_text
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats.attributes import as_array, decode_attributes, default_element, encode_attributes
-from hdmf_zarr_backend.formats.dtypes import plain
 from hdmf_zarr_backend.hdf5.types import Array, is_sparse, kind_word, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Element, Reference, Text
 

@@ -8,7 +8,7 @@ is kept in the reserved attribute of the array, and Zarr -> HDF5 restores the sa
     filters  list of [number, flags, [values]], in the order in which HDF5 applies them
     enum     {name: value}, for an enumeration
     charset  "utf-8", for text of fixed length
-    type     the type as JSON (`formats.elements.to_note`), if it is not the one that is derived from the array
+    type     the type as JSON (`encoding.elements.to_note`), if it is not the one that is derived from the array
     fill     "undefined", or {"value": JSON} if Zarr may not have exactly it: text, rows, NaN payloads, scalars
     null     true, for a dataset without a dataspace
     named    path of the named type of the dataset
@@ -31,14 +31,15 @@ from h5py import h5d, h5p, h5t
 
 from hdmf_zarr_backend.arrays.chunks import fill_scalar
 from hdmf_zarr_backend.arrays.codecs import value_bytes
+from hdmf_zarr_backend.encoding import elements
+from hdmf_zarr_backend.encoding.codecs import is_chunk_shape
+from hdmf_zarr_backend.encoding.data_types import letter_of
+from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, numpy_dtype, plain
+from hdmf_zarr_backend.encoding.hdf5_types import to_note
+from hdmf_zarr_backend.encoding.hdf5_values import decode_array, encode_array, encode_text
+from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
 from hdmf_zarr_backend.encoding.reserved import as_dict
-from hdmf_zarr_backend.encoding.type_codes import letter_of
-from hdmf_zarr_backend.encoding.types import to_note
-from hdmf_zarr_backend.encoding.values import decode_array, encode_array, encode_text
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
-from hdmf_zarr_backend.formats import elements
-from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks, is_chunk_shape
-from hdmf_zarr_backend.formats.dtypes import Kind, element_of, numpy_dtype, plain
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,

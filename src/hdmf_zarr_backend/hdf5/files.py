@@ -32,7 +32,7 @@ from urllib.parse import quote
 import h5py
 from h5py import h5d, h5g, h5l, h5o
 
-from hdmf_zarr_backend.encoding.types import text_of
+from hdmf_zarr_backend.encoding.hdf5_types import text_of
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,

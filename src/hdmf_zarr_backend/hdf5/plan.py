@@ -12,13 +12,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from hdmf_zarr_backend.encoding.type_codes import library_number
-from hdmf_zarr_backend.encoding.types import to_note
-from hdmf_zarr_backend.encoding.values import encoder
+from hdmf_zarr_backend.encoding import elements
+from hdmf_zarr_backend.encoding.data_types import library_number
+from hdmf_zarr_backend.encoding.hdf5_types import to_note
+from hdmf_zarr_backend.encoding.hdf5_values import encoder
+from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES, Layout, as_scalar, chunks_from_hdf5, new_dataset
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
-from hdmf_zarr_backend.formats import elements
-from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES, chunks_from_hdf5
-from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
 from hdmf_zarr_backend.hdf5.filters import check_chunks, codecs_of
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw

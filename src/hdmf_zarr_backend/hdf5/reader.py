@@ -22,9 +22,9 @@ import h5py
 import numpy as np
 from h5py import h5d, h5i, h5l, h5o, h5r, h5s, h5t, h5z
 
+from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
+from hdmf_zarr_backend.encoding.hdf5_values import plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
-from hdmf_zarr_backend.encoding.types import from_hdf5, raw_of, text_of
-from hdmf_zarr_backend.encoding.values import plain_values
 from hdmf_zarr_backend.errors import (
     MetadataError,
     UnsupportedFileError,

@@ -20,15 +20,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from h5py import h5a, h5l, h5o
 
-from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.hdf5_types import text_of
+from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.reserved import as_dict, notes_of
-from hdmf_zarr_backend.encoding.types import text_of
 from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UnsupportedFileError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
     Address,

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from h5py import h5t
 
-from hdmf_zarr_backend.encoding.type_codes import letter_of, library_number, library_type
-from hdmf_zarr_backend.encoding.types import from_hdf5, in_numpy, text_of, to_hdf5
+from hdmf_zarr_backend.encoding.data_types import letter_of, library_number, library_type
+from hdmf_zarr_backend.encoding.dtypes import Kind, element_of
+from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, in_numpy, text_of, to_hdf5
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.dtypes import Kind, element_of
 from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Reference, Sequence, Text
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -32,11 +32,14 @@ from hdmf_zarr_backend.arrays.chunks import (
     stored_chunk,
 )
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec, value_bytes
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.chunks import in_layout
-from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
+from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
+from hdmf_zarr_backend.encoding.hdf5_values import array_of, decode_text, decoder
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of
-from hdmf_zarr_backend.encoding.types import from_note, raw_of, to_hdf5
-from hdmf_zarr_backend.encoding.values import array_of, decode_text, decoder
 from hdmf_zarr_backend.errors import (
     MetadataError,
     MissingTargetError,
@@ -45,10 +48,6 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
-from hdmf_zarr_backend.formats.attributes import decode_attributes
-from hdmf_zarr_backend.formats.dtypes import numpy_dtype
-from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.hdf5.attributes import (
     ATTRIBUTE_ORDER,
     LINK_ORDER,

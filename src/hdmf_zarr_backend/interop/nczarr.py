@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hdmf_zarr_backend.encoding import nczarr, zarr2, zarr3
+from hdmf_zarr_backend.encoding.both import renewed
+from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError, known_arguments
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import nczarr, zarr2, zarr3
-from hdmf_zarr_backend.formats.both import renewed
-from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.json_text import check_strict, dump
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.options import WriteOptions

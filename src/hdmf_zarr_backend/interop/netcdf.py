@@ -17,12 +17,12 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.encoding import nczarr, zarr2
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
-from hdmf_zarr_backend.formats import nczarr, zarr2
-from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.interop.xarray import to_dask
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join, split

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.encoding import zarr3
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
 from hdmf_zarr_backend.errors import UsageError, at, known_arguments
-from hdmf_zarr_backend.formats import zarr3
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.stores.base import Store

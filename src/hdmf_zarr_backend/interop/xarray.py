@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.references import decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
 from hdmf_zarr_backend.errors import known_arguments
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.model.nodes import absolute
 
 __all__ = ["to_dask", "to_xarray"]

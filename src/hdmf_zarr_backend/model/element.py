@@ -2,8 +2,8 @@
 
 The classes have the terms of HDF5, which has more types than Zarr. Equal data written in Zarr format 2, Zarr format 3
 and HDF5 have equal elements: what only decides where HDF5 has the bytes of an element, such as padding, is kept, and
-does not count. Which element an array has is in `formats.elements`. `check_characters` holds for all types with text of
-fixed length. Files are listed without NumPy.
+does not count. Which element an array has is in `encoding.elements`. `check_characters` holds for all types with text
+of fixed length. Files are listed without NumPy.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Original(NamedTuple):
 
     document: dict[str, Any]
     stored: tuple[Any, ...]
-    """The fields of the array that determine how it is stored, as read (`formats.zarr3`)."""
+    """The fields of the array that determine how it is stored, as read (`encoding.zarr3`)."""
     attributes: dict[str, Any]
     """The attributes of the dataset, as read."""
 
@@ -104,7 +104,7 @@ class StoredArray:
     """As JSON; None if undefined."""
     compressor: dict[str, Any] | None = None
     filters: list[dict[str, Any]] | None = None
-    """Configurations of codecs of format 2, and ``references``, ``struct`` and ``byteorder`` of `formats.zarr3_codecs`.
+    """Configurations of codecs of format 2, and ``references``, ``struct`` and ``byteorder`` of `encoding.codecs`.
     They are applied in order before the compressor."""
     order: Order = "C"
     zarr_format: int = 2

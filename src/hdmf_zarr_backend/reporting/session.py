@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
+from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.content import ArrayReader
-from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split

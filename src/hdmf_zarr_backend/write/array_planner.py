@@ -2,7 +2,7 @@
 
 As in HDF5IO, the type of the data takes precedence over the type of the builder.
 
-Source: `formats.dtypes` for the stored types; docs/format for the specification.
+Source: `encoding.dtypes` for the stored types; docs/format for the specification.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.chunks import fill_scalar
+from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
+from hdmf_zarr_backend.encoding.codecs import in_format_2
+from hdmf_zarr_backend.encoding.data_types import letter_of, library_type
+from hdmf_zarr_backend.encoding.elements import TIME_WORDS, stored_text, word_element
+from hdmf_zarr_backend.encoding.layout import Layout, Sharding, as_scalar, new_dataset
 from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
-from hdmf_zarr_backend.encoding.type_codes import letter_of, library_type
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats import dtypes
-from hdmf_zarr_backend.formats.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
-from hdmf_zarr_backend.formats.elements import TIME_WORDS, stored_text, word_element
-from hdmf_zarr_backend.formats.new_datasets import Layout, Sharding, as_scalar, new_dataset
-from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.model.element import (
     ASCII,
     UTF8,
@@ -127,7 +127,7 @@ def _field_element(dtype: Any) -> Element:
 
 
 def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
-    """Plan a scalar dataset; `formats.new_datasets` decides how it is stored.
+    """Plan a scalar dataset; `encoding.layout` decides how it is stored.
 
     Text that is not valid UTF-8 is stored as bytes.
     """

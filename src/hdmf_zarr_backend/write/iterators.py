@@ -21,12 +21,12 @@ from hdmf_zarr_backend.arrays.chunks import fill_array
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.selection import Axis, full_key, normalise, overlaps, separately
 from hdmf_zarr_backend.arrays.shards import WaitingShards
+from hdmf_zarr_backend.encoding import dtypes, elements
+from hdmf_zarr_backend.encoding.casting import cast, cast_text, infer, to_text, unmasked
+from hdmf_zarr_backend.encoding.data_types import letter_of
+from hdmf_zarr_backend.encoding.layout import OBJECT_BYTES, VLEN_BYTES, Layout, default_chunks, new_dataset
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
-from hdmf_zarr_backend.encoding.type_codes import letter_of
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
-from hdmf_zarr_backend.formats import chunking, dtypes, elements
-from hdmf_zarr_backend.formats.casting import cast, cast_text, infer, to_text, unmasked
-from hdmf_zarr_backend.formats.new_datasets import VLEN_BYTES, Layout, new_dataset
 from hdmf_zarr_backend.model.element import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -103,7 +103,7 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
     maxshape = tuple(maxshape)
     options.maxshape = options.maxshape or maxshape
     dtype = _dtype(data, word)
-    itemsize = chunking.OBJECT_BYTES if dtype is None else dtype.itemsize
+    itemsize = OBJECT_BYTES if dtype is None else dtype.itemsize
     if options.chunks is not None and len(options.chunks) != len(maxshape):
         raise UsageError(
             f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
@@ -138,7 +138,7 @@ def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: 
     likely = [most if most is not None else n or _GUESS for n, most in zip(first_shape, maxshape, strict=True)]
     if likely and maxshape[0] is None:
         likely[0] = _GROWING
-    return chunking.default_chunks(tuple(likely), itemsize)
+    return default_chunks(tuple(likely), itemsize)
 
 
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:

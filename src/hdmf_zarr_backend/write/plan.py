@@ -17,7 +17,24 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.encoding import zarr3
+from hdmf_zarr_backend.encoding.casting import cast, to_bytes, to_text
 from hdmf_zarr_backend.encoding.chunks import cell_width
+from hdmf_zarr_backend.encoding.codecs import in_core_words, is_expressible
+from hdmf_zarr_backend.encoding.elements import describe
+from hdmf_zarr_backend.encoding.fills import encode_scalar
+from hdmf_zarr_backend.encoding.layout import (
+    DEFAULT_COMPRESSOR,
+    OBJECT_BYTES,
+    SHARD_BYTES,
+    SHARDED_BYTES,
+    SHARDED_CHUNK_BYTES,
+    Sharding,
+    chunks_inside,
+    default_chunks,
+    shards_by_bytes,
+)
+from hdmf_zarr_backend.encoding.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.errors import (
     FilterReplacedWarning,
     NameRefusedError,
@@ -28,13 +45,6 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
-from hdmf_zarr_backend.formats.casting import cast, to_bytes, to_text
-from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
-from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.new_datasets import Sharding
-from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
-from hdmf_zarr_backend.formats.zarr3_fills import encode_scalar
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store, is_document
@@ -153,7 +163,7 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     if len(shape) != len(stored.shape):
         raise UsageError(f"shards {shape} do not fit the shape {stored.shape}", remedy="Give one length for each axis.")
     if not sharding.are_chunks_given:
-        stored.chunks = chunking.chunks_inside(shape, stored.chunks)
+        stored.chunks = chunks_inside(shape, stored.chunks)
     if any(shard % chunk for shard, chunk in zip(shape, stored.chunks, strict=True)):
         problem = f"shards {shape} are not a whole number of chunks {stored.chunks}"
         raise UsageError(problem, remedy="Give shards whose lengths are multiples of those of the chunks.")
@@ -171,16 +181,16 @@ def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given:
         itemsize = max(1, row // max(1, stored.shape[-1]))
     else:
         dtype = chunk_codec(stored).dtype
-        itemsize = chunking.OBJECT_BYTES if dtype.hasobject else dtype.itemsize
+        itemsize = OBJECT_BYTES if dtype.hasobject else dtype.itemsize
     known = [length for length in lengths if length is not None]
-    is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
+    is_small = len(known) == len(lengths) and math.prod(known) * itemsize < SHARDED_BYTES
     if stored.stored_axes == 0 or not lengths or is_small:
         return
     is_free = not are_chunks_given and planned.iterator is None and not hasattr(planned.source, "encoded")
     if is_free and stored.stored_axes is None:
-        target = min(chunking.SHARDED_CHUNK_BYTES, shard_bytes)
-        stored.chunks = chunking.default_chunks(stored.shape, itemsize, target=target)
-    stored.shards = Shards(chunking.shards_by_bytes(lengths, stored.chunks, itemsize, target=shard_bytes))
+        target = min(SHARDED_CHUNK_BYTES, shard_bytes)
+        stored.chunks = default_chunks(stored.shape, itemsize, target=target)
+    stored.shards = Shards(shards_by_bytes(lengths, stored.chunks, itemsize, target=shard_bytes))
 
 
 _BLOCK_CELLS = 65536
@@ -214,18 +224,18 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
 def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> None:
     node = planned.node
     before = _encoding(node.stored)
-    if describe(node).form == "plain" and not zarr3_codecs.is_expressible(node.stored.filters, node.stored.compressor):
+    if describe(node).form == "plain" and not is_expressible(node.stored.filters, node.stored.compressor):
         _replace_codecs(planned, where)
     widths = _widths(planned) if describe(node).form == "rows" else {}
     zarr3.store_in_format_3(node, widths)
     itemsize, stored = zarr3.row_bytes(node.stored), node.stored
-    if itemsize is not None and stored.chunks[0] == chunking.default_chunks(stored.shape, chunking.OBJECT_BYTES)[0]:
-        stored.chunks = (chunking.default_chunks(stored.shape[:1], itemsize)[0], *stored.chunks[1:])
+    if itemsize is not None and stored.chunks[0] == default_chunks(stored.shape, OBJECT_BYTES)[0]:
+        stored.chunks = (default_chunks(stored.shape[:1], itemsize)[0], *stored.chunks[1:])
     give_shards(planned, shard_bytes)
     if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node.stored) != before:
         planned.source = ValuesOnly(planned.source)
     if not hasattr(planned.source, "encoded"):  # copied chunks keep the frame that they have
-        node.stored.compressor = zarr3_codecs.in_core_words(node.stored.compressor)
+        node.stored.compressor = in_core_words(node.stored.compressor)
     if planned.has_given_codecs:
         zarr3.encode_node(node)  # raises an error if the format lacks one of them
 
@@ -242,11 +252,11 @@ def _replace_codecs(planned: PlannedArray, where: str) -> None:
         )
     warn(
         f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
-        f"{chunking.DEFAULT_COMPRESSOR['id']} instead",
+        f"{DEFAULT_COMPRESSOR['id']} instead",
         FilterReplacedWarning,
         stacklevel=2,
     )
-    stored.filters, stored.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
+    stored.filters, stored.compressor = None, dict(DEFAULT_COMPRESSOR)
 
 
 def _encoding(stored: StoredArray) -> tuple[Any, ...]:

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader, check_stored_form
 from hdmf_zarr_backend.arrays.shards import ShardReader
-from hdmf_zarr_backend.encoding.values import utf8_or_none
+from hdmf_zarr_backend.encoding.casting import Place, cast, row_values, to_text, unmasked
+from hdmf_zarr_backend.encoding.dtypes import dtype_of
+from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
-from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked
-from hdmf_zarr_backend.formats.dtypes import dtype_of
 from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.stores.base import Store

@@ -15,11 +15,11 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named, split_shard
+from hdmf_zarr_backend.encoding import nczarr, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.nczarr import set_dimensions
 from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
-from hdmf_zarr_backend.formats import nczarr, registry, zarr2, zarr3
-from hdmf_zarr_backend.formats.dimensions import set_dimensions
-from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray

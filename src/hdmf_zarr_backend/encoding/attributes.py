@@ -22,13 +22,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hdmf_zarr_backend.encoding.casting import Array, infer, unmasked
+from hdmf_zarr_backend.encoding.data_types import code_of, json_float, letter_of, library_type
+from hdmf_zarr_backend.encoding.dtypes import element_of, from_zarr_type, plain, zarr_type
+from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
 from hdmf_zarr_backend.encoding.references import is_reference
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
-from hdmf_zarr_backend.encoding.type_codes import code_of, json_float, letter_of, library_type
-from hdmf_zarr_backend.encoding.values import utf8_or_none
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats.casting import Array, infer, unmasked
-from hdmf_zarr_backend.formats.dtypes import element_of, from_zarr_type, plain, zarr_type
 from hdmf_zarr_backend.model.element import UTF8, Element, Text, check_characters
 
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]

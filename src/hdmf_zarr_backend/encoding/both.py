@@ -17,9 +17,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from hdmf_zarr_backend.encoding import zarr2, zarr3
+from hdmf_zarr_backend.encoding.data_types import STRUCTURED, as_structured, itemsize
+from hdmf_zarr_backend.encoding.fills import decode_fill
 from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
-from hdmf_zarr_backend.encoding.type_codes import itemsize
-from hdmf_zarr_backend.formats import zarr2, zarr3, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
 
@@ -82,11 +83,11 @@ def use_structured(node: Dataset[Attributes]) -> None:
     """
     document = zarr3.encode_node(node)
     stored = document["data_type"]
-    named = zarr3_types.as_structured(stored)
+    named = as_structured(stored)
     if named is stored:
         return
     data_type, fill = node.stored.data_type, document["fill_value"]
-    if node.stored.fill_value is None or zarr3_fills.decode_fill(fill, data_type, stored) is None:
+    if node.stored.fill_value is None or decode_fill(fill, data_type, stored) is None:
         zeros = bytes(zarr3.row_bytes(node.stored) or itemsize(node.stored.data_type))
         fill = base64.b64encode(zeros).decode()
         zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})
@@ -95,7 +96,7 @@ def use_structured(node: Dataset[Attributes]) -> None:
 def use_struct(node: StoredArray) -> bool:
     """Undo `use_structured`, and tell whether there was something to undo."""
     stored = None if node.original is None else node.original.document["data_type"]
-    if not isinstance(stored, dict) or stored.get("name") != zarr3_types.STRUCTURED:
+    if not isinstance(stored, dict) or stored.get("name") != STRUCTURED:
         return False
     node.original = None
     return True

@@ -15,9 +15,17 @@ import re
 import struct
 from typing import Any
 
-from hdmf_zarr_backend.encoding.type_codes import json_float, letter_of
+from hdmf_zarr_backend.encoding.data_types import (
+    DATES,
+    OBJECTS,
+    STRING,
+    STRUCT,
+    STRUCTURED,
+    json_float,
+    letter_of,
+    object_kind,
+)
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.zarr3_types import DATES, OBJECTS, STRING, STRUCT, STRUCTURED, object_kind
 
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _FLOATS = {"f2": "e", "f4": "f", "f8": "d"}
@@ -111,7 +119,7 @@ def _fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
     """Return the bytes of a row as ``{field: fill value of format 3}``."""
     import numpy as np
 
-    from hdmf_zarr_backend.formats.dtypes import from_zarr_type
+    from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
 
     dtype = from_zarr_type(data_type)
     row = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
@@ -142,7 +150,7 @@ def _row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
     """Return the bytes of the row for ``{field: fill value of format 3}``."""
     import numpy as np
 
-    from hdmf_zarr_backend.formats.dtypes import from_zarr_type
+    from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
 
     try:
         row = np.zeros((), from_zarr_type(data_type))

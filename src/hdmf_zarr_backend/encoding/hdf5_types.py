@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.type_codes import KINDS, LETTERS, MAX_DEPTH, code_element, library_number
+from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element, library_number
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import (
     REFERENCE,

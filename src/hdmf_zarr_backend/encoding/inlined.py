@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from hdmf_zarr_backend.encoding.elements import is_scalar
 from hdmf_zarr_backend.encoding.reserved import DTYPE
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.elements import is_scalar
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 INLINE_KEY = "hdmf_inline"

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.encoding.data_types import letter_of, library_type
 from hdmf_zarr_backend.encoding.references import RegionReference
-from hdmf_zarr_backend.encoding.type_codes import letter_of, library_type
 from hdmf_zarr_backend.errors import ValueRefusedError
 
 Array = npt.NDArray[Any]

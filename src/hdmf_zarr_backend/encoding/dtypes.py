@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.type_codes import (
+from hdmf_zarr_backend.encoding.data_types import (
     LETTERS,
     NAMES,
     NUMBERS,
@@ -20,8 +20,8 @@ from hdmf_zarr_backend.encoding.type_codes import (
     number_of_word,
     split_code,
 )
+from hdmf_zarr_backend.encoding.elements import OPEN_WORDS, WORDS, type_element
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.formats.elements import OPEN_WORDS, WORDS, type_element
 from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Compound, Element, Enum, Number, Precision, Time
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]

@@ -1,7 +1,7 @@
 """`describe`: the meaning of a stored array; data types of format 2 and HDMF's names of types <-> `Element`.
 
 `describe` derives the meaning of an array from its document and attributes, for HDMF builders, HDF5 datasets,
-comparisons, validation and listings. The format page has its rules, in "What an array means". `new_datasets` is the
+comparisons, validation and listings. The format page has its rules, in "What an array means". `layout` is the
 inverse, for new arrays. Standard library only, so that a file can be listed without NumPy.
 
 Source: hdmf-zarr storage specification, "dtype mappings"; files of hdmf-zarr 0.1 to 0.13.
@@ -13,9 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.encoding.references import element_of_word
-from hdmf_zarr_backend.encoding.reserved import DTYPE, notes_of
-from hdmf_zarr_backend.encoding.type_codes import (
+from hdmf_zarr_backend.encoding.data_types import (
     MAX_DEPTH,
     code_element,
     field_shape,
@@ -23,7 +21,9 @@ from hdmf_zarr_backend.encoding.type_codes import (
     library_number,
     number_of_word,
 )
-from hdmf_zarr_backend.encoding.types import from_note
+from hdmf_zarr_backend.encoding.hdf5_types import from_note
+from hdmf_zarr_backend.encoding.references import element_of_word
+from hdmf_zarr_backend.encoding.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import (
     ASCII,
@@ -53,7 +53,7 @@ WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
     "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
     "object_": "object", "ref": "object", "reference": "object", "region": "region",
 }  # fmt: skip
-"""Other type names of HDMF or ``zarr_dtype`` -> `Kind` of `formats.dtypes`."""
+"""Other type names of HDMF or ``zarr_dtype`` -> `Kind` of `encoding.dtypes`."""
 
 TIME_WORDS = frozenset({"isodatetime", "datetime"})
 """Types of text that the note of a dataset records."""

@@ -1,8 +1,8 @@
 """Nodes <-> the metadata documents of Zarr format 3.
 
-A node at ``p`` has the document ``p/zarr.json``; consolidated documents are inside that of the root. `zarr3_types`,
-`zarr3_codecs` and `zarr3_attributes` translate data types, codecs and attributes. Nodes and documents also differ in
-this:
+A node at ``p`` has the document ``p/zarr.json``; consolidated documents are inside that of the root.
+`encoding.data_types`, `encoding.codecs` and `encoding.fills` translate data types, codecs and fill values. Nodes and
+documents also differ in this:
 
 =====================  =========================================  ===================================================
 what                   node                                       document
@@ -15,6 +15,23 @@ no fill value          ``null``                                   the zero of th
 names of dimensions    ``_ARRAY_DIMENSIONS``                      the same, and ``dimension_names``
 =====================  =========================================  ===================================================
 
+Attributes are in the convention of hdmf-zarr 0.14 and LINDI:
+
+=================================================  ===================================================================
+node                                               format-3 document
+=================================================  ===================================================================
+``zarr_link``                                      ``_LINKS``
+``{"zarr_dtype": "object", "value": reference}``   ``{"_REFERENCE": reference}``
+``zarr_dtype`` of an array of references           ``_DTYPE: "object_reference"``
+``zarr_dtype`` of a scalar                         ``_DTYPE`` with the type of the element; the array has no axes
+``zarr_dtype`` of rows with references             ``_REFERENCE_FIELDS``, the names of the fields that are references
+``zarr_dtype`` of other rows                       none: the data type is sufficient
+``zarr_dtype`` of other arrays                     ``_DTYPE``
+``_ARRAY_DIMENSIONS`` of a scalar                  none
+=================================================  ===================================================================
+
+All other attributes are equal. What the convention cannot express is in the note of the node.
+
 ``parse_node(encode_node(x)) == x``, except for names of axes that a document does not have, and for a fill value of
 zero, which comes back as None. An array that was read keeps its document: ``encode_node(parse_node(d)) == d`` for every
 valid ``d`` of an array, with its unknown keys and short forms.
@@ -25,19 +42,44 @@ Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from hdmf_zarr_backend.encoding.references import REFERENCE_TEXTS, element_of_word
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
-from hdmf_zarr_backend.encoding.type_codes import NUMBERS
-from hdmf_zarr_backend.encoding.type_codes import itemsize as itemsize_of
+from hdmf_zarr_backend.encoding import references as references_of
+from hdmf_zarr_backend.encoding.codecs import (
+    BYTE_ORDER,
+    STRUCT,
+    Chain,
+    axes_in_order,
+    byte_order_filter,
+    decode_codecs,
+    encode_codecs,
+    encode_sharded,
+    field_types,
+    order_of,
+    struct_filter,
+)
+from hdmf_zarr_backend.encoding.data_types import (
+    BYTES,
+    NUMBERS,
+    STRING,
+    decode_type,
+    encode_type,
+    endian_of,
+    is_mixed,
+    object_kind,
+    word_of_type,
+)
+from hdmf_zarr_backend.encoding.data_types import itemsize as itemsize_of
+from hdmf_zarr_backend.encoding.fills import decode_fill, encode_fill
+from hdmf_zarr_backend.encoding.inlined import inline_block
+from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
-from hdmf_zarr_backend.formats.inlined import inline_block
-from hdmf_zarr_backend.formats.zarr3_codecs import Chain
+from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Damaged,
@@ -88,9 +130,22 @@ ChunkKeyEncoding: TypeAlias = Literal["default", "v2"]
 KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}
 """The encodings of chunk keys by name, each with its default separator."""
 
-_TYPE, _WORD = "type", "word"
+DTYPE_3 = "_DTYPE"
+LINKS_3 = "_LINKS"
+REFERENCE_FIELDS_3 = "_REFERENCE_FIELDS"
+SCALAR_3 = "_SCALAR"
+"""The mark of scalars in drafts of the convention."""
+
+_OBJECT = ("object", "region")
+_ATTRIBUTES = "attributes"
+_AS_TEXT = {"dtype": "json", "text": True}
+_TYPE = "type"
+_WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference
+_ONLY_IN_2 = (DTYPE, LINKS)
+_ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
+_NESTED = (dict, list)
 _NAMES = "dimension_names"
-_KEPT = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3, DTYPE, zarr3_attributes.SCALAR_3)
+_KEPT = (DTYPE_3, REFERENCE_FIELDS_3, DTYPE, SCALAR_3)
 _LARGEST_ELEMENT = 255
 """The largest element size of Blosc; larger ones, and the output of filters, are treated as bytes."""
 
@@ -171,7 +226,7 @@ def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
-    """Return the document of the root, which completes the file; as `formats.registry.Format.last`."""
+    """Return the document of the root, which completes the file; as `encoding.registry.Format.last`."""
     root = encode_node(hierarchy.root)
     if not consolidate:
         return {DOCUMENT: root}
@@ -239,7 +294,7 @@ def parse_node(document: Any, path: str) -> Node:
             problem = f"the document contradicts itself ({type(error).__name__}: {error})"
             raise MetadataError(problem, path=path) from error
     extra = {key: document[key] for key in document if key not in GROUP_KEYS and key != CONSOLIDATED}
-    return Group(zarr3_attributes.decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
+    return Group(decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
 
 
 def _decode_array(
@@ -251,8 +306,8 @@ def _decode_array(
     chain = form.chain
     if chain.chunks is not None and any(n % c for n, c in zip(cell, chain.chunks, strict=True)):
         raise MetadataError(f"shards {cell} hold no whole chunks {chain.chunks}")
-    attributes, rows = zarr3_attributes.decode_array_attributes(stated, form.default)
-    word = zarr3_attributes.decode_word(stated, form.default, rows=rows, is_text=form.is_text)
+    attributes, rows = decode_array_attributes(stated, form.default)
+    word = decode_word(stated, form.default, rows=rows, is_text=form.is_text)
     stored = StoredArray(
         shape=shape,
         chunks=chain.chunks or cell,
@@ -272,7 +327,7 @@ def _decode_array(
     if form.is_text and element_of_word(word) is not None:
         stored.filters = [dict(REFERENCE_TEXTS), *(chain.filters or [])[1:]]
         stored.fill_value = None
-    _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
+    _set_word(node, word, rows=rows, is_old=is_old_scalar(stated))
     keep_document(node, document)
     return node
 
@@ -300,22 +355,22 @@ class _Decoded(NamedTuple):
 
 
 def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any) -> _Decoded:
-    chain = zarr3_codecs.decode_codecs(codecs, axes)
-    kind = zarr3_types.object_kind(stored)
+    chain = decode_codecs(codecs, axes)
+    kind = object_kind(stored)
     if kind is None:
-        data_type = zarr3_types.decode_type(stored, chain.endian)
+        data_type = decode_type(stored, chain.endian)
         if noted is not None and itemsize_of(noted) == itemsize_of(data_type):
             data_type = noted
-        default = zarr3_types.word_of_type(data_type)
-        if isinstance(data_type, list) and zarr3_types.is_mixed(data_type):
-            chain = replace(chain, filters=[zarr3_codecs.byte_order_filter(data_type), *(chain.filters or [])])
+        default = word_of_type(data_type)
+        if isinstance(data_type, list) and is_mixed(data_type):
+            chain = replace(chain, filters=[byte_order_filter(data_type), *(chain.filters or [])])
     else:
-        data_type, default = "|O", "str" if kind == zarr3_types.STRING else "bytes"
+        data_type, default = "|O", "str" if kind == STRING else "bytes"
         first = chain.filters[0]["id"] if chain.filters else None
         if first not in ("vlen-utf8", "vlen-bytes"):
             raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
-    fill = zarr3_fills.decode_fill(fill_value, data_type, stored)
-    return _Decoded(chain, data_type, fill, default, kind == zarr3_types.STRING)
+    fill = decode_fill(fill_value, data_type, stored)
+    return _Decoded(chain, data_type, fill, default, kind == STRING)
 
 
 _decode: Memo[_Decoded] = Memo(_decode_elements)
@@ -352,7 +407,7 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
         word = "scalar"
     elif is_old and stored.size == 1:
         word = word if _keeps_word(word) else "scalar"
-        attributes.pop(zarr3_attributes.SCALAR_3, None)
+        attributes.pop(SCALAR_3, None)
     attributes.pop(NOTES, None)
     attributes.update({DTYPE: word, NOTES: notes} if notes else {DTYPE: word})
 
@@ -365,11 +420,11 @@ def _keeps_word(word: Any) -> bool:
 def _add_field_axis(stored: StoredArray, fields: list[Any]) -> None:
     """Convert structured elements to objects with an axis of fields, which is always the last one."""
     axes = stored.stored_axes = len(stored.shape)
-    stored.order = zarr3_codecs.order_of([*zarr3_codecs.axes_in_order(stored.order, axes), axes])
+    stored.order = order_of([*axes_in_order(stored.order, axes), axes])
     stored.shape, stored.chunks = ((*(n or (1,)), len(fields)) for n in (stored.shape, stored.chunks))
     if stored.shards is not None:
         stored.shards = replace(stored.shards, shape=(*stored.shards.shape, len(fields)))
-    stored.filters = [zarr3_codecs.struct_filter(fields), *(stored.filters or [])]
+    stored.filters = [struct_filter(fields), *(stored.filters or [])]
     stored.data_type, stored.fill_value = "|O", None
 
 
@@ -390,7 +445,7 @@ def encode_node(node: Node) -> dict[str, Any]:
     """Return the ``zarr.json`` of a node."""
     if isinstance(node, Dataset):
         return _encode_array(node)
-    attributes = zarr3_attributes.encode_values(node.attributes)
+    attributes = encode_values(node.attributes)
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes, **node.extra}
 
 
@@ -448,12 +503,12 @@ def _attributes_like(node: Dataset[Attributes], original: Original) -> Attribute
 def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
     axes, array = len(node.stored.stored_shape), node.stored
     stored = _encode(array.data_type, array.filters, array.compressor, array.order, axes, array.fill_value)
-    attributes = zarr3_attributes.encode_array_attributes(node, stored.default, rows=has_records(node.stored))
+    attributes = encode_array_attributes(node, stored.default, rows=has_records(node.stored))
     if stored.noted is not None:
         attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
     codecs, chunks = stored.codecs, node.stored.chunks[:axes]
     if node.stored.shards is not None:
-        codecs = zarr3_codecs.encode_sharded(chunks, codecs, node.stored.shards)
+        codecs = encode_sharded(chunks, codecs, node.stored.shards)
         chunks = node.stored.shards.shape[:axes]
     keys = node.stored.chunk_keys
     names = attributes.get(DIMENSIONS)
@@ -488,29 +543,29 @@ def _encode_elements(
 ) -> _Encoded:
     first = (filters or [{}])[0]
     known = plain = data_type
-    if first.get("id") == zarr3_codecs.STRUCT:
-        known = plain = zarr3_codecs.field_types(first["fields"])
-    elif first.get("id") == zarr3_codecs.BYTE_ORDER:
+    if first.get("id") == STRUCT:
+        known = plain = field_types(first["fields"])
+    elif first.get("id") == BYTE_ORDER:
         plain = first["stored"]
     if plain == "|O":
-        stored: Any = zarr3_types.BYTES if first.get("id") == "vlen-bytes" else zarr3_types.STRING
-        default: Any = "str" if stored == zarr3_types.STRING else "bytes"
+        stored: Any = BYTES if first.get("id") == "vlen-bytes" else STRING
+        default: Any = "str" if stored == STRING else "bytes"
         endian, itemsize, noted = None, 1, None
     else:
-        stored, default = zarr3_types.encode_type(plain), zarr3_types.word_of_type(plain)
-        endian, itemsize = zarr3_types.endian_of(plain), itemsize_of(plain)
-        noted = known if zarr3_types.decode_type(stored, endian) != known else None
+        stored, default = encode_type(plain), word_of_type(plain)
+        endian, itemsize = endian_of(plain), itemsize_of(plain)
+        noted = known if decode_type(stored, endian) != known else None
     if filters or itemsize > _LARGEST_ELEMENT:
         itemsize = 1
-    codecs = zarr3_codecs.encode_codecs(
+    codecs = encode_codecs(
         filters,
         compressor,
         is_object=data_type == "|O",
-        axes=zarr3_codecs.axes_in_order(order, axes),
+        axes=axes_in_order(order, axes),
         endian=endian,
         itemsize=itemsize,
     )
-    return _Encoded(stored, codecs, zarr3_fills.encode_fill(fill_value, known, stored), default, noted)
+    return _Encoded(stored, codecs, encode_fill(fill_value, known, stored), default, noted)
 
 
 _encode: Memo[_Encoded] = Memo(_encode_elements)
@@ -535,12 +590,12 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
     filters = stored.filters or []
     if notes.get("rows") is True:
         stored.stored_axes = len(stored.shape) - 1
-        stored.filters = [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
+        stored.filters = [struct_filter(row_fields(node, widths)), *filters[1:]]
     elif stored.data_type == "|O":
         if element_of_word(node.attributes.get(DTYPE)) is not None:
             stored.filters = [dict(REFERENCE_TEXTS), *filters[1:]]
-    elif zarr3_types.is_mixed(stored.data_type):
-        stored.filters = [zarr3_codecs.byte_order_filter(stored.data_type), *filters]
+    elif is_mixed(stored.data_type):
+        stored.filters = [byte_order_filter(stored.data_type), *filters]
     if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):
         stored.stored_axes = 0
     if len(stored.stored_shape) < 2:
@@ -553,7 +608,7 @@ def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
     for field in node.attributes.get(DTYPE) or ():
         name, word = str(field["name"]), field["dtype"]
         if isinstance(word, str) and word in NUMBERS:
-            fields.append([name, zarr3_types.decode_type(word), "number"])
+            fields.append([name, decode_type(word), "number"])
         else:
             kind = "text" if element_of_word(word) is None else "reference"
             fields.append([name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind])
@@ -562,9 +617,149 @@ def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
 
 def has_records(stored: StoredArray) -> bool:
     """Tell whether an array has rows with text or references that are stored as records with fields of fixed length."""
-    return stored.first_filter.get("id") == zarr3_codecs.STRUCT
+    return stored.first_filter.get("id") == STRUCT
 
 
 def row_bytes(stored: StoredArray) -> int | None:
     """Return the bytes of a stored row, None for an array without records."""
-    return itemsize_of(zarr3_codecs.field_types(stored.first_filter["fields"])) if has_records(stored) else None
+    return itemsize_of(field_types(stored.first_filter["fields"])) if has_records(stored) else None
+
+
+# ---- attributes -----------------------------------------------------------------------------------------------------
+
+
+def encode_values(attributes: Attributes) -> Attributes:
+    """Return the format-3 attributes of a group, or of an array except for those about its type."""
+    encoded = {key: value for key, value in attributes.items() if key not in _ONLY_IN_2}
+    if LINKS in attributes:
+        encoded[LINKS_3] = attributes[LINKS]
+    nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
+    plain = _plain_names(attributes) if nested else set()
+    encoded.update({key: references_of.to_zarr3(value) for key, value in nested.items() if key not in plain})
+    # a user's JSON that hdmf-zarr 0.14 would mistake for a reference, and fail to read the file
+    marked = [key for key, value in nested.items() if isinstance(value, dict) and {DTYPE, REFERENCE_3} & value.keys()]
+    mistaken = [key for key in marked if key in plain or not is_reference(nested[key])]
+    if mistaken:
+        notes = notes_of(attributes)
+        encoded[NOTES] = {**notes, _ATTRIBUTES: {**notes.get(_ATTRIBUTES, {}), **dict.fromkeys(mistaken, _AS_TEXT)}}
+        encoded.update({key: json.dumps(attributes[key]) for key in mistaken})
+    return encoded
+
+
+def decode_values(attributes: Attributes) -> Attributes:
+    """Return the attributes of a group node, or of an array node except for those about its type."""
+    decoded = dict(attributes)
+    for key in _ONLY_IN_3 & attributes.keys():
+        del decoded[key]
+    references = [
+        key for key, value in decoded.items() if type(value) in _NESTED and references_of.begins_with_reference(value)
+    ]
+    if references:
+        plain = _plain_names(attributes)
+        decoded.update({key: references_of.from_zarr3(decoded[key]) for key in references if key not in plain})
+    if LINKS_3 in attributes:
+        decoded[LINKS] = attributes[LINKS_3]
+    if isinstance(decoded.get(SPECLOC), dict):  # it is a reference
+        decoded[SPECLOC] = decoded[SPECLOC].get("value", {}).get("path")
+    return decoded
+
+
+def _plain_names(attributes: Attributes) -> set[str]:
+    """Return the names of attributes that are JSON of the user, whatever their content."""
+    return set(as_dict(notes_of(attributes).get(_ATTRIBUTES)))
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bool) -> Attributes:
+    """Return the format-3 attributes of an array."""
+    encoded = encode_values(node.attributes)
+    notes = dict(notes_of(encoded))
+    word = node.attributes.get(DTYPE)
+    scalar = node.stored.stored_axes == 0
+    if scalar:
+        notes.pop("scalar", None)
+    notes.pop("rows", None)
+    if isinstance(default, list):
+        _encode_fields(encoded, notes, word, default, rows=rows)
+    elif word is not None:
+        encoded[DTYPE_3] = references_of.OBJECT_REFERENCE if word == "object" else default if word == "scalar" else word
+        if word not in (*_OBJECT, "scalar") and (word != default or scalar):
+            notes[_WORD] = word
+    encoded.pop(NOTES, None)
+    if notes:
+        encoded[NOTES] = notes
+    axes = node.stored.stored_axes
+    if axes is not None and isinstance(names := encoded.get(DIMENSIONS), list):
+        encoded[DIMENSIONS] = names[:axes]
+        if not axes:
+            del encoded[DIMENSIONS]
+    return encoded
+
+
+def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, default: list[Any], *, rows: bool) -> None:
+    """Add the properties of the fields of rows that the data type does not have."""
+    references = [field["name"] for field in word if _is_reference_field(field)] if isinstance(word, list) else []
+    if references:
+        encoded[REFERENCE_FIELDS_3] = references
+    if _looks_like_rows(default, references) != rows:
+        notes["rows"] = rows
+    if word is not None and word != (_default_fields(default, references) if rows else default):
+        notes[_WORD] = word
+
+
+def _is_reference_field(field: Any) -> bool:
+    return isinstance(field, dict) and references_of.element_of_word(field.get("dtype")) == REFERENCE
+
+
+def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
+    """Return the ``zarr_dtype`` of rows for the data type and the names of reference fields."""
+    return [
+        {"name": field["name"], "dtype": "object" if field["name"] in references else _text_word(field["dtype"])}
+        for field in default
+    ]
+
+
+def _text_word(word: Any) -> Any:
+    return "str" if isinstance(word, str) and word.startswith("str") else word
+
+
+def _looks_like_rows(default: Any, references: Any) -> bool:
+    """Tell whether a structured type has rows with text or references; ``default`` as from `word_of_type`."""
+    if not isinstance(default, list):
+        return False
+    return bool(references) or any(str(field["dtype"]).startswith("str") for field in default)
+
+
+def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attributes, bool]:
+    """Return the format-2 attributes of an array without ``zarr_dtype``, and whether it has rows."""
+    decoded = decode_values(attributes)
+    decoded.pop(DTYPE, None)
+    if not isinstance(default, list):
+        return decoded, False
+    noted = notes_of(attributes).get("rows")
+    fields = attributes.get(REFERENCE_FIELDS_3)
+    old = attributes.get(DTYPE)
+    references = fields or (isinstance(old, list) and any(map(_is_reference_field, old)))
+    return decoded, noted if isinstance(noted, bool) else _looks_like_rows(default, references)
+
+
+def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
+    """Return ``zarr_dtype`` of an array with axes."""
+    kept = notes_of(attributes).get(_WORD)
+    if kept is not None:
+        return kept
+    old = attributes.get(DTYPE)
+    if rows or isinstance(default, list):
+        if isinstance(old, list) and old:
+            return old
+        fields = attributes.get(REFERENCE_FIELDS_3)
+        references = fields if isinstance(fields, list) else []
+        return _default_fields(default, references) if rows else default
+    return (references_of.word_of_zarr3(attributes.get(DTYPE_3, old)) if is_text else None) or default
+
+
+def is_old_scalar(attributes: Attributes) -> bool:
+    """Tell whether an array of one element is marked as a scalar as in format 2 or in drafts of the convention."""
+    return attributes.get(DTYPE) == "scalar" or attributes.get(SCALAR_3) is True

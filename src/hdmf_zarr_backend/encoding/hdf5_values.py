@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.encoding.type_codes import json_float, letter_of
-from hdmf_zarr_backend.encoding.types import raw_of, text_of, to_hdf5
+from hdmf_zarr_backend.encoding.data_types import json_float, letter_of
+from hdmf_zarr_backend.encoding.hdf5_types import raw_of, text_of, to_hdf5
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Opaque, Reference, Sequence, Text, Time
 

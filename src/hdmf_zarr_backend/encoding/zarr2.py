@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hdmf_zarr_backend.encoding.inlined import inline_block
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Damaged,
@@ -133,7 +133,7 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
 
 
 def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
-    """Return the documents that are set after all others, and complete the file; as `formats.registry.Format.last`."""
+    """Return the documents that are set after all others, and complete the file; as `encoding.registry.Format.last`."""
     return {CONSOLIDATED: {**wrap(encode_documents(hierarchy)), **inline_block(inlined)}} if consolidate else {}
 
 

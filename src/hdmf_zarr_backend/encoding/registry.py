@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
-from hdmf_zarr_backend.formats.chosen import named_format
-from hdmf_zarr_backend.formats.inlined import inlined_chunks
+from hdmf_zarr_backend.encoding import zarr2, zarr3
+from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding.inlined import inlined_chunks
 from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node
+from hdmf_zarr_backend.options import named_format
 
 Documents = dict[str, dict[str, Any]]
 

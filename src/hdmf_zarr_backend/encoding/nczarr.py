@@ -1,4 +1,8 @@
-"""The attributes that make a hierarchy a netCDF file for netcdf-c: dimensions, and the arrays that it can read.
+"""Names of axes: dimension labels <-> ``_ARRAY_DIMENSIONS``; and the attributes that make a hierarchy a netCDF file.
+
+xarray and netCDF need a name for every axis of every array, and one length for each name in a group. HDMF has labels
+for some arrays, and equal labels for axes that differ. So the stored names are made unique (``<label>_<length>``;
+``_anonymous<length>``, as in NCZarr, without a label), and HDMF's labels are kept in the note if they differ.
 
 netcdf-c refuses a file because of a single array with an unsupported type, such as text, or with an unsupported name.
 In its mode ``nczarr`` it visits only what the groups list, so only supported arrays are listed. Other readers ignore
@@ -11,7 +15,7 @@ these attributes.
 ``_nczarr_array``          on each listed array: its dimensions by path, and whether it is a scalar
 =========================  =====================================================================================
 
-The types of attributes, ``_nczarr_attr``, are in every file: `formats.attributes` writes them.
+The types of attributes, ``_nczarr_attr``, are in every file: `encoding.attributes` writes them.
 
 Source: files that netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage document of 2018 for the terms.
 """
@@ -22,10 +26,75 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR, as_dict, notes_of
-from hdmf_zarr_backend.formats.dimensions import stored_names
-from hdmf_zarr_backend.formats.elements import is_scalar
+from hdmf_zarr_backend.encoding.elements import is_scalar
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR, NOTES, as_dict, notes_of
+from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, join
+
+_NOTE = "dims"
+
+
+def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int]) -> list[str]:
+    """Return the names of the axes of an array."""
+    given = list(labels or ())[: len(shape)]
+    given += [None] * (len(shape) - len(given))
+    names: list[str] = []
+    for label, length in zip(given, shape, strict=True):
+        name = label or f"_anonymous{length}"
+        if taken.get(name, length) != length or name in names:
+            name = f"{name}_{length}"
+        while name in names or taken.get(name, length) != length:
+            name += "_"
+        taken[name] = length
+        names.append(name)
+    return names
+
+
+def encode_dimensions(
+    labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int], notes: dict[str, Any]
+) -> list[str]:
+    """Return the names to store, and add HDMF's labels to ``notes`` if they differ from the names.
+
+    Schemas exist that give a length in place of a label, such as ``dims: [3]`` in ndx-aibs-ecephys; it becomes text.
+    """
+    if labels is not None:
+        labels = tuple(None if label is None else str(label) for label in labels)
+    names = stored_names(labels, shape, taken)
+    if _labels_of(names) != labels:
+        notes[_NOTE] = None if labels is None else list(labels)
+    return names
+
+
+def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | None:
+    """Return HDMF's labels of an array, None if it has none."""
+    notes = notes_of(attributes)
+    if _NOTE not in notes:
+        return _labels_of(attributes.get(DIMENSIONS))
+    labels = notes[_NOTE]
+    if labels is None:
+        return None
+    if not isinstance(labels, list) or not all(label is None or isinstance(label, str) for label in labels):
+        raise MetadataError(f"{labels!r} are not labels of dimensions")
+    return tuple(labels)
+
+
+def _labels_of(names: Any) -> tuple[str | None, ...] | None:
+    """Return the labels for stored names."""
+    if not isinstance(names, list) or not names or all(str(name).startswith("_anonymous") for name in names):
+        return None
+    return tuple(None if name is None else str(name) for name in names)
+
+
+def set_dimensions(
+    node: Dataset[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+) -> None:
+    """Name the axes of an array, and set its notes; ``taken`` are the names in its group, with their lengths."""
+    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.stored.shape, taken, notes)
+    if notes:
+        node.attributes[NOTES] = notes
+    else:
+        node.attributes.pop(NOTES, None)
+
 
 SUPERBLOCK = "_nczarr_superblock"
 PROPERTIES = "_NCProperties"
