@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding import elements, registry, zarr2
 from hdmf_zarr_backend.encoding.data_types import NUMBERS, NumberType, letter_of
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
+from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node
 from hdmf_zarr_backend.stores.memory import MemoryStore

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
-    from hdmf_zarr_backend.reporting.page import report
+    from hdmf_zarr_backend.reporting import report
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _MODULES = {
@@ -60,7 +60,7 @@ _MODULES = {
     "convert": "conversion.convert",
     "dry_run": "conversion.dryrun",
     "repair": "checks.repair",
-    "report": "reporting.page",
+    "report": "reporting",
     "upgrade": "conversion.upgrade",
     "validate": "checks.validate",
     "verify": "checks.verify",

@@ -8,11 +8,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -130,15 +130,11 @@ class Difference:
         """The difference without its path."""
         attribute = "" if self.attribute is None else f"attribute {self.attribute!r} "
         kind = "" if self.kind in ("attribute", self.attribute) else self.kind  # it is in the text before it
-        return f"{f'{attribute}{kind}'.rstrip()}{self.place}{self._extent}: {self.description}"
-
-    @property
-    def _extent(self) -> str:
-        """How many elements differ and by how much, as text; empty for one element, whose values are shown."""
-        if self.count == 1:
-            return ""
-        largest = "" if self.largest is None else f", largest difference {self.largest!r}"
-        return f" ({self.count:,} elements{largest})"
+        extent = ""
+        if self.count != 1:  # the values of one element are shown
+            largest = "" if self.largest is None else f", largest difference {self.largest!r}"
+            extent = f" ({self.count:,} elements{largest})"
+        return f"{f'{attribute}{kind}'.rstrip()}{self.place}{extent}: {self.description}"
 
     @property
     def description(self) -> str:
@@ -184,7 +180,7 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
     if not aligned(a.shape, b.shape):
         return
     as_json = path.startswith(_SPECIFICATIONS) and isinstance(a.dtype, Text) and isinstance(b.dtype, Text)
-    found = Findings(a.dtype, b.dtype)
+    found = Findings(a.dtype, b.dtype, path)
     only = tuple(slice(0, 1) for _ in b.shape or ())  # of shapes that differ, both have one element
     for selection in _blocks(a, b):
         left, right = _read(a, selection), _read(b, selection if a.shape == b.shape else only)
@@ -193,8 +189,7 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
             break
         values = (_canonical_json(left), _canonical_json(right)) if as_json else (left, right)
         found.add(*values, tuple(part.start for part in selection))
-    for kind, unequal in found.by_kind.items():
-        yield unequal.difference(path, kind)
+    yield from found.by_kind.values()
 
 
 def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError:
@@ -217,24 +212,19 @@ def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
 def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
     """Yield blocks of complete chunks, of the file with the larger ones, with at most `BLOCK_BYTES` each."""
     shape = a.shape or ()
-    block = _block_shape(a, b, shape)
-    if 0 in block:
+    if 0 in shape:
         return
-    for index in indices_of(tuple(-(-length // size) for length, size in zip(shape, block, strict=True))):
-        sides = zip(index, block, shape, strict=True)
-        yield tuple(slice(i * size, min((i + 1) * size, length)) for i, size, length in sides)
-
-
-def _block_shape(a: DatasetContent, b: DatasetContent, shape: tuple[int, ...]) -> list[int]:
     grids = [dataset.grid or dataset.chunks for dataset in (a, b) if dataset.shape == shape]
     chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
     block = list(map(min, chunks, shape))
     element = max(_element_bytes(a.dtype), _element_bytes(b.dtype))
-    for axis in reversed(range(len(shape) if 0 not in block else 0)):
+    for axis in reversed(range(len(shape))):
         block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
         if block[axis] < shape[axis]:
             break
-    return block
+    for index in indices_of(tuple(-(-length // size) for length, size in zip(shape, block, strict=True))):
+        sides = zip(index, block, shape, strict=True)
+        yield tuple(slice(i * size, min((i + 1) * size, length)) for i, size, length in sides)
 
 
 def _element_bytes(element: Element) -> int:
@@ -258,50 +248,41 @@ def _canonical_json(values: Values) -> Values:
     return made.reshape(values.shape)
 
 
-class Unequal(NamedTuple):
-    """Elements that differ: the place and the items of the first one, their number, and the largest difference."""
-
-    place: str
-    a: object
-    b: object
-    number: int = 0
-    largest: float | None = None
-
-    def difference(self, path: str, kind: str, attribute: str | None = None) -> Difference:
-        """Return the difference of a dataset or an attribute."""
-        return Difference(path, kind, self.a, self.b, attribute, self.place, self.number, self.largest)
-
-
 class Findings:
-    """Differences between two arrays given block by block, by kind."""
+    """Differences between the values of a node or an attribute, given block by block, by kind.
 
-    def __init__(self, a: Element, b: Element) -> None:
+    ``kind`` is that of values; references have a kind of their own.
+    """
+
+    def __init__(self, a: Element, b: Element, path: str = "", attribute: str | None = None, kind: str = "value"):
         self._types = a, b
-        self.by_kind: dict[str, Unequal] = {}
+        self._path, self._attribute, self._kind = path, attribute, kind
+        self.by_kind: dict[str, Difference] = {}
 
     def add(self, left: Values, right: Values, origin: tuple[int, ...] = ()) -> None:
         """Compare two blocks, whose first element is at `origin`."""
         if left.size != right.size or not left.size:
             return  # reported as a difference of shape or dtype
         rows: dict[str, _Mask] = {}
-        for kind, column, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):
+        for is_reference, column, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):
             mask = unequal(a, b)
             if not mask.any():
                 continue
+            kind = "reference" if is_reference else self._kind
             if kind not in self.by_kind:
                 first = np.unravel_index(int(mask.argmax()), mask.shape)
                 index = [int(i) + start for i, start in zip_longest(first, origin, fillvalue=0)]
-                place = (f"{index}" if index else "") + column
-                self.by_kind[kind] = Unequal(place, _item(a[first]), _item(b[first]))
+                place, items = (f"{index}" if index else "") + column, (_item(a[first]), _item(b[first]))
+                self.by_kind[kind] = Difference(self._path, kind, *items, self._attribute, place, count=0)
             if unequal is _unequal_numbers:
                 known = self.by_kind[kind]
                 sizes = [size for size in (known.largest, _largest_difference(a[mask], b[mask])) if size is not None]
-                self.by_kind[kind] = known._replace(largest=max(sizes, default=None))
+                self.by_kind[kind] = replace(known, largest=max(sizes, default=None))
             elements = np.asarray(mask.any(axis=tuple(range(left.ndim, mask.ndim))))
             rows[kind] = rows[kind] | elements if kind in rows else elements
         for kind, elements in rows.items():
             found = self.by_kind[kind]
-            self.by_kind[kind] = found._replace(number=found.number + int(np.count_nonzero(elements)))
+            self.by_kind[kind] = replace(found, count=found.count + int(np.count_nonzero(elements)))
 
 
 # --------------------------------------------------------------------------------- equality of elements
@@ -309,8 +290,8 @@ class Findings:
 
 def _columns(
     a: Values, b: Values, type_a: Element, type_b: Element, column: str = ""
-) -> Iterator[tuple[str, str, Values, Values, Callable[[Values, Values], _Mask]]]:
-    """Split two arrays into columns: kind of finding, name of the column, values, and function that compares them."""
+) -> Iterator[tuple[bool, str, Values, Values, Callable[[Values, Values], _Mask]]]:
+    """Split two arrays into columns: whether of references, name, values, and function that compares them."""
     if isinstance(type_a, Compound) and isinstance(type_b, Compound):
         others = dict(type_b.fields)
         for name, member in type_a.fields:
@@ -323,7 +304,7 @@ def _columns(
         inner = type_a
         while isinstance(inner, (ArrayOf, Sequence)):
             inner = inner.base
-        yield "reference" if isinstance(inner, Reference) else "value", column, a, b, unequal
+        yield isinstance(inner, Reference), column, a, b, unequal
 
 
 def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | None:
@@ -335,7 +316,7 @@ def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | N
         return lambda a, b: np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         return partial(_unequal_sequences, a.base, b.base)
-    return _unequal_objects
+    return lambda a, b: np.asarray(a != b, dtype=np.bool_)
 
 
 def _unequal_numbers(a: Values, b: Values) -> _Mask:
@@ -372,10 +353,6 @@ def _largest_difference(a: Values, b: Values) -> float | None:
     return int(largest) if letters <= set("iub") else largest
 
 
-def _unequal_objects(a: Values, b: Values) -> _Mask:
-    return np.asarray(a != b, dtype=np.bool_)
-
-
 def _unequal_sequences(base_a: Element, base_b: Element, a: Values, b: Values) -> _Mask:
     unequal = np.zeros(a.size, dtype=np.bool_)
     for index, (item_a, item_b) in enumerate(zip(a.flat, b.flat, strict=True)):
@@ -395,10 +372,6 @@ _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 def open_content(path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False) -> FileContent:
     """Open a file for comparing; HDF5 is recognised by its signature."""
     return _opened(*_recognised(path, None), as_hdf5=as_hdf5)
-
-
-def _is_content(file: Any) -> bool:
-    return isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
 
 
 def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
@@ -496,28 +469,27 @@ def compare(
             f"no such kinds of differences: {', '.join(sorted(unknown))}",
             remedy=f"The kinds are {', '.join(sorted(KINDS))}.",
         )
-    known: list[tuple[str, Any]] = [
-        ("", file) if _is_content(file) else _recognised(file, storage_options) for file in (a, b)
-    ]
+    known: list[tuple[str, Any]] = []
+    for file in (a, b):
+        is_opened = isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
+        known.append(("", file) if is_opened else _recognised(file, storage_options))
     as_hdf5 = known[0][0] != known[1][0]
     with ExitStack() as stack:
         left, right = (
             stack.enter_context(closing(_opened(kind, source, as_hdf5=as_hdf5))) if kind else source
             for kind, source in known
         )
-        found = _compare_files(left, right, with_values=values and not {"value", "reference"} <= set(ignore))
+        with_values = values and not {"value", "reference"} <= set(ignore)
+        found: list[Difference] = []
+        paths_a, paths_b = set(left), set(right)
+        for path in sorted(paths_a | paths_b):
+            if path not in paths_b:
+                found.append(Difference(path, "missing", left[path].kind, None))
+            elif path not in paths_a:
+                found.append(Difference(path, "extra", None, right[path].kind))
+            else:
+                found += _compare_nodes(path, left[path], right[path], with_values=with_values)
         return [difference for difference in found if difference.kind not in ignore]
-
-
-def _compare_files(a: FileContent, b: FileContent, *, with_values: bool) -> Iterator[Difference]:
-    paths_a, paths_b = set(a), set(b)
-    for path in sorted(paths_a | paths_b):
-        if path not in paths_b:
-            yield Difference(path, "missing", a[path].kind, None)
-        elif path not in paths_a:
-            yield Difference(path, "extra", None, b[path].kind)
-        else:
-            yield from _compare_nodes(path, a[path], b[path], with_values=with_values)
 
 
 def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:
@@ -553,10 +525,9 @@ def _compare_attributes(
             yield Difference(path, "attribute-shape", left.shape, right.shape, name)
         if left.value is None or right.value is None or not aligned(left.shape, right.shape):
             continue
-        found = Findings(left.dtype, right.dtype)
+        found = Findings(left.dtype, right.dtype, path, name, kind)
         found.add(left.value, right.value)
-        for part, unequal in found.by_kind.items():
-            yield unequal.difference(path, kind if part == "value" else part, name)
+        yield from found.by_kind.values()
 
 
 def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
@@ -619,7 +590,10 @@ def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterato
     growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
     if growth_a != growth_b:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
-    if not _same_fill(a, b):
+    found = Findings(a.dtype, b.dtype)
+    if a.fill is not None and b.fill is not None:
+        found.add(a.fill, b.fill)
+    if found.by_kind or (a.fill is None) != (b.fill is None):
         fill_a, fill_b = (None if each.fill is None else each.fill.tolist() for each in (a, b))
         yield Difference(path, "fill", fill_a, fill_b)
 
@@ -627,11 +601,3 @@ def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterato
 def _growth(dataset: DatasetContent) -> list[tuple[int, int | None]]:
     axes = zip(dataset.shape or (), dataset.maxshape or (), strict=True)
     return [(axis, limit) for axis, (length, limit) in enumerate(axes) if limit != length]
-
-
-def _same_fill(a: DatasetContent, b: DatasetContent) -> bool:
-    if a.fill is None or b.fill is None:
-        return a.fill is b.fill
-    found = Findings(a.dtype, b.dtype)
-    found.add(a.fill, b.fill)
-    return not found.by_kind

@@ -45,7 +45,16 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
     warn,
 )
-from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, not_found, parse
+from hdmf_zarr_backend.files.parser import (
+    ParsedFile,
+    check_outside,
+    is_empty_group,
+    is_hdmf_zarr,
+    not_found,
+    nothing_to_read,
+    parse,
+    unfinished_write,
+)
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
 from hdmf_zarr_backend.model.render import escape
@@ -115,20 +124,18 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
 
 
 def _missing(error: StoreNotFoundError, store: Store, mode: str) -> TargetMissingError:
-    """Return the error in hdmf's words, with what a writer has left beside the file."""
-    absent = "the file does not exist"
-    left = error.problem.removeprefix(absent) if error.problem.startswith(absent) else f": {error.problem}"
-    is_begun = left.startswith("; ")  # by a writer
-    remedy = error.remedy
-    if store.abilities.write and not is_begun:
+    """Return the error as one of hdmf's too, with what else to do where no writer has left anything."""
+    remedy, local = error.remedy, store.folder or store.zip_file
+    if store.abilities.write and (local is None or unfinished_write(local) is None):
         remedy += " Use mode 'w' to make a new file."
-    problem = f"Unable to open file in {mode!r} mode. File does not exist{left}"
-    return TargetMissingError(problem, store=store.location, remedy=remedy)
+    return TargetMissingError(
+        f"Unable to open file in {mode!r} mode: {error.problem}", store=store.location, remedy=remedy
+    )
 
 
 def _view(name: str) -> Callable[..., Any]:
     """Return the function that makes HTML or an array of another library of a `LazyArray`."""
-    from hdmf_zarr_backend.interop.xarray import to_dask, to_xarray
+    from hdmf_zarr_backend.interop.datasets import to_dask, to_xarray  # on use: few programs need them
 
     return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
 
@@ -353,28 +360,25 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._writer = Writer(
                 self._place, break_lock=self._break_lock, replaces=replaces, durable=self._options.durable
             )
+        store: Store = self._place
         try:
-            self._open()
+            if self._mode in NEW_FILE_MODES:
+                check_target(store, self._mode, force=self._force_overwrite)
+            elif self._mode != "a" or store.exists():
+                self._parsed = parse_target(store, self._mode, likely=self._zarr_format, writer=self._writer)
+                store = self._parsed.store(store)
+            else:
+                check_outside(store, is_new=True)
+            check_format(store, self._mode, self._parsed, wanted=self._zarr_format)
+            checked_key_encoding(self._options.chunk_key_encoding, self._number)
         except BaseException:
             if self._writer is not None:
                 self._writer.release()
             raise
-        self._is_open = True
-
-    def _open(self) -> None:
-        store: Store = self._place
-        if self._mode in NEW_FILE_MODES:
-            check_target(store, self._mode, force=self._force_overwrite)
-        elif self._mode != "a" or store.exists():
-            self._parsed = parse_target(store, self._mode, likely=self._zarr_format, writer=self._writer)
-            store = self._parsed.store(store)
-        else:
-            check_outside(store, is_new=True)
-        check_format(store, self._mode, self._parsed, wanted=self._zarr_format)
-        checked_key_encoding(self._options.chunk_key_encoding, self._number)
         self._store = store
         if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
             self._edits = Edits(store, self._parsed, self._writer)
+        self._is_open = True
 
     @property
     def zarr_format(self) -> int | str:
@@ -410,7 +414,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Close the file, after changes made in place are written. Arrays of the file can still be read."""
         try:
             if self._may_flush and self._writer is not None:
-                self._flush()
+                if self._edits is not None and self._store is not None and self._parsed is not None:
+                    from hdmf_zarr_backend.builders.writing import EditedFile, flush_edits
+
+                    file = EditedFile(self._store, self._parsed, self._edits, self._options)
+                    with self._edits.gate:
+                        flush_edits(file, partial(self._targets().encode_stored, is_written=self.get_written))
                 if self._commit_message is not None:
                     self._writer.commit_session(self._commit_message)
         finally:
@@ -487,18 +496,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         check_link_paths(builder, self._place.read_rules, source)
         check_types(builder, catalog, source)
         hierarchy = None if self._parsed is None else self._parsed.hierarchy
-        with construction_errors(builder, source, catalog, hierarchy):
-            return self._construct()
-
-    @gc_paused()  # what is made of a file is not garbage, and there is a lot of it to look through
-    def _construct(self) -> Any:
         herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
         try:
-            container = super().read()
+            # what is made of a file is not garbage, and there is a lot of it to look through
+            with construction_errors(builder, source, catalog, hierarchy), gc_paused():
+                container = super().read()
+                if self._edits is not None:
+                    let_indices_grow(container)
         finally:
             self.herd_path = herd_path
-        if self._edits is not None:
-            let_indices_grow(container)
         return container
 
     def read_builder(self) -> Any:
@@ -532,9 +538,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return the error for reading a new file before it is written."""
         if self._mode in NEW_FILE_MODES:
             return UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
-        local = self._place.folder
-        missing = StoreNotFoundError("the file does not exist", remedy="Check the path.")
-        error = missing if local is None else not_found(local, self.source)
+        error = nothing_to_read(self._place)
         problem = f"{error.problem}; mode {self._mode!r} makes a new one, which can be read after it is written"
         return TargetMissingError(problem, store=self.source, remedy=error.remedy)
 
@@ -644,16 +648,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         return bool(self._written_builders.get_written(builder))
 
     # ---- writing ----------------------------------------------------------------------------------------------------
-
-    def _flush(self) -> None:
-        if self._edits is not None and self._store is not None and self._parsed is not None:
-            from hdmf_zarr_backend.builders.writing import EditedFile, flush_edits
-
-            with self._edits.gate:
-                flush_edits(
-                    EditedFile(self._store, self._parsed, self._edits, self._options),
-                    partial(self._targets().encode_stored, is_written=self.get_written),
-                )
 
     def _targets(self) -> Targets:
         """Return what names the objects of this file that are on disk."""
@@ -836,18 +830,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 # a change of an inlined chunk is a change of the consolidated document too
                 self._store = self._parsed.store(self._store)
                 self._edits = Edits(self._store, self._parsed, self._writer)
-        else:
-            self._write_difference(request, self._parsed)
-
-    def _write_difference(self, request: WriteRequest, parsed: ParsedFile) -> None:
+            return
         session = self._session()
         assert self._edits is not None  # made where the file was opened or written
         from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
 
-        file = EditedFile(session.own.store, parsed, self._edits, self._options)
+        file = EditedFile(session.own.store, self._parsed, self._edits, self._options)
         with self._edits.gate:
             write_difference(request, file, is_written=self.get_written, original=self._original)
-        parsed.consolidated = request.options.consolidate_metadata
+        self._parsed.consolidated = request.options.consolidate_metadata
         if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for
             session.own.adopt(request.builder)
 

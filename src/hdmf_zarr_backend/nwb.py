@@ -16,8 +16,8 @@ from hdmf_zarr_backend.encoding.both import ZarrFormat
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.model.nodes import Group, Node
+from hdmf_zarr_backend.io import NEW_FILE_MODES, ZarrIO
+from hdmf_zarr_backend.model.nodes import Group
 from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
@@ -26,7 +26,6 @@ from hdmf_zarr_backend.stores.opening import open_store
 with library_of("nwb", "NWBZarrIO"):
     import pynwb
 
-_NEW = ("w", "w-", "x")
 _NEWER = "PyNWB reads version 2 and above."
 
 Version = tuple[int | str, ...]
@@ -160,25 +159,22 @@ class NWBZarrIO(ZarrIO):
         UnsupportedNWBError
             The file has no NWB version, or version 1.
         """
-        if not skip_version_check and self.mode not in _NEW and self._parsed is not None:
+        if not skip_version_check and self.mode not in NEW_FILE_MODES and self._parsed is not None:
             text, parts = self.nwb_version
             if parts is None:
-                reason, remedy = self._why_no_version(self._parsed.hierarchy.root)
+                root = self._parsed.hierarchy.root
+                reason, remedy = "", "This is not an NWB file; ZarrIO may read it."
+                if "nwb_version" in root.attributes:
+                    reason = ": the attribute nwb_version is not a text"
+                    remedy = "Store it as a text, such as '2.9.0'."
+                elif isinstance(root, Group) and "nwb_version" in root.members:
+                    reason, remedy = ": nwb_version is a dataset, as in NWB 1", _NEWER
                 problem = f"Missing NWB version in file{reason}"
                 raise UnsupportedNWBError(problem, store=self.source, path="/", remedy=remedy)
             if _is_old(parts):
                 problem = f"NWB version {text} is not supported"
                 raise UnsupportedNWBError(problem, store=self.source, path="/", remedy=_NEWER)
         return super().read(check=check)
-
-    @staticmethod
-    def _why_no_version(root: Node) -> tuple[str, str]:
-        """Return why the file has no NWB version, and what to do."""
-        if "nwb_version" in root.attributes:
-            return ": the attribute nwb_version is not a text", "Store it as a text, such as '2.9.0'."
-        if isinstance(root, Group) and "nwb_version" in root.members:
-            return ": nwb_version is a dataset, as in NWB 1", _NEWER
-        return "", "This is not an NWB file; ZarrIO may read it."
 
     @known_arguments
     def export(  # type: ignore[override] # pynwb calls the container nwbfile

@@ -20,15 +20,13 @@ MissingChunks = Literal["fill", "error"]
 ExternalLinks = Literal["follow", "within", "never"]
 ChunkKeyEncoding = Literal["default", "v2"]
 
-_MEMORY_UNKNOWN = 2**40
-
 
 def _memory() -> int:
     """Return the bytes of memory of this machine: nothing larger can be read at once."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not on Windows
-        return _MEMORY_UNKNOWN
+        return 2**40
 
 
 MEMORY_BUDGET = 128 * 2**20
@@ -90,16 +88,7 @@ class Limits:
                 raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
 
     def check(self, name: str, value: int, what: str) -> None:
-        """Raise if ``value`` is more than the limit ``name``.
-
-        Parameters
-        ----------
-        name : str
-            Name of the limit.
-        value : int
-            The size in the file.
-        what : str
-            Description for the message: ``"the chunks have 4398046511104 bytes each"``.
+        """Refuse a ``value`` beyond the limit ``name``; ``what`` describes it: ``"the chunks have 2**42 bytes each"``.
 
         Raises
         ------
@@ -110,16 +99,10 @@ class Limits:
             raise self.exceeded(name, value, what)
 
     def exceeded(self, name: str, value: int, what: str, advice: str = "") -> LimitError:
-        """Return the error of `check` for the limit ``name``; parameters as for `check`.
-
-        Parameters
-        ----------
-        name, value, what
-            As for `check`.
-        advice : str
-            What else to do about it.
-        """
-        limits = f"limits=Limits({name}={_rounded(value)})"
+        """Return the error of `check` for ``name``, ``value`` and ``what``, with other ``advice`` before its own."""
+        power = max(0, (value - 1).bit_length())
+        enough = f"2**{power}" if value > 10**6 else str(value)  # easy to type
+        limits = f"limits=Limits({name}={enough})"
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
             remedy=f"{advice}If you trust this file, raise it: {limits}.",
@@ -127,26 +110,22 @@ class Limits:
         )
 
 
-def _rounded(value: int) -> str:
-    """Return a number that is easy to type and not smaller."""
-    power = max(0, (value - 1).bit_length())
-    return f"2**{power}" if value > 10**6 else str(value)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    def given(self) -> set[str]:
+        """Return the names of the options that are not those by default."""
+        default = type(self)()
+        names = (entry.name for entry in fields(self))
+        return {name for name in names if getattr(self, name) != getattr(default, name)}
 
-
-def _given(options: ReadOptions | WriteOptions) -> set[str]:
-    default = type(options)()
-    names = (entry.name for entry in fields(options))
-    return {name for name in names if getattr(options, name) != getattr(default, name)}
-
-
-def _check_choice(options: ReadOptions | WriteOptions, name: str, known: tuple[str, ...]) -> None:
-    value = getattr(options, name)
-    if value is not None and value not in known:
-        raise UsageError(f"{name}={value!r} is unknown", remedy=f"Use one of {', '.join(known)}.")
+    def _check_choice(self, name: str, known: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value is not None and value not in known:
+            raise UsageError(f"{name}={value!r} is unknown", remedy=f"Use one of {', '.join(known)}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(_Options):
     """How a file is read, for everything that reads one.
 
     Attributes
@@ -177,12 +156,8 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Limits):
             raise UsageError(f"limits={self.limits!r} is not a Limits", remedy="Give limits=Limits(NAME=VALUE).")
-        _check_choice(self, "missing_chunks", get_args(MissingChunks))
-        _check_choice(self, "external_links", get_args(ExternalLinks))
-
-    def given(self) -> set[str]:
-        """Return the names of the options that are not those by default."""
-        return _given(self)
+        self._check_choice("missing_chunks", get_args(MissingChunks))
+        self._check_choice("external_links", get_args(ExternalLinks))
 
     def rules(self) -> ReadRules:
         """Return the rules of a store that was just opened."""
@@ -193,12 +168,8 @@ class ReadOptions:
 class ReadRules(ReadOptions):
     """The options for reading a store, with what is known of the file in it.
 
-    Attributes
-    ----------
-    is_whole, is_copied : bool
-        Whether the file states that all its chunks were stored, and whether it is being copied.
-    is_linked : bool
-        Whether another file, not the user, named this one.
+    ``is_whole``: it states that all its chunks were stored; ``is_copied``: it is being copied; ``is_linked``: another
+    file, not the user, named it.
     """
 
     is_whole: bool = False
@@ -215,7 +186,7 @@ DEFAULT_RULES = ReadRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
+class WriteOptions(_Options):
     """How a file is written, for everything that writes one.
 
     Attributes
@@ -276,21 +247,10 @@ class WriteOptions:
         for name in ("durable", "strict_json", "consolidate_metadata", "nczarr", "doc"):
             if type(getattr(self, name)) is not bool:
                 raise UsageError(f"{name}={getattr(self, name)!r} is not a choice", remedy="Give True or False.")
-        _check_choice(self, "chunk_key_encoding", get_args(ChunkKeyEncoding))
-
-    def given(self) -> set[str]:
-        """Return the names of the options that are not those by default."""
-        return _given(self)
+        self._check_choice("chunk_key_encoding", get_args(ChunkKeyEncoding))
 
     def check_used(self, call: str, *names: str) -> None:
-        """Refuse options that are given and have no effect.
-
-        Parameters
-        ----------
-        call : str
-            What has no use for them.
-        *names : str
-            The options that it uses.
+        """Refuse options that are given, and are not those of ``names``, which ``call`` uses.
 
         Raises
         ------

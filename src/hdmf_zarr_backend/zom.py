@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
@@ -68,7 +69,9 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
         hierarchy, location = parse(store, use_inlined=False).hierarchy, store.location
     if isinstance(hierarchy.root, Dataset):
         raise NotZarrError("the root is an array", store=location, remedy="Give the location of a group.")
-    array_class, group_class = _classes(hierarchy.zarr_format)
+    with library_of("zom", "to_zom()"):
+        classes = import_module(f"pydantic_zarr.v{hierarchy.zarr_format}")
+    array_class, group_class = classes.ArraySpec, classes.GroupSpec
     members: dict[str, dict[str, Any]] = defaultdict(dict)
     spec: Any = None
     with gc_paused():  # a collection would take longer than making the model
@@ -83,15 +86,6 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
             parent, name = split(path)
             members[parent][name] = spec
     return spec  # the root is the last one
-
-
-def _classes(zarr_format: int) -> tuple[Any, Any]:
-    with library_of("zom", "to_zom()"):
-        if zarr_format == 2:
-            from pydantic_zarr import v2 as classes
-        else:
-            from pydantic_zarr import v3 as classes  # type: ignore[no-redef]
-    return classes.ArraySpec, classes.GroupSpec
 
 
 def _array(array_class: Any, document: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, verify
-from hdmf_zarr_backend.checks import dandi
+from hdmf_zarr_backend.checks import verify as checking
 from hdmf_zarr_backend.checks.findings import Report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
@@ -35,7 +35,7 @@ def test_the_checksum_is_that_of_zarr_checksum(tmp_path, zarr_format):
     path = tmp_path / "a.zarr"
     samples.write_zarr(path, samples.rich_nwbfile(), zarr_format=zarr_format)
     (path / "specifications" / 'naïve "name"').mkdir()
-    (path / "specifications" / 'naïve "name"' / "0").write_bytes(b"x" * (dandi._PIECE + 1))
+    (path / "specifications" / 'naïve "name"' / "0").write_bytes(b"x" * (checking._PIECE + 1))
     (path / "a-b").mkdir()  # sorts between "a" and "a/b" as a path
     (path / "a-b" / "empty").write_bytes(b"")
     wanted = zarr_checksum.compute_zarr_checksum(yield_files_local(path))
@@ -47,9 +47,9 @@ def test_the_checksum_is_that_of_zarr_checksum(tmp_path, zarr_format):
 
 def test_the_checksum_of_known_trees():
     """Values of the archive's documentation: of nothing, and of one empty file."""
-    assert dandi.checksum({}, {}) == "481a2f77ab786a0f45aafd5db0971caa-0--0"
+    assert checking.checksum({}, {}) == "481a2f77ab786a0f45aafd5db0971caa-0--0"
     store = MemoryStore({"foo/bar": b"", "foo/baz/x": b"abc", "foo/.git/x": b"not a part of it"}, "a.zarr")
-    found = dandi.check_dandi(store, Report(store.location, "chunks"))
+    found = checking.check_dandi(store, Report(store.location, "chunks"))
     assert (found.count, found.nbytes, found.depth) == (2, 3, 3)
     assert found.checksum.endswith("-2--3")
 
@@ -67,9 +67,9 @@ def test_the_depth(tmp_path):
 def test_names_sizes_and_number(tmp_path, monkeypatch):
     path = tmp_path / "a.nwb"
     trees.write_builder(path, trees.root(trees.dataset("data", np.arange(100.0))))
-    monkeypatch.setattr(dandi, "LARGEST_VALUE", 100)
-    monkeypatch.setattr(dandi, "MANY_VALUES", 3)
-    monkeypatch.setattr(dandi, "_LONGEST_KEY", 10)
+    monkeypatch.setattr(checking, "LARGEST_VALUE", 100)
+    monkeypatch.setattr(checking, "MANY_VALUES", 3)
+    monkeypatch.setattr(checking, "_LONGEST_KEY", 10)
     (path / "data" / "tab\t").write_bytes(b"")
     (path / "data" / "back\\slash").write_bytes(b"")
     report = verify(path, "structure", dandi=True)
@@ -82,7 +82,7 @@ def test_a_store_without_a_listing_is_refused():
     store = MemoryStore({}, "a.zarr")
     store.abilities = Abilities(listing=False)
     with pytest.raises(UsageError, match="cannot list"):
-        dandi.check_dandi(store, Report(store.location, "chunks"))
+        checking.check_dandi(store, Report(store.location, "chunks"))
 
 
 def test_on_the_command_line(tmp_path, capsys):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend.cli.convert import pairs_of
+from hdmf_zarr_backend.cli.changes import pairs_of
 from hdmf_zarr_backend.cli.main import main
 from tests.places import stored_files
 from tests.trees import dataset, root, write_builder

@@ -23,7 +23,7 @@ from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorInde
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import ChunkError, FormatsDifferWarning, StoreError, StoreFullError, StoreRefusedError
-from hdmf_zarr_backend.interop.nczarr import add_nczarr
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.stores import transaction
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.journal import JOURNAL, LAST_RECORD, LastRecord, Record, recover

@@ -319,14 +319,14 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def to_dask(self, chunks: Any = None) -> Any:
         """Return this dataset as a ``dask.array.Array``, one block per stored chunk unless ``chunks`` is given.
 
-        See `interop.xarray.to_dask`.
+        See `interop.datasets.to_dask`.
         """
         return LazyArray.view("to_dask")(self, chunks)
 
     def to_xarray(self, chunks: Any = None) -> Any:
         """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
 
-        ``chunks`` as for `to_dask`; see `interop.xarray.to_xarray`.
+        ``chunks`` as for `to_dask`; see `interop.datasets.to_xarray`.
         """
         return LazyArray.view("to_xarray")(self, chunks)
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.model.render import counted
 
 SHOWN: Final = 5
 """How many names are in a message."""
@@ -221,7 +222,7 @@ class Report:
             counts += [(self.links, "link"), (self.references, "reference")]
         if self.checks_chunks:
             counts.append((self.chunks, "chunk"))
-        return ", ".join(f"{count:,} {word}{'s'[: count != 1]}" for count, word in counts)
+        return ", ".join(counted(count, noun) for count, noun in counts)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf_zarr_backend.builders.from_zarr import check_derivable, derive_all, make_alike
-from hdmf_zarr_backend.checks.chunks import kind_of
+from hdmf_zarr_backend.checks.contents import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
@@ -31,6 +31,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, p
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.transaction import Change, Writer, open_for_writing
@@ -215,23 +216,19 @@ def repair(
     _check_changeable(store)
     repairs = Repairs()
     with open_for_writing(store, break_lock=break_lock, report=repairs.done.append) as writer:
-        _repair(store, writer, repairs, drop_links=drop_links)
+        structure, report = _checked(store)
+        repairs.left = report.problems
+        repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
+        if structure is None:
+            return repairs
+        parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
+        with writer.change(root=parsed.root_keys[:1]) as change:
+            repaired, root = _repaired(store, structure, change, repairs, drop_links=drop_links)
+            change.commit({}, root)
+        if repaired is not None:
+            damaged = [] if repaired.state is None else _make_alike(store, writer, repaired, repairs)
+            repairs.left = [*_checked(store)[1].problems, *damaged]
     return repairs
-
-
-def _repair(store: Store, writer: Writer, repairs: Repairs, *, drop_links: bool) -> None:
-    structure, report = _checked(store)
-    repairs.left = report.problems
-    repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
-    if structure is None:
-        return
-    parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
-    with writer.change(root=parsed.root_keys[:1]) as change:
-        repaired, root = _repaired(store, structure, change, repairs, drop_links=drop_links)
-        change.commit({}, root)
-    if repaired is not None:
-        damaged = [] if repaired.state is None else _make_alike(store, writer, repaired, repairs)
-        repairs.left = [*_checked(store)[1].problems, *damaged]
 
 
 def _repaired(
@@ -321,7 +318,7 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
         node.attributes = {**rest, LINKS: kept} if kept else rest
         node.keeps_attributes = True
         changed |= {key: dump(document) for key, document in FORMATS[hierarchy.zarr_format].documents(path, node)}
-        repairs.done.append(f"removed {count} link{'s' if count > 1 else ''} without a target from {absolute(path)}")
+        repairs.done.append(f"removed {counted(count, 'link')} without a target from {absolute(path)}")
     change.describe(changed)
     return dropped
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
+from hdmf_zarr_backend.checks.contents import StoredObjects, kind_of
 from hdmf_zarr_backend.checks.findings import SHOWN, Report, few
 from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.inlined import INLINE_KEY, inlined_chunks
@@ -81,25 +82,19 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
     """
     try:
         structure = _Check(store, report, is_own_change=is_own_change).run()
-        if "document-damaged" in report.counts and structure.is_consolidated:
-            _mark_readable_copies(store, structure, report)
-        return structure
     except (LimitError, MetadataError, IncompleteStoreError) as error:
         kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
         report.add(error.path or "/", kinds[type(error)], error.problem)
         return None
-
-
-def _mark_readable_copies(store: Store, structure: Structure, report: Report) -> None:
-    """Mark damaged documents that readers do not notice, since they use a copy in the consolidated document."""
-    try:
-        found = parse(store, hint=structure.hierarchy.zarr_format)
-    except ZarrBackendError:  # the consolidated document is damaged too, which the report has already
-        return
-    readable = {absolute(path) for path, _ in found.hierarchy.walk()} if found.consolidated else set()
-    for index, problem in enumerate(report.problems):
-        if problem.kind == "document-damaged" and problem.path in readable:
-            report.problems[index] = replace(problem, is_repairable=True)
+    if "document-damaged" in report.counts and structure.is_consolidated:
+        # of some damaged documents readers use a copy in the consolidated one, unless that is damaged too
+        with suppress(ZarrBackendError):
+            found = parse(store, hint=structure.hierarchy.zarr_format)
+            readable = {absolute(path) for path, _ in found.hierarchy.walk()} if found.consolidated else set()
+            for index, problem in enumerate(report.problems):
+                if problem.kind == "document-damaged" and problem.path in readable:
+                    report.problems[index] = replace(problem, is_repairable=True)
+    return structure
 
 
 class _Check:
@@ -121,8 +116,7 @@ class _Check:
         check_outside(self._store)
         self._is_changing = self._check_journal()
         local = self._store.folder or self._store.zip_file
-        left = None if local is None else unfinished_write(local)
-        if left is not None:  # a new file that a writer has left beside this one
+        if local is not None and (left := unfinished_write(local)) is not None:  # a new file beside this one
             self._report.add("", "write-unfinished", left)
         texts = self._store.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._rules)
@@ -406,23 +400,18 @@ def _without(document: Any, keys: Collection[str]) -> Any:
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
     """Return the path of the array that a key looks like a chunk of, None for other keys."""
     parts = key.split("/")
-    end = _start_of_name(parts, DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None)
+    prefix = DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None
+    end = len(parts) - 1
+    if prefix is None or parts[end] != prefix:  # else it is the only chunk of a scalar
+        numbers = parts[end].split(".")
+        if not all(map(is_small_number, numbers[1:] if numbers[0] == prefix else numbers)):
+            return None
+        while end and is_small_number(parts[end - 1]):
+            end -= 1
+        end -= end > 0 and parts[end - 1] == prefix
     while end < len(parts) and "/".join(parts[:end]) in hierarchy:
         end += 1  # this is a group, not an array
     return "/".join(parts[:end]) if end < len(parts) else None
-
-
-def _start_of_name(parts: list[str], prefix: str | None) -> int:
-    """Return the index where the name of a chunk begins in the parts of a key; their number without a chunk."""
-    end = len(parts) - 1
-    if prefix is not None and parts[end] == prefix:
-        return end  # the only chunk of a scalar
-    numbers = parts[end].split(".")
-    if not all(map(is_small_number, numbers[1:] if numbers[0] == prefix else numbers)):
-        return len(parts)
-    while end and is_small_number(parts[end - 1]):
-        end -= 1
-    return end - (end > 0 and parts[end - 1] == prefix)
 
 
 # ---- differences between the consolidated document and the others ---------------------------------------------------
@@ -438,10 +427,6 @@ class _Difference:
     message: str
     is_good: bool = False
     """Whether the consolidated document has a complete copy that fits the node."""
-
-
-def _stale(key: str, message: str) -> _Difference:
-    return _Difference(key, split(key)[0], "consolidated-stale", message)
 
 
 @dataclass
@@ -470,7 +455,8 @@ class _Comparison:
                 yield _Difference(key, split(key)[0], "incomplete", message, is_good=True)
             elif key in self._documents:
                 what = "differs from its copy in" if key in self._consolidated else "is not in"
-                yield _stale(key, f"{key!r} {what} the consolidated document")
+                message = f"{key!r} {what} the consolidated document"
+                yield _Difference(key, split(key)[0], "consolidated-stale", message)
             else:
                 yield self._only_copy(key)
 
@@ -483,12 +469,11 @@ class _Comparison:
 
     def _only_copy(self, key: str) -> _Difference:
         """Return the difference for a document that only the consolidated one has."""
-        why_not = self._why_not_of_this_file(key)
-        if why_not:
-            return _stale(key, f"{key!r} {_ONLY}: {why_not}")
-        hindrance = self._hindrance(key)
-        message = f"{key!r} {_ONLY}" + (f": {hindrance}" if hindrance else "")
-        return _Difference(key, split(key)[0], "document-missing", message, is_good=not hindrance)
+        kind, reason = "consolidated-stale", self._why_not_of_this_file(key)
+        if not reason:
+            kind, reason = "document-missing", self._hindrance(key)
+        is_good, message = not reason, f"{key!r} {_ONLY}" + (f": {reason}" if reason else "")
+        return _Difference(key, split(key)[0], kind, message, is_good)
 
     def _why_not_of_this_file(self, key: str) -> str:
         """Return why this document cannot have been part of this file; ``""`` if it can."""
@@ -523,20 +508,16 @@ class _Comparison:
             return "the node has another kind now"
         if _is_array_at({key: self._consolidated[key]}, path) and path in self._parents:
             return "it now has nodes below it"
-        if name == zarr2.ATTRIBUTES and not self._is_same_node(path):
-            return "the node has changed"
-        return ""
+        mains = [zarr2.key_of(path, main) for main in _MAIN]
+        is_same = all(
+            key not in self._damaged
+            and (key not in self._documents or _is_same(self._documents[key], self._consolidated.get(key)))
+            for key in mains
+        )
+        return "the node has changed" if name == zarr2.ATTRIBUTES and not is_same else ""
 
     def _is_there(self, key: str) -> bool:
         return key in self._documents or key in self._damaged
-
-    def _is_same_node(self, path: str) -> bool:
-        """Tell whether the node, without its attributes, is equal to that in the consolidated document."""
-        mains = [zarr2.key_of(path, name) for name in _MAIN]
-        if any(key in self._damaged for key in mains):
-            return False
-        there = [key for key in mains if key in self._documents]
-        return all(_is_same(self._documents[key], self._consolidated.get(key)) for key in there)
 
     @cached_property
     def _parents(self) -> set[str]:

@@ -18,8 +18,8 @@ from hdmf_zarr_backend.builders.assembler import check_link_paths
 from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, newest_versions
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.specs import load_cached_namespaces
+from hdmf_zarr_backend.checks.contents import without_target
 from hdmf_zarr_backend.checks.findings import Finding, Report, Validation
-from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse, resolver_of
@@ -152,15 +152,7 @@ def _installed(hierarchy: Hierarchy) -> tuple[Any, set[str]]:
 
 
 def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, wanted: str | None) -> list[str]:
-    """Return the namespaces to check against.
-
-    Raises
-    ------
-    UsageError
-        The one that is wanted does not exist.
-    MetadataError
-        The root of a file that is not NWB does not name any of them.
-    """
+    """Return the namespaces to check against: the one that is wanted, or the most specific ones for the file."""
     known = sorted(catalog.namespaces)
     if wanted is not None:
         if wanted not in known:

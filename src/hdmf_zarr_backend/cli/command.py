@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from inspect import cleandoc
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
@@ -23,7 +23,13 @@ from hdmf_zarr_backend.model.link_sources import is_url, split_chain
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress, terminal_progress
 
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.checks.findings import Problem
+
 T = TypeVar("T")
+
+EACH_FINDING = "print each finding, even if it is similar to others"
+"""The help of ``--verbose``."""
 
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
 _PATH = re.compile(r"(?<!\S)/\S+")
@@ -71,11 +77,11 @@ class Command:
     summary: str
     description: str
     examples: str
-    configure: Callable[[ArgumentParser], None]
+    parts: Sequence[Part]
     run: Callable[[Namespace], int]
 
 
-def command(name: str, usage: str, configure: Callable[[ArgumentParser], None]) -> Callable[..., Command]:
+def command(name: str, usage: str, *parts: Part) -> Callable[..., Command]:
     """Return a decorator that makes a command of the function that runs it.
 
     The docstring of the function is the help: its first line is the summary, its last paragraph has examples.
@@ -85,7 +91,7 @@ def command(name: str, usage: str, configure: Callable[[ArgumentParser], None]) 
         help_text = run.__doc__ or f"{name}\n\n{usage}"  # Python has no docstrings with -OO
         summary, *description, examples = cleandoc(help_text).split("\n\n")
         summary = summary[:1].lower() + summary[1:].removesuffix(".")
-        return Command(name, usage, summary, "\n\n".join(description), examples, configure, run)
+        return Command(name, usage, summary, "\n\n".join(description), examples, parts, run)
 
     return make
 
@@ -113,6 +119,16 @@ def finding_lines(
         more = f" (and {len(others):,} more like this one; --verbose shows each)" if others else ""
         lines.append(line(first) + more)
     return lines
+
+
+def problem_lines(problems: Iterable[Problem], prefix: str, arguments: Namespace) -> list[str]:
+    """Return a line for each problem, remarks with a word before them, and ``prefix`` before the others."""
+    return finding_lines(
+        problems,
+        lambda problem: f"{prefix if problem.is_damage else 'remark: '}{problem}",
+        lambda problem: f"{problem.kind} {problem.message}",
+        verbose=arguments.verbose,
+    )
 
 
 def say(line: str) -> None:
@@ -215,24 +231,42 @@ _SHARED: dict[str, dict[str, Any]] = {
 """Options that several commands have; ``{}`` stands for what a command says about it."""
 
 
-def add(parser: Any, option: str, text: str = "") -> None:
-    """Add an option that several commands have to a parser, or to a group of options."""
+Part: TypeAlias = Callable[[Any], object]
+"""Adds an argument, or several, to a parser or to a group of them."""
+
+
+def argument(*flags: str, **settings: Any) -> Part:
+    """Return the part of a command that is one argument, with the settings of `ArgumentParser.add_argument`."""
+    return lambda parser: parser.add_argument(*flags, **settings)
+
+
+def shared(option: str, text: str = "") -> Part:
+    """Return an option that several commands have."""
     settings = dict(_SHARED[option])
     flags = [settings.pop("short"), option] if "short" in settings else [option]
-    parser.add_argument(*flags, **settings | {"help": settings["help"].format(text)})
+    return argument(*flags, **settings | {"help": settings["help"].format(text)})
 
 
-def flag(parser: Any, option: str, text: str) -> None:
-    """Add an option without a value to a parser, or to a group of options."""
-    parser.add_argument(option, action="store_true", help=text)
+def flag(option: str, text: str) -> Part:
+    """Return an option without a value."""
+    return argument(option, action="store_true", help=text)
 
 
-def add_output(parser: ArgumentParser, *, verbose: str = "", json: str) -> None:
-    """Add the last options of a command: ``--verbose``, if it says something about that, and ``--json``."""
-    if verbose:
-        parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
-    flag(parser, "--json", json)
-    add(parser, "--storage-option")
+def exclusive(*parts: Part) -> Part:
+    """Return options of which one can be given."""
+
+    def add(parser: ArgumentParser) -> None:
+        group = parser.add_mutually_exclusive_group()
+        for part in parts:
+            part(group)
+
+    return add
+
+
+def output(*, verbose: str = "", json: str) -> list[Part]:
+    """Return the last options of a command: ``--verbose``, if it says something about that, and ``--json``."""
+    first = [argument("-v", "--verbose", action="store_true", help=verbose)] if verbose else []
+    return [*first, flag("--json", json), shared("--storage-option")]
 
 
 def storage_options(arguments: Namespace) -> dict[str, Any]:

@@ -13,30 +13,29 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hdmf_zarr_backend import __version__
-from hdmf_zarr_backend.cli import checks, convert, views
-from hdmf_zarr_backend.cli.command import Command, Exit, add, command, complain, painted
+from hdmf_zarr_backend.cli import changes, views
+from hdmf_zarr_backend.cli.command import Command, Exit, argument, command, complain, painted, shared
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.extras import extra_of, install_command
 from hdmf_zarr_backend.options import VARIABLE
 from hdmf_zarr_backend.progress import clear_line
 
 
-def _configure_exec(parser: ArgumentParser) -> None:
-    add(
-        parser,
+@command(
+    "exec",
+    "[--zarr-format FORMAT] COMMAND [ARGUMENT...]",
+    shared(
         "--zarr-format",
         "format of the Zarr files that the command creates, unless it names one (default: 2); both: the metadata of "
         "both formats over the same chunks",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "words",
         nargs=PARSER,  # everything from the first word on, options and "--" included
         metavar="COMMAND",
         help="a command of this environment or on PATH, or python, followed by its arguments",
-    )
-
-
-@command("exec", "[--zarr-format FORMAT] COMMAND [ARGUMENT...]", _configure_exec)
+    ),
+)
 def _exec_command(arguments: Namespace) -> int:
     """Run a Python tool with this package as hdmf_zarr.
 
@@ -84,11 +83,11 @@ def _program(name: str) -> str:
     return found
 
 
-def _configure_completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that the script is for")
-
-
-@command("completion", "SHELL", _configure_completion)
+@command(
+    "completion",
+    "SHELL",
+    argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that the script is for"),
+)
 def _completion_command(arguments: Namespace) -> Exit:
     """Print a script that completes commands and options.
 
@@ -111,11 +110,11 @@ def _command_name(word: str) -> str:
     return word
 
 
-def _configure_help(parser: ArgumentParser) -> None:
-    parser.add_argument("topic", type=_command_name, nargs="?", metavar="COMMAND", help="show the help of this command")
-
-
-@command("help", "[COMMAND]", _configure_help)
+@command(
+    "help",
+    "[COMMAND]",
+    argument("topic", type=_command_name, nargs="?", metavar="COMMAND", help="show the help of this command"),
+)
 def _help_command(arguments: Namespace) -> Exit:
     """Show all commands, or the options of one.
 
@@ -133,16 +132,16 @@ def _help_command(arguments: Namespace) -> Exit:
 
 
 COMMANDS: tuple[Command, ...] = (
-    convert.convert_command,
+    changes.convert_command,
     views.inspect_command,
     views.compare_command,
     views.dry_run_command,
     views.report_command,
-    checks.validate_command,
-    checks.verify_command,
-    checks.repair_command,
-    checks.consolidate_command,
-    convert.upgrade_command,
+    views.validate_command,
+    views.verify_command,
+    changes.repair_command,
+    changes.consolidate_command,
+    changes.upgrade_command,
     _exec_command,
     _completion_command,
     _help_command,
@@ -330,7 +329,8 @@ def build_parser() -> ArgumentParser:
             formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
-        each.configure(child)
+        for part in each.parts:
+            part(child)
         child.set_defaults(command=each, parser=child)  # to show its usage for an unknown option
     return parser
 

@@ -1,4 +1,4 @@
-"""`zarrio inspect`, `dry-run`, `compare` and `report`: what is in a file, or would be, and how two files differ."""
+"""`zarrio inspect`, `dry-run`, `compare`, `report`, `verify`, `validate`: the commands that read files."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ import os
 import shutil
 import sys
 import textwrap
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from dataclasses import asdict, astuple, replace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import (
+    EACH_FINDING,
     Exit,
     Style,
-    add,
-    add_output,
+    argument,
     command,
     each_file,
+    exclusive,
+    executor_of,
+    finding_lines,
     flag,
+    output,
     painted,
     print_json,
     print_limited,
+    problem_lines,
+    reading,
     say,
+    shared,
     storage_options,
 )
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError, printable
@@ -31,23 +38,24 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.comparison import Difference
+    from hdmf_zarr_backend.checks.findings import Report, Validation
     from hdmf_zarr_backend.conversion.dryrun import DryRun
     from hdmf_zarr_backend.files.outline import Outline
 
 _STYLES: dict[Role, Style] = {"title": "bold", "group": "bold", "link": "cyan"}
 
 
-def _add_tree_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--depth", type=_level, metavar="N", help="show N levels, and the totals of deeper ones")
-    flag(parser, "--all", "show all members of long runs of similar members")
-    flag(parser, "--specs", "show the cached specifications")
-
-
 def _level(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ArgumentTypeError(f"invalid level value: {text!r}; give a whole number from 0")
     return int(text)
+
+
+_TREE_OPTIONS = (
+    argument("--depth", type=_level, metavar="N", help="show N levels, and the totals of deeper ones"),
+    flag("--all", "show all members of long runs of similar members"),
+    flag("--specs", "show the cached specifications"),
+)
 
 
 def _output_width() -> int | None:
@@ -73,16 +81,16 @@ def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     )
 
 
-def _configure_inspect(parser: ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs")
-    _add_tree_options(parser)
-    flag(parser, "--attributes", "show the values of attributes too")
-    flag(parser, "--sizes", "show the stored bytes of each array, from a list of all chunks")
-    flag(parser, "--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents")
-    add_output(parser, json="print one JSON document: a list of the files, with all nodes of each")
-
-
-@command("inspect", "PATH... [options]", _configure_inspect)
+@command(
+    "inspect",
+    "PATH... [options]",
+    argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs"),
+    *_TREE_OPTIONS,
+    flag("--attributes", "show the values of attributes too"),
+    flag("--sizes", "show the stored bytes of each array, from a list of all chunks"),
+    flag("--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents"),
+    *output(json="print one JSON document: a list of the files, with all nodes of each"),
+)
 def inspect_command(arguments: Namespace) -> Exit:
     """Show what a Zarr file contains.
 
@@ -138,24 +146,24 @@ def _print_model(hierarchy: Any) -> None:
 # ---- dry-run --------------------------------------------------------------------------------------------------------
 
 
-def _configure_dry_run(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="an HDF5 file on this machine")
-    add(
-        parser,
+@command(
+    "dry-run",
+    "PATH [options]",
+    argument("path", metavar="PATH", help="an HDF5 file on this machine"),
+    shared(
         "--zarr-format",
         "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
         "chunks",
-    )
-    for option in ("--codec", "--shards", "--nczarr"):
-        add(parser, option)
-    add(parser, "--chunk-key-encoding", "in Zarr format 3")
-    _add_tree_options(parser)
-    flag(parser, "--no-estimate", "read no values, and do not estimate stored sizes")
-    flag(parser, "--json", "print one JSON document: totals and arrays")
-    flag(parser, "--model", "print the Zarr Object Model as JSON")
-
-
-@command("dry-run", "PATH [options]", _configure_dry_run)
+    ),
+    shared("--codec"),
+    shared("--shards"),
+    shared("--nczarr"),
+    shared("--chunk-key-encoding", "in Zarr format 3"),
+    *_TREE_OPTIONS,
+    flag("--no-estimate", "read no values, and do not estimate stored sizes"),
+    flag("--json", "print one JSON document: totals and arrays"),
+    flag("--model", "print the Zarr Object Model as JSON"),
+)
 def dry_run_command(arguments: Namespace) -> Exit:
     """Show what a conversion to Zarr would write.
 
@@ -234,22 +242,22 @@ def _print_plan(arguments: Namespace, found: DryRun) -> None:
 # ---- compare --------------------------------------------------------------------------------------------------------
 
 
-def _configure_compare(parser: ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)")
-    parser.add_argument("b", metavar="B", help="another file, in the same or the other format")
-    flag(parser, "--structure", "do not read and compare the values of datasets")
-    parser.add_argument(
+@command(
+    "compare",
+    "A B [options]",
+    argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)"),
+    argument("b", metavar="B", help="another file, in the same or the other format"),
+    flag("--structure", "do not read and compare the values of datasets"),
+    argument(
         "--ignore",
         action="append",
         default=[],
         metavar="KIND",
         help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
-    )
-    add(parser, "--limit", "differences")
-    add_output(parser, json="print all differences as one JSON document")
-
-
-@command("compare", "A B [options]", _configure_compare)
+    ),
+    shared("--limit", "differences"),
+    *output(json="print all differences as one JSON document"),
+)
 def compare_command(arguments: Namespace) -> Exit:
     """Show the differences between two files.
 
@@ -272,7 +280,11 @@ def compare_command(arguments: Namespace) -> Exit:
     found = compare(arguments.a, arguments.b, ignore=ignored, values=values, storage_options=storage)
     counts = summarise(found)
     if arguments.json:
-        differences = list(map(_difference_json, found))
+        names = ("path", "attribute", "kind", "place", "count", "a", "b")
+        differences = [
+            {name: getattr(each, name) for name in names} | ({} if each.largest is None else {"largest": each.largest})
+            for each in found
+        ]
         print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": differences})
     else:
         print_limited(found, arguments.limit)
@@ -282,37 +294,32 @@ def compare_command(arguments: Namespace) -> Exit:
     return Exit.FOUND if found else Exit.OK
 
 
-def _difference_json(difference: Difference) -> dict[str, Any]:
-    names = ("path", "attribute", "kind", "place", "count", "a", "b")
-    largest = {} if difference.largest is None else {"largest": difference.largest}
-    return {name: getattr(difference, name) for name in names} | largest
-
-
 # ---- report ---------------------------------------------------------------------------------------------------------
 
 
-def _configure_report(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL")
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two")
-    parser.add_argument(
+@command(
+    "report",
+    "PATH [OTHER] [options]",
+    argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL"),
+    argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two"),
+    argument(
         "-o",
         "--output",
         metavar="FILE",
         help="the new page (default: the name of PATH and .html, in the current folder)",
-    )
-    flag(parser, "--overwrite", "replace a page that exists")
-    checks = parser.add_mutually_exclusive_group()
-    checks.add_argument(
-        "--level",
-        choices=("structure", "links", "chunks", "schema"),
-        help="of one file: how much to check for damage, as in verify (default: links)",
-    )
-    flag(checks, "--no-check", "of one file: check neither for damage nor against the schema, which reads all metadata")
-    flag(parser, "--structure", "of two files: do not compare the values of datasets")
-    add(parser, "--storage-option")
-
-
-@command("report", "PATH [OTHER] [options]", _configure_report)
+    ),
+    flag("--overwrite", "replace a page that exists"),
+    exclusive(
+        argument(
+            "--level",
+            choices=("structure", "links", "chunks", "schema"),
+            help="of one file: how much to check for damage, as in verify (default: links)",
+        ),
+        flag("--no-check", "of one file: check neither for damage nor against the schema, which reads all metadata"),
+    ),
+    flag("--structure", "of two files: do not compare the values of datasets"),
+    shared("--storage-option"),
+)
 def report_command(arguments: Namespace) -> Exit:
     """Make an HTML page about a Zarr file.
 
@@ -329,8 +336,7 @@ def report_command(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend import report
 
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
-    _check_report(arguments)
-    _check_output(arguments, output)
+    _check_report(arguments, output)
     choices: dict[str, Any] = {"values": not arguments.structure, "check": not arguments.no_check}
     level: Any = arguments.level or "links"
     storage = storage_options(arguments)
@@ -345,18 +351,14 @@ def report_command(arguments: Namespace) -> Exit:
     return Exit.OK
 
 
-def _check_report(arguments: Namespace) -> None:
-    """Refuse an option without effect."""
+def _check_report(arguments: Namespace, output: str) -> None:
+    """Refuse an option without effect, and a page that cannot be written, before anything is read."""
     if arguments.structure and arguments.other is None:
         raise UsageError("--structure is about two files", remedy="Name a second file, or leave it out.")
     if arguments.level is not None and arguments.other is not None:
         raise UsageError("--level is about one file", remedy="Leave it out; make a page of each file for the problems.")
     if arguments.no_check and arguments.other is not None:
         raise UsageError("--no-check is about one file", remedy="Leave it out; a page of two files has no checks.")
-
-
-def _check_output(arguments: Namespace, output: str) -> None:
-    """Refuse a page that cannot be written, before anything is read."""
     if is_url(output):
         raise UsageError(f"{output}: a page is written to a local path", remedy="Upload it afterwards.")
     folder = os.path.dirname(output)
@@ -374,4 +376,155 @@ def _check_output(arguments: Namespace, output: str) -> None:
 def _exists(output: str) -> StoreExistsError:
     return StoreExistsError(
         "the page exists already", store=output, remedy="Use --overwrite, or name another file with -o."
+    )
+
+
+# ---- verify, validate ------------------------------------------------------------------------------------------------
+
+
+def _verdict(path: str, good: str, count: int, noun: str) -> str:
+    """Return the result for a file: the word for a good one, in green, or the number of what was found, in red."""
+    found = painted(counted(count, noun), "red") if count else painted(good, "green")
+    return f"{printable(path)}: {found}"
+
+
+@command(
+    "verify",
+    "PATH... [options]",
+    argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    argument(
+        "--level",
+        choices=("structure", "links", "chunks", "schema"),
+        default="chunks",
+        help="how much to check; see above (default: %(default)s)",
+    ),
+    flag(
+        "--dandi",
+        "also check the requirements of the DANDI archive (depth, names, number and size of objects), and print the "
+        "checksum that the file has there",
+    ),
+    shared("--jobs"),
+    shared("--external-links"),
+    shared("--limit", "findings of a file"),
+    *output(
+        verbose=f"{EACH_FINDING}, and what to do about chunks without a checksum",
+        json="print all findings as one JSON document",
+    ),
+)
+def verify_command(arguments: Namespace) -> Exit:
+    """Look for damage in Zarr files.
+
+    Look for damage, and change nothing. There are four levels, each of which includes those before it:
+
+      structure  metadata can be parsed, and agrees with the consolidated document
+      links      targets of links and references exist, and are the right objects
+      chunks     each chunk is stored, can be decoded, and has its full size
+      schema     the file follows the schema that is cached in it, by the validator of hdmf, which reads data
+
+    The output has a line for each kind of problem and remark, with what to do and the number of similar ones,
+    and at the end a summary of the file: whether damage was found, what was checked, and how many chunks have
+    no checksum, in which changed bytes cannot be noticed. --verbose adds a line for each similar finding, and
+    what to do about missing checksums. Remarks are not damage, and do not change the exit code. A file that
+    cannot be read is reported, and the others follow.
+
+      zarrio verify session.nwb.zarr
+      zarrio verify *.nwb.zarr --level links
+      zarrio verify session.nwb.zarr --level schema --json | jq '.[].counts'
+      zarrio verify session.nwb.zarr --dandi
+    """
+    # imported here: NumPy is slow to import
+    from hdmf_zarr_backend.checks.findings import COMMON_REMARKS
+    from hdmf_zarr_backend.checks.verify import verify
+
+    options = {"executor": executor_of(arguments), "dandi": arguments.dandi, **reading(arguments)}
+
+    def show(path: str, report: Report) -> None:
+        remarks = (each for each in report.remarks if arguments.verbose or each.kind not in COMMON_REMARKS)
+        print_limited(problem_lines([*report.problems, *remarks], "", arguments), arguments.limit)
+        if report.dandi is not None:
+            say(f"{path}: DANDI checksum {report.dandi}")
+        verdict = _verdict(path, "no damage found", len(report.problems), "problem")
+        notes = [remark.message for remark in report.remarks if remark.kind in COMMON_REMARKS]
+        if not report.checks_chunks:
+            notes.append("chunks were not checked")
+        print("; ".join([f"{verdict} ({report.looked_at})", *notes]))
+
+    return each_file(
+        arguments,
+        lambda path, progress: verify(path, arguments.level, progress=progress, **options),
+        show,
+        labels=("without damage", "not checked"),
+        as_json=_report_json,
+        is_good=lambda report: report.is_sound,
+    )
+
+
+def _report_json(report: Report) -> dict[str, Any]:
+    return {
+        "source": report.source,
+        "level": report.level,
+        "sound": report.is_sound,
+        "looked_at": {
+            **{name: getattr(report, name) for name in ("groups", "arrays", "links", "references", "chunks")},
+            "bytes": report.nbytes,
+            "chunks_without_checksum": report.unchecked,
+        },
+        **({} if report.dandi is None else {"dandi": asdict(report.dandi)}),
+        "counts": report.counts,
+        "problems": [problem.as_json() for problem in report.problems],
+        "remarks": [problem.as_json() for problem in report.remarks],
+    }
+
+
+# ---- validate -------------------------------------------------------------------------------------------------------
+
+
+@command(
+    "validate",
+    "PATH... [options]",
+    argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    argument(
+        "--namespace", metavar="NAME", help="check against this namespace (default: the most specific ones in the file)"
+    ),
+    flag("--installed", "use the installed namespaces instead of those that are cached in the files"),
+    shared("--external-links"),
+    shared("--limit", "findings of a file"),
+    *output(verbose=EACH_FINDING, json="print all findings as one JSON document"),
+)
+def validate_command(arguments: Namespace) -> Exit:
+    """Check Zarr files against their schema.
+
+    Check Zarr files against the namespaces that are cached in them, with the validator of hdmf, as
+    pynwb.validate does: types and shapes; required groups, datasets, attributes and links. Links and references
+    to nothing are findings too. A file that cannot be read is reported, and the others follow.
+
+      zarrio validate session.nwb.zarr
+      zarrio validate *.nwb.zarr --json | jq '.[] | select(.valid | not) | .source'
+      zarrio validate session.nwb.zarr --namespace core
+    """
+    from hdmf_zarr_backend.checks.validate import validate  # imported here: hdmf is slow to import
+
+    use_cached, options = not arguments.installed, reading(arguments)
+
+    def show(path: str, found: Validation) -> None:
+        lines = finding_lines(
+            found.findings, str, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
+        )
+        print_limited(lines, arguments.limit)
+        against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
+        verdict = _verdict(path, "valid", len(found.findings), "finding")
+        print(f"{verdict} ({printable(against)}{'' if found.cached else ', installed'})")
+
+    return each_file(
+        arguments,
+        lambda path, _: validate(path, namespace=arguments.namespace, use_cached=use_cached, **options),
+        show,
+        labels=("valid", "not validated"),
+        as_json=lambda found: {
+            **asdict(found),
+            "valid": found.is_valid,
+            "counts": found.counts,
+            "findings": [{**asdict(finding), "remedy": finding.remedy} for finding in found.findings],
+        },
+        is_good=lambda found: found.is_valid,
     )

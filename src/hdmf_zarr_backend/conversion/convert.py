@@ -9,19 +9,20 @@ Source: docs/format, "What an object was in HDF5", "HDF5 types".
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.namespaces import name_axes
+from hdmf_zarr_backend.checks.contents import without_target
 from hdmf_zarr_backend.checks.findings import few
-from hdmf_zarr_backend.checks.links import without_target
-from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
-from hdmf_zarr_backend.conversion.record import resumption_of
+from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
 from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
@@ -35,11 +36,12 @@ from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.files.parser import check_outside, not_found, parse, resolver_of
 from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
 from hdmf_zarr_backend.model.render import counted, size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions, named_format
-from hdmf_zarr_backend.stores.base import Abilities, Store
+from hdmf_zarr_backend.stores.base import Abilities, Store, os_errors
 from hdmf_zarr_backend.stores.files import Resumption
 from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -53,7 +55,7 @@ from hdmf_zarr_backend.stores.opening import (
     open_store,
     remove_empty_folder,
 )
-from hdmf_zarr_backend.stores.transaction import Change, Writer, new_local_file
+from hdmf_zarr_backend.stores.transaction import Writer, new_local_file
 from hdmf_zarr_backend.write.plan import (
     ShardsOfFile,
     WritePlan,
@@ -62,9 +64,8 @@ from hdmf_zarr_backend.write.plan import (
     checked_shards,
     shard_bytes_for,
 )
-from hdmf_zarr_backend.write.sources import forget_decoded
 from hdmf_zarr_backend.write.tasks import opened
-from hdmf_zarr_backend.write.writer import PlannedKeys, PlanWriter, new_file
+from hdmf_zarr_backend.write.writer import PlanWriter, new_file
 
 __all__ = ["ConversionReport", "convert"]
 
@@ -112,7 +113,7 @@ class ConversionReport:
 
     def __str__(self) -> str:
         counts = ((self.groups, "group"), (self.datasets, "dataset"), (self.links, "link"))
-        return ", ".join([*(f"{count} {word}{'s'[: count != 1]}" for count, word in counts), size_text(self.nbytes)])
+        return ", ".join([*(counted(count, noun) for count, noun in counts), size_text(self.nbytes)])
 
 
 @known_arguments
@@ -231,34 +232,38 @@ def convert(
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
     origin, goal = located(source), located(target)
-    location, place = _name_of(origin), _name_of(goal)
+    location, place = _location_of(origin), _location_of(goal)
     abilities = goal.abilities if isinstance(goal, Store) else Abilities()
     reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
-    _check_commit(place, abilities, writing.commit_message)
-    storage = dict(storage_options or {})
-    codec = codec_of_file(codec)
+    if writing.commit_message is not None and not abilities.commits:
+        raise UsageError(
+            "commit_message= does not apply here: it is for Icechunk",
+            store=place,
+            remedy="Leave it out, or give a writable session of Icechunk as the target.",
+        )
+    request = Request(
+        source=origin, target=goal, overwrite=overwrite, check=check, codec=codec_of_file(codec), chunks=chunks,
+        storage=dict(storage_options or {}), resume=resume, shards=shards, reading=reading, options=writing,
+        link_data=link_data,
+    )  # fmt: skip
     if chunks not in (None, "keep"):
         raise UsageError(f"chunks={chunks!r} is unknown", store=place, remedy='Use "keep", or leave it out.')
-    given = {*reading.given(), *writing.given()}
-    choices = {"codec": codec != "keep", "chunks": chunks is not None, "resume": resume, "shards": shards is not None,
-               "link_data": not link_data}  # fmt: skip
-    given |= {name for name, is_given in choices.items() if is_given}
     found: Format = "hdf5" if to == "virtual" else _format_of(origin)
     wanted = to or _format_of_target(goal, found)
-    _refuse_idle(place, found, wanted, given)
-    request = Request(
-        overwrite=overwrite, check=check, codec=codec, keeps_chunks=chunks == "keep", storage=storage, resume=resume,
-        shards=shards, reading=reading, options=writing, copies_links=not link_data,
-    )  # fmt: skip
+    _refuse_idle(place, found, wanted, request.given())
     if to == "virtual":
         from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use: few conversions need it
 
-        request.zarr_format = _checked_virtual(origin, goal, zarr_format)
-        return convert_virtual(location, place, request)
+        return convert_virtual(request, zarr_format)
     _check_formats(location, found, wanted, zarr_format)
     nczarr = writing.nczarr
     if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:
-        zarr_format = _format_kept(origin, storage, abilities)
+        parsed = parse(request.open(origin), use_inlined=False)
+        if parsed.state is not None and len(abilities.formats) > 1:
+            zarr_format = BOTH
+        else:
+            kept = (number for number in (2, 3) if number == parsed.zarr_format and number in abilities.formats)
+            zarr_format = next(kept, None)
     if wanted == "zarr":
         zarr_format = zarr_format or format_for(abilities.formats, nczarr=nczarr, shards=shards)
     number = 3 if zarr_format == 3 else 2
@@ -270,8 +275,8 @@ def convert(
     with opened("threads" if writing.executor == "auto" else writing.executor) as who:
         request.options = replace(writing, executor=who, strict_json=writing.strict_json or abilities.strict_json)
         if wanted == "hdf5":
-            return _to_hdf5(origin, place, request)
-        report = _to_zarr(location, goal, request) if found == "hdf5" else _copy_zarr(origin, goal, request)
+            return _to_hdf5(place, request)
+        report = _to_zarr(location, request) if found == "hdf5" else _copy_zarr(request)
     if writing.commit_message is not None and isinstance(goal, Store):
         with Writer(goal) as writer:
             writer.commit_session(writing.commit_message)
@@ -284,32 +289,8 @@ def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -
     return registry.default_format(possible, needed=needed)
 
 
-def _name_of(place: str | Store) -> str:
+def _location_of(place: str | Store) -> str:
     return place if isinstance(place, str) else place.location
-
-
-def _checked_virtual(source: str | Store, target: str | Store, zarr_format: ZarrFormat | None) -> int:
-    """Return the format of a virtual file; refuse files without a path or URL."""
-    if not isinstance(source, str) or not isinstance(target, str):
-        problem = "a virtual conversion is from an HDF5 file to a JSON file"
-        raise UsageError(problem, store=_name_of(target), remedy="Give paths or URLs.")
-    if zarr_format == BOTH:
-        raise UsageError(
-            "a virtual file is of one format",
-            store=target,
-            remedy="Use zarr_format=2 or 3.",
-            remedy_cli="Use --zarr-format 2 or 3.",
-        )
-    return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
-
-
-def _check_commit(place: str, abilities: Abilities, message: str | None) -> None:
-    if message is not None and not abilities.commits:
-        raise UsageError(
-            "commit_message= does not apply here: it is for Icechunk",
-            store=place,
-            remedy="Leave it out, or give a writable session of Icechunk as the target.",
-        )
 
 
 def _format_of_target(target: str | Store, source: Format) -> Format:
@@ -317,15 +298,6 @@ def _format_of_target(target: str | Store, source: Format) -> Format:
         return "zarr"
     is_zarr = target.endswith(ZARR_SUFFIXES) or (source == "hdf5" and os.path.isdir(target))
     return "zarr" if is_zarr else "hdf5"
-
-
-def _format_kept(source: str | Store, storage: dict[str, Any], abilities: Abilities) -> ZarrFormat | None:
-    """Return the format of a Zarr source; None if the target cannot have it."""
-    store = open_store(source, storage if isinstance(source, str) and is_url(source) else None)
-    parsed = parse(store, use_inlined=False)
-    if parsed.state is not None and len(abilities.formats) > 1:
-        return BOTH
-    return next((number for number in (2, 3) if number == parsed.zarr_format and number in abilities.formats), None)
 
 
 _TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
@@ -373,7 +345,7 @@ def _refuse_idle(target: str, found: Format, wanted: str, given: Iterable[str]) 
 
 def _check_target(target: str | Store, wanted: str, zarr_format: int, *, nczarr: bool) -> None:
     """Refuse an HDF5 file at a URL, and NCZarr attributes in format 3."""
-    place = _name_of(target)
+    place = _location_of(target)
     if wanted == "hdf5" and (not isinstance(target, str) or is_url(target)):
         raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
     if nczarr and zarr_format == 3:
@@ -410,59 +382,68 @@ def _format_of(location: str | Store) -> Format:
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """The checked options of a conversion, as for `convert`."""
+    """The checked arguments of `convert`."""
 
+    source: str | Store
+    target: str | Store
+    storage: dict[str, Any]
+    reading: ReadOptions
+    options: WriteOptions
     overwrite: bool
     check: bool
     codec: Any
-    keeps_chunks: bool
-    storage: dict[str, Any]
-    resume: bool
+    chunks: Literal["keep"] | None
     shards: ShardsOfFile
-    copies_links: bool
-    reading: ReadOptions
-    options: WriteOptions
+    resume: bool
+    link_data: bool
     zarr_format: int = 2
     has_both: bool = False
 
-    def recorded(self) -> dict[str, Any]:
-        """Return the options that a resumed conversion must have too."""
-        asked = {
-            "chunks": "keep" if self.keeps_chunks else None,
-            "nczarr": self.options.nczarr or None,
-            "shards": list(self.shards) if isinstance(self.shards, tuple) else self.shards,
-            "strict_json": self.options.strict_json or None,
-            "both": self.has_both or None,
-            "chunk_key_encoding": self.options.chunk_key_encoding,
-        }
-        given = {name: value for name, value in asked.items() if value is not None}
-        return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
+    def given(self) -> set[str]:
+        """Return the names of the options that are not those by default."""
+        defaults = {"codec": "keep", "chunks": None, "resume": False, "shards": None, "link_data": True}
+        own = {name for name, default in defaults.items() if getattr(self, name) != default}
+        return own | self.reading.given() | self.options.given()
 
-    def new_file(self, store: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Change]:
-        """Return the context with the change that makes the target; a local folder can be resumed after an error."""
-        if store.folder is not None:
-            resume = resumption_of(plan, sources, self.recorded(), is_asked=self.resume)
-            return self.whole_file(store, plan, resume=resume)
-        if self.resume:
+    def open(self, place: str | Store, reading: ReadOptions | None = None) -> Store:
+        """Open source or target; the options for URLs are for those of the two that are URLs."""
+        return open_store(place, self.storage if isinstance(place, str) and is_url(place) else None, reading)
+
+    def open_source(self) -> LinkedFile:
+        """Open a Zarr file to be copied."""
+        store = self.open(self.source, self.reading)
+        store.read_rules = replace(store.read_rules, is_copied=True)
+        warn_of_pending(store)
+        return LinkedFile(store, parse(store).hierarchy, _location_of(self.source))
+
+    def open_target(self) -> Store:
+        """Open the place of a Zarr file, after checking that it may be written."""
+        store = self.open(self.target)
+        check_abilities(store, "w")
+        check_outside(store, is_new=True)
+        check_free(store, overwrite=self.overwrite)
+        return store
+
+    def write(self, store: Store, plan: WritePlan, sources: Iterable[str] | None = None) -> None:
+        """Write the target. A copy of HDF5, with the paths of its ``sources``, to a local folder can be resumed."""
+        plan.chunk_key_encoding = self.options.chunk_key_encoding or "default"
+        plan.is_nczarr = self.options.nczarr
+        location = _location_of(self.target)
+        adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
+        resume = None
+        if sources is not None and store.folder is not None:
+            resume = self.resumption(plan, sources)
+        elif self.resume:
             raise UsageError(
                 "only a conversion to a local folder can be resumed",
                 store=store.location,
                 remedy="Run it without resume=True, which starts again.",
                 remedy_cli="Run it without --resume, which starts again.",
             )
-        return self.whole_file(store, plan)
-
-    def whole_file(
-        self, store: Store, plan: WritePlan, *, resume: Resumption | None = None
-    ) -> AbstractContextManager[Change]:
-        """Return the context with the change that makes the target, which cannot be resumed without ``resume``."""
-        nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
-        exclusive = not self.overwrite
-        return new_file(store, nodes, zarr_format, exclusive=exclusive, options=self.options, resume=resume)
-
-    def write(self, store: Store, plan: WritePlan, file: AbstractContextManager[Change]) -> None:
-        """Write the target in the context ``file``."""
-        with file as change:
+        nodes, exclusive = plan.hierarchy.flat(), not self.overwrite
+        with new_file(
+            store, nodes, plan.hierarchy.zarr_format, exclusive=exclusive, options=self.options, resume=resume
+        ) as change:
             root = PlanWriter(change, plan, self.options).write()
             if self.has_both:
                 from hdmf_zarr_backend.builders.from_zarr import with_format_3  # on use: it loads hdmf and zarr
@@ -471,52 +452,80 @@ class Request:
             remove_empty_folder(store)
             change.commit({}, root)
 
-    def adapt(self, store: Store, plan: WritePlan, target: str) -> None:
-        """Give the plan the form of the format, with shards that fit into the memory."""
-        plan.chunk_key_encoding = self.options.chunk_key_encoding or "default"
-        plan.is_nczarr = self.options.nczarr
-        adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
+    def resumption(self, plan: WritePlan, sources: Iterable[str]) -> Resumption:
+        """Return the inputs of a conversion, by which another run knows that it may continue it.
+
+        They are the version of this package, bytes and time of each file that is read, the options that affect what is
+        written, as JSON, and a hash of all planned documents.
+        """
+        options = {
+            "codec": self.codec,
+            "zarr_format": self.zarr_format,
+            "chunks": self.chunks,
+            "nczarr": self.options.nczarr or None,
+            "shards": list(self.shards) if isinstance(self.shards, tuple) else self.shards,
+            "strict_json": self.options.strict_json or None,
+            "both": self.has_both or None,
+            "chunk_key_encoding": self.options.chunk_key_encoding,
+        }
+        states = {}
+        for path in sorted(sources):
+            with os_errors(path, "read"):
+                state = os.stat(path)
+            states[path] = [state.st_size, state.st_mtime_ns]
+        everything = registry.FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
+        record = {
+            # the root package sets its version, and cannot be imported here
+            "version": str(sys.modules[__name__.partition(".")[0]].__version__),
+            "sources": states,
+            "options": {name: value for name, value in options.items() if value is not None},
+            "plan": hashlib.sha256(dump(everything)).hexdigest(),
+        }
+        return Resumption(record, partial(_differences, record), self.resume)
 
 
-def _open_target(target: str | Store, storage: dict[str, Any], *, overwrite: bool) -> Store:
-    store = open_store(target, storage if isinstance(target, str) and is_url(target) else None)
-    check_abilities(store, "w")
-    check_outside(store, is_new=True)
-    check_free(store, overwrite=overwrite)
-    return store
+def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
+    """Return messages about the differences of a stored record from that of this run; causes, as far as known."""
+    begun = {name: type(value)(stored[name]) for name, value in now.items()}
+    if begun["version"] != now["version"]:
+        return [f"it was started by version {begun['version']} of this package, and this is {now['version']}"]
+    read, reads = begun["sources"], now["sources"]
+    had, has = begun["options"], now["options"]
+    differences = [
+        *(f"{path} was read then and is not read now" for path in sorted(read.keys() - reads.keys())),
+        *(f"{path} is read now and was not read then" for path in sorted(reads.keys() - read.keys())),
+        *(f"{path} has changed since" for path in sorted(read.keys() & reads.keys()) if read[path] != reads[path]),
+        *(
+            f"{name} was {had.get(name)!r} and is {has.get(name)!r}"
+            for name in sorted(had.keys() | has.keys())
+            if had.get(name) != has.get(name)
+        ),
+    ]
+    return differences or ["the plan has changed, because of another version of a library or another environment"]
 
 
-def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionReport:
-    store = _open_target(place, request.storage, overwrite=request.overwrite)
-    target = _name_of(place)
+def _to_zarr(source: str, request: Request) -> ConversionReport:
+    store, target = request.open_target(), _location_of(request.target)
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
         planner = Hdf5Planner(
-            tree, request.codec, request.keeps_chunks, request.shards, request.options.strict_json, request.reading
+            tree, request.codec, request.chunks == "keep", request.shards, request.options.strict_json, request.reading
         )
-        plan = planner.plan_file()
-        planned = PlannedKeys(plan, target)
-        if is_nwb:
-            check_planned(source, planned, plan.hierarchy)
-        name_axes(plan, schema_of(planned, plan.hierarchy, or_installed=is_nwb))
-        plan.hierarchy.zarr_format = request.zarr_format
-        request.adapt(store, plan, target)
-        request.write(store, plan, request.new_file(store, plan, tree.sources()))
-        forget_decoded()
+        plan = planner.plan_file(request.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
+        request.write(store, plan, tree.sources())
         return report_of(plan, source, target, joined=planner.joined)
 
 
-def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> ConversionReport:
+def _copy_zarr(request: Request) -> ConversionReport:
     """Copy a Zarr file to another place, in any format of Zarr."""
     from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 
-    main = _open_source(source, request)
+    main = request.open_source()
     separators = {node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)}
     is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}  # without folders of chunks, as DANDI requires
     if request.options.chunk_key_encoding is None and request.zarr_format == 3 and is_flat:
         request.options = replace(request.options, chunk_key_encoding="v2")
-    store = _open_target(place, request.storage, overwrite=request.overwrite)
-    target = _name_of(place)
+    store, target = request.open_target(), _location_of(request.target)
     if request.check:
         check_zarr(main)
     planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=request.zarr_format)
@@ -534,12 +543,11 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     if request.options.strict_json:
         for _, node in plan.hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)
-    request.adapt(store, plan, target)
-    request.write(store, plan, request.whole_file(store, plan))
+    request.write(store, plan)
     return report_of(plan, main.location, target)
 
 
-def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionReport:
+def _to_hdf5(target: str, request: Request) -> ConversionReport:
     """Convert a Zarr file to HDF5; the new file is written beside the target, and moved there when it is complete."""
     # imported here: few conversions need what writes HDF5
     from hdmf_zarr_backend.hdf5.tree import Placement
@@ -548,11 +556,11 @@ def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionRe
     progress = request.options.progress
     store = LocalStore(target)
     check_free(store, overwrite=request.overwrite, empty_folder=False)
-    main = _open_source(source, request)
+    main = request.open_source()
     check_outside(store, is_new=True)
     typed = check_zarr(main) if request.check else {}
     resolver = resolver_of(main.store, main.hierarchy, main.location)
-    placement = Placement(resolver, target, copies_links=request.copies_links)
+    placement = Placement(resolver, target, copies_links=not request.link_data)
     nbytes = 0
     for placed in placement.nodes:
         if isinstance(placed.node, Dataset):
@@ -573,15 +581,6 @@ def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionRe
         which = counted(len(writer.json_attributes), "attribute")
         remarks = [f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"]
     return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
-
-
-def _open_source(location: str | Store, request: Request) -> LinkedFile:
-    """Open a Zarr file to be copied."""
-    storage = request.storage if isinstance(location, str) and is_url(location) else None
-    store = open_store(location, storage, request.reading)
-    store.read_rules = replace(store.read_rules, is_copied=True)
-    warn_of_pending(store)
-    return LinkedFile(store, parse(store).hierarchy, location if isinstance(location, str) else store.location)
 
 
 # ---- what was written ------------------------------------------------------------------------------------------------

@@ -21,12 +21,10 @@ from hdmf.common import get_manager
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.builders.from_zarr import plan_format_3, root_text
-from hdmf_zarr_backend.builders.namespaces import name_axes
 from hdmf_zarr_backend.builders.planner import WriteRequest
 from hdmf_zarr_backend.builders.writing import plan_new
 from hdmf_zarr_backend.conversion.convert import format_for
-from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_version, schema_of
+from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner, check_version
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.codecs import codec_of_file
@@ -50,7 +48,7 @@ from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.opening import is_hdf5
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
-from hdmf_zarr_backend.write.sources import forget_decoded, source_caches
+from hdmf_zarr_backend.write.sources import source_caches
 from hdmf_zarr_backend.write.tasks import encode_chunk
 from hdmf_zarr_backend.write.writer import PlannedKeys, settle
 
@@ -204,7 +202,7 @@ def dry_run(
     the lengths of open axes are unknown.
     """
     place = os.path.abspath(_NO_TARGET if target is None else target)
-    with nullcontext() if target is not None else _left_out(place):
+    try:
         if isinstance(source, (str, os.PathLike)):
             names = frozenset({"codec", "shards", "read_options"})
             if not names.issuperset(options):
@@ -212,28 +210,22 @@ def dry_run(
             writing = write_options or WriteOptions()
             zarr_format = zarr_format or format_for((2, 3), nczarr=writing.nczarr, shards=options.get("shards"))
             return _of_hdf5(local_path(source), place, zarr_format, writing, options, estimate=estimate)
-        format_options: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
-        if isinstance(source, HDMFIO):
-            with _PlanningIO(place, "w", _manager_for(None, manager), **format_options) as io:
-                io.export(source, **options)
-                return _described(io, estimate=estimate)
-        if not hasattr(source, "container_source"):
+        is_export = isinstance(source, HDMFIO)
+        if not is_export and not hasattr(source, "container_source"):
             raise UsageError(
                 f"a {type(source).__name__} cannot be written",
                 remedy="Give a container, an open io, or the path of an HDF5 file.",
             )
-        with _unplaced(source), _PlanningIO(place, "w", _manager_for(source, manager), **format_options) as io:
-            io.write(source, **options)
-            return _described(io, estimate=estimate)
-
-
-@contextmanager
-def _left_out(place: str) -> Iterator[None]:
-    """Leave ``place``, which the caller has not named, out of errors."""
-    try:
-        yield
+        manager = _manager_for(None if is_export else source, manager)
+        with (
+            nullcontext() if is_export else _unplaced(source),
+            _PlanningIO(place, "w", manager, zarr_format=zarr_format, write_options=write_options) as io,
+        ):
+            (io.export if is_export else io.write)(source, **options)
+            made = io.request
+            return _of_plan(io.plan, made.targets.location, made.options, has_both=made.has_both, estimate=estimate)
     except ZarrBackendError as error:
-        if error.store == place:
+        if target is None and error.store == place:  # which the caller has not named
             error.store = None
         raise
 
@@ -264,11 +256,6 @@ class _PlanningIO(ZarrIO):
 
     def _mark_written(self, builder: Any) -> None:
         """Nothing was."""
-
-
-def _described(io: _PlanningIO, *, estimate: bool) -> DryRun:
-    request = io.request
-    return _of_plan(io.plan, request.targets.location, request.options, has_both=request.has_both, estimate=estimate)
 
 
 @contextmanager
@@ -306,14 +293,10 @@ def _of_hdf5(
         is_nwb = False
         with suppress(UnsupportedFileError):  # a version that pynwb does not read
             is_nwb = check_version(source)
-        plan = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules).plan_file()
-        name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=is_nwb))
-        plan.hierarchy.zarr_format = number
+        planner = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules)
+        plan = planner.plan_file(number, is_checked=False, or_installed=is_nwb)
         plan.chunk_key_encoding = encoding or "default"
-        try:
-            return _of_plan(plan, target, writing, has_both=zarr_format == BOTH, estimate=estimate)
-        finally:
-            forget_decoded()
+        return _of_plan(plan, target, writing, has_both=zarr_format == BOTH, estimate=estimate)
 
 
 def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: bool, estimate: bool) -> DryRun:
@@ -353,8 +336,13 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
     """Return what the arrays of a plan take, by absolute path; ``inlined`` as of `_stored`."""
     arrays: dict[str, PlannedStorage] = {}
     for path, planned in plan.arrays.items():
-        node = planned.node
-        stored, lengths = node.stored, _lengths(planned)
+        node, stored = planned.node, planned.node.stored
+        lengths: tuple[int | None, ...] = stored.shape
+        if planned.iterator is not None:  # its largest shape, which is set in the node
+            lengths = tuple(planned.iterator.maxshape)
+            stored.shape = tuple(0 if n is None else n for n in lengths)
+            if None not in lengths:
+                settle(planned)
         is_known = None not in lengths
         with at(location, path):
             stored_bytes = _stored(path, planned, inlined) if estimate and is_known else None
@@ -368,18 +356,6 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
             absolute(path), label, lengths, stored.chunks, shards, codecs, objects, nbytes, stored_bytes
         )
     return arrays
-
-
-def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
-    """Return the shape that an array will have; the largest shape of an iterator is set in its node."""
-    stored = planned.node.stored
-    if planned.iterator is None:
-        return stored.shape
-    most: tuple[int | None, ...] = tuple(planned.iterator.maxshape)
-    stored.shape = tuple(0 if n is None else n for n in most)
-    if None not in most:
-        settle(planned)
-    return most
 
 
 def _stored(path: str, planned: PlannedArray, inlined: dict[str, bytes]) -> int | None:

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.builders.namespaces import name_axes
-from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
-from hdmf_zarr_backend.encoding import zarr2
+from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner, check_version
+from hdmf_zarr_backend.encoding import registry, zarr2
+from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.codecs import is_expressible
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES
@@ -42,9 +41,9 @@ from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import check_apart, check_free, open_folder, open_parent, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.stores.transaction import DirectChange, new_local_file, put_file
-from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
+from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.write.sources import IndexedSource, forget_decoded
-from hdmf_zarr_backend.write.writer import PlannedKeys, PlanWriter, planned_bytes
+from hdmf_zarr_backend.write.writer import PlanWriter, planned_bytes
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.convert import ConversionReport, Request
@@ -59,14 +58,12 @@ SUFFIX = ".zarr.json"
 """Suffix of the name of a file of references."""
 
 
-def convert_virtual(source: str, target: str, request: Request) -> ConversionReport:
-    """Write the references of an HDF5 file; other parameters and errors as for `conversion.convert`."""
+def convert_virtual(request: Request, zarr_format: ZarrFormat | None) -> ConversionReport:
+    """Write the references of an HDF5 file; parameters and errors as for `conversion.convert`."""
     from hdmf_zarr_backend.conversion.convert import report_of  # which imports this module
 
+    source, target, number = _checked(request.source, request.target, zarr_format)
     storage = request.storage
-    _check_request(source, target)
-    if request.zarr_format not in (2, 3):
-        raise UsageError(f"zarr_format={request.zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
     if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     check_apart(source, target)
@@ -79,12 +76,7 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
     is_nwb = request.check and check_version(source, storage)
     with closing(Hdf5Tree(source, target, storage, request.reading)) as tree:
         files = _recorded(tree.sources(), target, storage)
-        plan = Hdf5Planner(tree).plan_file()
-        planned = PlannedKeys(plan, target)
-        if is_nwb:
-            check_planned(source, planned, plan.hierarchy)
-        name_axes(plan, schema_of(planned, plan.hierarchy))
-        plan.hierarchy.zarr_format = request.zarr_format
+        plan = Hdf5Planner(tree).plan_file(number, is_checked=is_nwb)
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
@@ -114,8 +106,18 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
     return report
 
 
-def _check_request(source: str, target: str) -> None:
-    """Refuse a target that cannot hold the references, or could not be read."""
+def _checked(source: Any, target: Any, zarr_format: ZarrFormat | None) -> tuple[str, str, int]:
+    """Return source, target and format; refuse a target that cannot hold the references, or could not be read."""
+    if not isinstance(source, str) or not isinstance(target, str):
+        problem, place = "a virtual conversion is from an HDF5 file to a JSON file", getattr(target, "location", target)
+        raise UsageError(problem, store=place, remedy="Give paths or URLs.")
+    if zarr_format == BOTH:
+        raise UsageError(
+            "a virtual file is of one format",
+            store=target,
+            remedy="Use zarr_format=2 or 3.",
+            remedy_cli="Use --zarr-format 2 or 3.",
+        )
     if not target.endswith(".json"):
         raise UsageError(
             "references are written to one JSON file", store=target, remedy=f"Use a name that ends in {SUFFIX!r}."
@@ -128,6 +130,9 @@ def _check_request(source: str, target: str) -> None:
         )
     if not is_url(target) and os.path.isdir(target):
         raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
+    if zarr_format not in (None, 2, 3):
+        raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
+    return source, target, zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
 
 
 # ---- datasets that stay in their file -----------------------------------------------------------------------------
@@ -144,8 +149,12 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
         is_read = found is None and isinstance(planned.source, IndexedSource)
         if is_read and describe(planned.node, planned.notes).form == "plain":
             found = unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.stored.shape)
-        if found is not None and _can_stay(found, planned, plan.hierarchy.zarr_format):
-            stored = planned.node.stored
+        stored, is_in_3 = planned.node.stored, plan.hierarchy.zarr_format == 3
+        if found is None or found.shape != stored.shape:
+            continue
+        if is_in_3 and not is_expressible(found.filters, found.compressor):
+            continue
+        if found.inlined <= MUCH_INLINED or found.inlined < planned_bytes(planned) // 2:  # smaller than a copy
             stored.chunks, stored.filters, stored.compressor = found.chunks, found.filters, found.compressor
             if not found.is_complete:
                 stored.fill_value = encode_fill(found.fill[()], found.dtype)
@@ -158,14 +167,6 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
     if not all(found.is_complete for found in staying.values()):
         notes_of(plan.hierarchy.root.attributes).pop(CHUNKS, None)
     return staying
-
-
-def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> bool:
-    """Tell whether references to the chunks of a dataset can replace its copy, and are smaller."""
-    is_refused = zarr_format == 3 and not is_expressible(found.filters, found.compressor)
-    if is_refused or found.shape != planned.node.stored.shape:
-        return False
-    return found.inlined <= MUCH_INLINED or found.inlined < planned_bytes(planned) // 2
 
 
 def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
@@ -230,7 +231,10 @@ def _document(
     used = {found.location for found in staying.values()}
     recorded = {to_posix(location): record.as_json() for location, (_, _, record) in files.items() if location in used}
     record = {"version": FORMAT_VERSION, "sources": recorded}
-    entries = [_entry(key, _text(key, value)) for key, value in inside.items()]
+    entries = []
+    for key, value in inside.items():
+        is_document = key.rpartition("/")[2] in DOCUMENTS or key == zarr2.CONSOLIDATED
+        entries.append(_entry(key, value.decode("utf-8") if is_document else _base64(value)))
     for path, found in staying.items():
         stored = plan.arrays[path].node.stored
         url = json.dumps(to_posix(found.location))
@@ -248,11 +252,6 @@ def _document(
 
 def _entry(key: str, text: str) -> bytes:
     return f"{json.dumps(key)}: {json.dumps(text)}".encode()
-
-
-def _text(key: str, value: bytes) -> str:
-    name = key.rpartition("/")[2]
-    return value.decode("utf-8") if name in DOCUMENTS or key == zarr2.CONSOLIDATED else _base64(value)
 
 
 def _base64(value: bytes) -> str:

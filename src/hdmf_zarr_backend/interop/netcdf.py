@@ -1,4 +1,4 @@
-"""`open_netcdf`: a file that netcdf-c wrote, or one in its draft of 2018, as datasets of xarray.
+"""`open_netcdf` reads files of netcdf-c, also in its draft of 2018, as datasets of xarray; `add_nczarr` writes for it.
 
 xarray opens most of them, without what only netcdf-c states: groups of dimensions, which are unlimited, types of
 attributes. It does so in ``_nczarr_group``, ``_nczarr_array`` and ``_nczarr_attr`` among the attributes, up to 4.9.2 in
@@ -17,17 +17,29 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.encoding import nczarr, zarr2
+from hdmf_zarr_backend.encoding import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.both import renewed
+from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, at, known_arguments
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    MetadataError,
+    NotZarrError,
+    ReadOnlyStoreError,
+    UsageError,
+    at,
+    known_arguments,
+)
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
-from hdmf_zarr_backend.interop.xarray import to_dask
-from hdmf_zarr_backend.model.json_text import load
+from hdmf_zarr_backend.interop.datasets import to_dask
+from hdmf_zarr_backend.model.json_text import check_strict, dump, load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.transaction import Writer, open_for_writing
 
 
 @known_arguments
@@ -83,8 +95,12 @@ def _dataset(store: Store, cache: ChunkCache, path: str, group: Group[Attributes
         for each, length in zip(_dimensions(below, node), node.stored.shape, strict=False):
             free = (each.rpartition("/")[2], each, f"{each}_{length}", f"{each}_{length}_{len(names)}")
             names.append(next(n for n in free if n not in names and lengths.setdefault(n, length) == length))
-        data, encoding = _values(LazyArray(store, below, node, cache)), {"typedef": node.stored.extra.get("typedef")}
-        attributes = _attributes(store, below, node)
+        array = LazyArray(store, below, node, cache)
+        data = to_dask(array)
+        if array.dtype.kind == "S" and array.dtype.itemsize > 1:
+            where = {"store": array.location, "path": array.name}
+            data = data.map_blocks(_texts, **where, dtype=object, meta=np.empty(0, object))
+        attributes, encoding = _attributes(store, below, node), {"typedef": node.stored.extra.get("typedef")}
         variables[name] = xarray.Variable(names, data if names else data.reshape(()), attributes, encoding)
     named = {name: variables.pop(name) for name in [*variables] if variables[name].dims == (name,)}
     coordinates = xarray.Coordinates(named, indexes={})  # an index would read the values
@@ -96,13 +112,6 @@ def _dataset(store: Store, cache: ChunkCache, path: str, group: Group[Attributes
         "nczarr_version": _stated(group, nczarr.SUPERBLOCK).get("version"),
     }
     return dataset
-
-
-def _values(array: LazyArray) -> Any:
-    data = to_dask(array)
-    if array.dtype.kind != "S" or array.dtype.itemsize == 1:
-        return data
-    return data.map_blocks(_texts, store=array.location, path=array.name, dtype=object, meta=np.empty(0, object))
 
 
 def _texts(values: Any, *, store: str, path: str) -> Any:
@@ -198,3 +207,86 @@ def _type(stated: Any) -> Any:
         return f"|V{opaque[1]}"
     bits = _BITS.fullmatch(str(stated))
     return stated if bits is None else f"{bits[1] if bits[3] != '8' else '|'}{bits[2]}{int(bits[3]) // 8}"
+
+
+# ---- attributes for netcdf-c -----------------------------------------------------------------------------------------
+
+
+@known_arguments
+def add_nczarr(
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, write_options: WriteOptions | None = None
+) -> list[str]:
+    """Add the attributes that netcdf-c needs to open a file in its mode ``nczarr``.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        A file of format 2.
+    storage_options : mapping, optional
+        For URLs, as for `ZarrIO`.
+    write_options : WriteOptions, optional
+        As for `ZarrIO`: ``strict_json``.
+
+    Returns
+    -------
+    list of str
+        Absolute paths of the arrays that netcdf-c can read: numbers in C order without filters, in groups with
+        attributes that it can parse.
+
+    Raises
+    ------
+    UsageError
+        The file has format 3.
+    ReadOnlyStoreError
+        A store of this kind cannot be changed.
+    StoreLockedError
+        Another writer has the file open.
+
+    Warns
+    -----
+    JournalWarning
+        A change of the file was interrupted; it is undone or completed first.
+
+    Notes
+    -----
+    The file may be read at the same time. Readers see the old or the new attributes, which are equivalent for them.
+    """
+    options = write_options or WriteOptions()
+    options.check_used("NCZarr", "strict_json")
+    store = open_store(source, storage_options)
+    abilities = store.abilities
+    if not abilities.change:
+        raise ReadOnlyStoreError(
+            f"{abilities.why}: its attributes cannot be changed",
+            store=store.location,
+            remedy="Write the file again with WriteOptions(nczarr=True).",
+            remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
+        )
+    with open_for_writing(store) as writer:
+        return nczarr.listed(_overlaid(store, writer, strict=options.strict_json))
+
+
+def _overlaid(store: Store, writer: Writer, *, strict: bool) -> Hierarchy:
+    parsed = parse(store)
+    hierarchy = parsed.hierarchy
+    if hierarchy.zarr_format != 2:
+        raise UsageError(
+            "NCZarr has no attributes in format 3", store=store.location, remedy="Export the file to format 2."
+        )
+    if strict:
+        check_strict(hierarchy, store.location)
+    nodes = {zarr2.key_of(path, zarr2.ATTRIBUTES): hierarchy.get(path) for path in sorted(nczarr.overlay(hierarchy))}
+    kept = {key: node for key, node in nodes.items() if node and (node.attributes or node.keeps_attributes)}
+    texts = {key: dump(node.attributes, strict=strict) for key, node in kept.items()}
+    gone = [key for key in nodes if key not in kept]
+    documents: dict[str, bytes] = {}
+    if parsed.consolidated:
+        last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)
+        documents = {key: dump(document, strict=strict) for key, document in last.items()}
+    if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
+        root = store.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
+        documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])
+    with writer.change(root=parsed.root_keys) as change:
+        change.delete(gone)
+        change.commit(texts, documents)
+    return hierarchy

@@ -13,25 +13,17 @@ import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 
+try:
+    from hdmf_zarr_backend.alias import add_finder
+except ModuleNotFoundError:  # the Python of another environment
+    print(f"zarrio exec: hdmf-zarr-backend is not installed for {sys.executable}", file=sys.stderr)  # noqa: T201
+else:
+    add_finder()
 
-def _install_alias() -> None:
-    try:
-        from hdmf_zarr_backend.alias.installing import add_finder
-    except ModuleNotFoundError:  # the Python of another environment
-        print(f"zarrio exec: hdmf-zarr-backend is not installed for {sys.executable}", file=sys.stderr)  # noqa: T201
-    else:
-        add_finder()
-
-
-def _run_next() -> None:
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != here]
-    spec = PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is not None and spec.loader is not None:
-        module = module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
-
-
-_install_alias()
-_run_next()
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _here]
+_next = PathFinder.find_spec("sitecustomize", sys.path)
+if _next is not None and _next.loader is not None:
+    _module = module_from_spec(_next)
+    sys.modules["sitecustomize"] = _module
+    _next.loader.exec_module(_module)

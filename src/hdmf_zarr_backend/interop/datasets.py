@@ -1,7 +1,7 @@
-"""`tensorstore_spec`: a dataset as a spec for TensorStore, which opens it by itself: in C++ or Python, asynchronously.
+"""`to_dask`, `to_xarray` and `tensorstore_spec`: a dataset as an array of dask, xarray or TensorStore.
 
-TensorStore does not have to be installed. It reads numbers, bool, and single fields of structured arrays, but not text,
-references, dates, or filters of format 2.
+`io` imports this module when a dataset is first converted. Complete files do not need it:
+``xarray.open_datatree(path, engine="zarr")`` opens them.
 
 Source: TensorStore, "zarr Driver", "zarr3 Driver", and its key-value store drivers.
 """
@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.encoding import zarr3
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.references import decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
 from hdmf_zarr_backend.errors import UsageError, at, known_arguments
+from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.model.link_sources import is_url
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.clouds import object_settings
+
+__all__ = ["tensorstore_spec", "to_dask", "to_xarray"]
 
 _NUMBER = re.compile(
     r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)"
@@ -30,6 +35,93 @@ _NUMBER = re.compile(
 )
 _COMPRESSORS = frozenset({"blosc", "zlib", "gzip", "bz2", "zstd"})
 _CODECS = frozenset({"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c"})
+
+
+@known_arguments
+def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
+    """Return a dataset as a ``dask.array.Array`` that reads when it is computed, with a stored chunk per block.
+
+    Parameters
+    ----------
+    dataset : LazyArray
+        The dataset.
+    chunks : sequence of int or int, optional
+        Lengths of a block, preferably multiples of those of a chunk. None: a chunk, or a shard if the array has shards.
+
+    Returns
+    -------
+    dask.array.Array
+        With the shape and data type of the dataset; ``object`` for text, bytes and references. It can be read after the
+        file is closed and in other processes, unless the file is open for changes.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        dask is not installed; the extra ``dask`` installs it.
+
+    Source: dask, "Create Dask Arrays", ``from_array``.
+    """
+    with library_of("dask", "to_dask()"):
+        from dask.array import from_array
+
+    stored = dataset.node.stored
+    unit: Any = stored.chunks if stored.shards is None else stored.shards.shape
+    make: Any = from_array  # dask has types for some of its functions only
+    empty = np.empty((0,) * dataset.ndim, dataset.dtype)
+    return make(_Blocks(dataset), chunks=unit if chunks is None else chunks, asarray=False, meta=empty)
+
+
+class _Blocks:
+    """A dataset with only the attributes that dask needs; for a zarr array, dask would use more of them."""
+
+    def __init__(self, dataset: LazyArray) -> None:
+        self.shape, self.ndim, self.dtype = dataset.shape, dataset.ndim, dataset.dtype
+        self._dataset = dataset
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._dataset[key]
+
+
+@known_arguments
+def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
+    """Return a dataset as an ``xarray.DataArray`` on dask, with the names of its dimensions, attributes and name.
+
+    Parameters
+    ----------
+    dataset, chunks
+        As for `to_dask`.
+
+    Returns
+    -------
+    xarray.DataArray
+        With the shape and data type of the dataset. An attribute that is a reference is the path of its target.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        xarray or dask is not installed; the extra ``xarray`` installs both.
+
+    Source: xarray, ``DataArray``; zarr-python and xarray, for ``_ARRAY_DIMENSIONS``.
+    """
+    with library_of("xarray", "to_xarray()"):
+        import xarray
+
+    attributes = decode_attributes(
+        dataset.node.attributes, resolve=lambda reference: absolute(decode_attribute_reference(reference).path)
+    )
+    names = _names_of_axes(dataset.node, dataset.ndim)
+    return xarray.DataArray(to_dask(dataset, chunks), dims=names, name=dataset.basename or None, attrs=attributes)
+
+
+def _names_of_axes(node: Dataset[Attributes], count: int) -> list[str] | None:
+    """Return the names of the dimensions; None unless there is one for each axis, and they differ."""
+    names = node.attributes.get(DIMENSIONS)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return names if len(names) == len(set(names)) == count else None
+
+
+# ---- TensorStore -----------------------------------------------------------------------------------------------------
 
 
 @known_arguments
@@ -70,9 +162,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.file_store, array.path)}
     if field is not None:
         spec["field"] = field
-    names = node.attributes.get(DIMENSIONS)
-    is_named = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    if is_named and names and len(names) == len(set(names)) == len(node.stored.stored_shape):
+    if names := _names_of_axes(node, len(node.stored.stored_shape)):
         spec["transform"] = {"input_labels": [*names, *[""] * inner]}
     return spec
 
@@ -132,9 +222,6 @@ def _other_codecs(node: Dataset[Attributes]) -> Iterator[str]:
             yield str(name)
 
 
-# ---- access to the store --------------------------------------------------------------------------------------------
-
-
 def _key_value_store(store: Store, path: str) -> dict[str, Any]:
     """Return TensorStore's key-value store of a node: file, http, s3, gcs, or a zip file in one of the first two."""
     below = f"{path}/" if path else ""
@@ -143,19 +230,8 @@ def _key_value_store(store: Store, path: str) -> dict[str, Any]:
     if store.zip_file is not None:
         return {"driver": "zip", "base": {"driver": "file", "path": store.zip_file}, "path": below}
     location = store.location
-    if store.opens_by_url and is_url(location) and "::" not in location:
-        found = _of_url(location, below, store.options)
-        if found is not None:
-            return found
-    raise UsageError(
-        "TensorStore cannot access this store",
-        store=location,
-        remedy="It reads directories, zip files, http, s3 and gcs. Export the file to one of these.",
-    )
-
-
-def _of_url(location: str, below: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    scheme, _, rest = location.partition("://")
+    is_plain_url = store.opens_by_url and is_url(location) and "::" not in location
+    scheme, _, rest = location.partition("://") if is_plain_url else ("", "", "")
     if scheme in ("http", "https"):
         return {"driver": "http", "base_url": location, "path": below}
     bucket, _, prefix = rest.partition("/")
@@ -163,8 +239,12 @@ def _of_url(location: str, below: str, options: Mapping[str, Any]) -> dict[str, 
     if scheme in ("gs", "gcs"):
         return {"driver": "gcs", "bucket": bucket, "path": inside}
     if scheme not in ("s3", "s3a"):
-        return None
-    settings = object_settings(location, options) or {}
+        raise UsageError(
+            "TensorStore cannot access this store",
+            store=location,
+            remedy="It reads directories, zip files, http, s3 and gcs. Export the file to one of these.",
+        )
+    settings = object_settings(location, store.options) or {}
     found: dict[str, Any] = {"driver": "s3", "bucket": bucket, "path": inside}
     if settings.get("endpoint"):
         found["endpoint"] = str(settings["endpoint"])

@@ -13,7 +13,8 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
 from hdmf_zarr_backend.files.outline import TREE_STYLE, Outline, open_outline, outline_of, target_text, tree_html
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.files.session import kind_of, session_of
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.render import (
     RUN,
@@ -37,8 +39,6 @@ from hdmf_zarr_backend.model.render import (
     pattern,
     size_text,
 )
-from hdmf_zarr_backend.reporting.pictures import Area, chunk_grid_svg, treemap_svg
-from hdmf_zarr_backend.reporting.session import kind_of, session_of
 from hdmf_zarr_backend.stores.opening import open_store
 
 T = TypeVar("T")
@@ -89,7 +89,14 @@ def report(
         The file does not exist or cannot be described.
     """
     if other is not None:
-        return _of_two(source, other, values=values, storage_options=storage_options)
+        first, second = (
+            _FileFigures(open_outline(each, sizes=True, storage_options=storage_options)) for each in (source, other)
+        )
+        found = compare(source, other, values=values, storage_options=storage_options)
+        body = ["<h1>Two files</h1>"]
+        for ordinal, one in (("first", first), ("second", second)):
+            body.append(f"<h2>{ordinal}: {escape(one.outline.location)}</h2>{_cards(one)}")
+        return _page("Two files", [*body, _sizes_section(first, second), _differences_section(found)])
     store = open_store(source, storage_options)
     parsed = parse(store)
     figures = _FileFigures(outline_of(store, parsed, sizes=True))
@@ -109,7 +116,7 @@ def report(
         else f"<p>{escape(kind_of(parsed.hierarchy))}</p>",
         f"<h2>File</h2>{_cards(figures)}",
         f"<h2>Checks</h2>{checks}",
-        _treemap_section(figures),
+        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.areas)}",
         _arrays_section(figures),
         _links_section(figures),
         f"<h2>Tree</h2>{tree_html(figures.outline)}",
@@ -117,20 +124,8 @@ def report(
     return _page(name, body)
 
 
-def _of_two(source: Any, other: Any, *, values: bool, storage_options: Mapping[str, Any] | None) -> str:
-    figures, second = (
-        _FileFigures(open_outline(each, sizes=True, storage_options=storage_options)) for each in (source, other)
-    )
-    found = compare(source, other, values=values, storage_options=storage_options)
-    body = ["<h1>Two files</h1>"]
-    for ordinal, one in (("first", figures), ("second", second)):
-        body.append(f"<h2>{ordinal}: {escape(one.outline.location)}</h2>{_cards(one)}")
-    body += [_sizes_section(figures, second), _differences_section(found)]
-    return _page("Two files", body)
-
-
 def _page(title: str, body: list[str]) -> str:
-    style = files("hdmf_zarr_backend.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    style = files("hdmf_zarr_backend").joinpath("report.css").read_text(encoding="utf-8")
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -143,20 +138,9 @@ def _page(title: str, body: list[str]) -> str:
 
 
 class _FileFigures:
-    """The figures of a file on the page, from its metadata and the sizes of its objects.
+    """The figures of a file on the page, from its metadata and the sizes of its objects; the largest arrays first.
 
-    Attributes
-    ----------
-    arrays : list of dict
-        As in `Outline.document`, the largest on disk first.
-    links, references : list of dict
-        ``{"path": ..., "target": ...}``.
-    counts : Sum
-        Groups, arrays, links and bytes, as `zarrio inspect` shows them: without the cached specifications.
-    stored : int
-        Bytes of all stored chunks, with the cached specifications.
-    areas : Area
-        Stored bytes, group by group.
+    ``counts`` are those of `zarrio inspect`, without the cached specifications; ``stored`` bytes include them.
     """
 
     def __init__(self, outline: Outline) -> None:
@@ -171,12 +155,13 @@ class _FileFigures:
         for node in nodes:
             for name, targets in node.get("references", {}).items():
                 self.references += [{"path": f"{node['path']} @{name}", "target": target} for target in targets]
-        self.stored = sum((outline.stored or {}).values())
-        self.areas = _areas(item_tree(outline.hierarchy, self._described), outline.spec_path)
-
-    def _described(self, path: str, node: Any) -> Description:
-        stored = self.outline.stored or {}
-        return Description(size=stored.get(path, 0) if isinstance(node, Dataset) else 0)
+        stored = outline.stored or {}
+        self.stored = sum(stored.values())
+        root = item_tree(
+            outline.hierarchy,
+            lambda path, node: Description(size=stored.get(path, 0) if isinstance(node, Dataset) else 0),
+        )
+        self.areas = _areas(root, outline.spec_path)
 
     def sizes_of_groups(self) -> dict[str, float]:
         """Return ``{path: stored bytes}`` of the members of the root."""
@@ -222,14 +207,6 @@ def _cards(figures: _FileFigures) -> str:
     return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
 
 
-def _treemap_section(figures: _FileFigures) -> str:
-    """Return the picture of the stored bytes, in a wide and a narrow form."""
-    wide, narrow = treemap_svg(figures.areas), treemap_svg(figures.areas, 380.0, 460.0)
-    if not wide:
-        return '<h2>Where the bytes are</h2><p class="soft">Nothing is stored in chunks.</p>'
-    return f'<h2>Where the bytes are</h2><div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
-
-
 # ---- arrays, links and references -----------------------------------------------------------------------------------
 
 
@@ -249,11 +226,13 @@ def _array_row(arrays: Sequence[dict[str, Any]], largest: int) -> list[str]:
     """Return the row of one array, or of several similar ones, with their totals."""
     first, stored = arrays[0], _total(arrays, "stored_bytes")
     size = None if first["bytes"] is None else _total(arrays, "bytes")
+    shapes = sorted((array["shape"] for array in arrays), key=math.prod)
+    texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
     width = _ARRAY_BAR * stored / largest if largest else 0
     return [
         f'<td class="path">{_array_names(arrays)}</td>',
         f"<td>{escape(first['dtype'])}</td>",
-        f'<td class="length">{_shape_text(arrays)}</td>',
+        f'<td class="length">{" to ".join(texts)}</td>',
         *_chunk_cells(arrays),
         f'<td class="codecs">{escape(", ".join(first["codecs"]))}</td>',
         f'<td class="number">{"" if size is None else size_text(size)}</td>',
@@ -288,12 +267,6 @@ def _array_names(arrays: Sequence[dict[str, Any]]) -> str:
     title = f"{escape(_range_text(array['path'] for array in arrays))}, {len(arrays):,} {UNICODE.times} {about}{each}"
     ordered = sorted(arrays, key=lambda array: natural(array["path"]))
     return _opening(title, [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered])
-
-
-def _shape_text(arrays: Sequence[dict[str, Any]]) -> str:
-    shapes = sorted((array["shape"] for array in arrays), key=math.prod)
-    texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
-    return " to ".join(texts)
 
 
 def _same(found: Iterable[list[int]]) -> list[int] | None:
@@ -511,3 +484,170 @@ def _advice(text: str, location: str) -> str:
     return escape(start) + "".join(
         _command(name, location, options.strip()) + escape(rest) for name, options, rest in commands
     )
+
+
+# ---- pictures, as SVG: a treemap of sizes, and the chunk grid of an array --------------------------------------------
+
+_TITLE = 16.0  # of a group, above its members
+_LEAST = 3.0  # narrower rectangles are drawn as one
+_COLOURS = 8
+_LETTER = 6.6  # width of a letter of a label
+
+
+@dataclass(slots=True)
+class Area:
+    """A node with stored bytes: those of an array, or the sum of the members of a group."""
+
+    name: str
+    path: str
+    size: float
+    members: list[Area] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A rectangle, in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
+    """Divide a rectangle into one for each size, with proportional areas.
+
+    They are as square as possible ("squarified treemaps": Bruls, Huizing, van Wijk 2000).
+    """
+    found: list[Rectangle] = []
+    scale = place.width * place.height / sum(sizes) if sizes else 0.0
+    start = 0
+    while start < len(sizes):
+        side = min(place.width, place.height)
+        stop = start + 1
+        worst = _worst(sizes[start:stop], side, scale)
+        while stop < len(sizes) and (longer := _worst(sizes[start : stop + 1], side, scale)) <= worst:
+            stop, worst = stop + 1, longer
+        row, place = _cut(sizes[start:stop], place, scale)
+        found += row
+        start = stop
+    return found
+
+
+def _worst(row: Sequence[float], side: float, scale: float) -> float:
+    """Return the ratio of the sides of the least square rectangle of a row, 1 or more."""
+    total = sum(row) * scale
+    if not total or not side:
+        return float("inf")
+    thickness = total / side
+    return max(max(thickness**2 / (size * scale), size * scale / thickness**2) for size in (row[0], row[-1]))
+
+
+def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rectangle], Rectangle]:
+    is_column = place.width >= place.height
+    side = place.height if is_column else place.width
+    thickness = sum(row) * scale / side if side else 0.0
+    found, start = [], place.y if is_column else place.x
+    for size in row:
+        length = size * scale / thickness if thickness else 0.0
+        along = (place.x, start, thickness, length) if is_column else (start, place.y, length, thickness)
+        found.append(Rectangle(*along))
+        start += length
+    if is_column:
+        return found, Rectangle(place.x + thickness, place.y, max(0.0, place.width - thickness), place.height)
+    return found, Rectangle(place.x, place.y + thickness, place.width, max(0.0, place.height - thickness))
+
+
+def treemap_svgs(root: Area) -> str:
+    """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored."""
+    if root.size <= 0:
+        return '<p class="soft">Nothing is stored in chunks.</p>'
+    pictures = ""
+    for form, width, height in (("wide", 960.0, 420.0), ("narrow", 380.0, 460.0)):
+        parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
+        box = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
+        pictures += f'<div class="{form}"><svg class="treemap" {box}>{parts}</svg></div>'
+    return pictures
+
+
+def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
+    pending = [(root, whole, 0, 0)]
+    while pending:
+        area, place, level, colour = pending.pop()
+        yield _box(area, place, level, colour)
+        inner = place
+        if level:
+            inner = Rectangle(place.x + 1, place.y + _TITLE, place.width - 2, place.height - _TITLE)
+        if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
+            continue
+        members = _worth_drawing(area, inner)
+        places = lay_out([member.size for member in members], inner)
+        for number, (member, where) in enumerate(zip(members, places, strict=True)):
+            pending.append((member, where, level + 1, number % _COLOURS if level == 0 else colour))
+
+
+def _worth_drawing(area: Area, place: Rectangle) -> list[Area]:
+    """Return the members of an area, the largest first; those too small for a separate rectangle are combined."""
+    members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
+    total = sum(member.size for member in members)
+    least = total * (_LEAST * _LEAST) / (place.width * place.height)
+    small = [member for member in members if member.size < least]
+    if len(small) < 2:
+        return members
+    rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
+    return [*members[: len(members) - len(small)], rest]
+
+
+def _box(area: Area, place: Rectangle, level: int, colour: int) -> str:
+    if level == 0:
+        return ""
+    title = f"{area.path or '/'}{'' if area.path.endswith(area.name) else ': ' + area.name}, {size_text(area.size)}"
+    depth = min(level, 4)
+    box = (
+        f'<rect class="c{colour} l{depth}" x="{place.x:.1f}" y="{place.y:.1f}" '
+        f'width="{max(place.width - 1, 0.5):.1f}" height="{max(place.height - 1, 0.5):.1f}">'
+        f"<title>{escape(title)}</title></rect>"
+    )
+    letters = int((place.width - 6) / _LETTER)
+    label = f"{area.name} {size_text(area.size)}"
+    if letters < 4 or place.height < _TITLE:
+        return box
+    if len(label) > letters:
+        label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
+    return f'{box}<text x="{place.x + 4:.1f}" y="{place.y + 12:.1f}">{escape(label)}</text>'
+
+
+# ---- the chunk grid of an array -------------------------------------------------------------------------------------
+
+_GRID_WIDTH, _GRID_HEIGHT = 150.0, 54.0
+_LEAST_SIDE = 12.0
+_MOST_LINES = 30
+
+
+def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
+    """Return the grid of the first axis, downwards, and the last axis; empty for a scalar or an empty array."""
+    if not shape or 0 in shape:
+        return ""
+    rows, columns = shape[0], shape[-1] if len(shape) > 1 else 1
+    row, column = min(chunks[0], rows), min(chunks[-1], columns) if len(shape) > 1 else 1
+    # the shape of the array, if that is not too long or too wide
+    scale = min(_GRID_WIDTH / columns, _GRID_HEIGHT / rows)
+    width, height = max(columns * scale, _LEAST_SIDE), max(rows * scale, _LEAST_SIDE)
+    lines = "".join(f'<path d="M0 {y:.1f}H{width:.1f}"/>' for y in _cuts(rows, row, height))
+    lines += "".join(f'<path d="M{x:.1f} 0V{height:.1f}"/>' for x in _cuts(columns, column, width))
+    chunk = f'<rect class="chunk" width="{width * column / columns:.2f}" height="{height * row / rows:.2f}"/>'
+    title = "one of the chunks is filled"
+    if max(-(-rows // row), -(-columns // column)) > _MOST_LINES:
+        title += "; not every cut is drawn"
+    box = f'viewBox="-1 -1 {width + 2:.1f} {height + 2:.1f}"'
+    return (
+        f'<svg class="grid" width="{width + 2:.0f}" height="{height + 2:.0f}" {box}>'
+        f'<title>{title}</title>{chunk}<rect class="whole" width="{width:.1f}" height="{height:.1f}"/>{lines}</svg>'
+    )
+
+
+def _cuts(length: int, chunk: int, side: float) -> list[float]:
+    """Return the positions of the cuts between chunks; of many cuts, some at equal distances."""
+    count = -(-length // chunk) - 1
+    step = -(-count // _MOST_LINES) if count > _MOST_LINES else 1
+    return [side * chunk * number / length for number in range(step, count + 1, step)]

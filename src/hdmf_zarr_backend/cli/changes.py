@@ -1,29 +1,34 @@
-"""`zarrio convert` and `zarrio upgrade`: HDF5 to Zarr and back, Zarr to Zarr, and format 2 to 3 in place."""
+"""`zarrio convert`, `upgrade`, `repair` and `consolidate`: the commands that make files, or change them in place."""
 
 from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import (
+    EACH_FINDING,
     Exit,
-    add,
-    add_output,
+    argument,
     command,
     complain,
     each_file,
+    exclusive,
     failure_of,
     flag,
     grouped_warnings,
     name_of,
+    output,
     print_failed,
     print_json,
+    problem_lines,
     reading,
     say,
+    shared,
     shown_progress,
     storage_options,
     write_options,
@@ -41,88 +46,84 @@ _SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "s
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
 _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
-_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _HDF5_SUFFIXES = frozenset({".nwb", ".h5", ".hdf5"})
 _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
 
 
-def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@command(
+    "convert",
+    "SOURCE... [TARGET] [options]",
+    argument(
         "paths",
         nargs="+",
         metavar="SOURCE",
         help="HDF5 or Zarr files, or folders of them. The last of several paths is the TARGET: the new file, or the "
         "folder for the new files, which exists or ends in / (default: the folder of the source)",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "-o",
         "--output",
         metavar="FOLDER",
         help="put the new files into this folder, a path or a URL; all paths are sources then",
-    )
-    flag(parser, "--overwrite", "replace a target that exists (default: refuse it)")
+    ),
+    flag("--overwrite", "replace a target that exists (default: refuse it)"),
     flag(
-        parser,
         "--skip-existing",
         "skip a source whose target is a complete file of the requested format and not older; with --overwrite, "
         "replace the other targets that exist",
-    )
-    flag(parser, "--no-check", "convert an NWB file without checking whether pynwb can read it")
-    parser.add_argument(
+    ),
+    flag("--no-check", "convert an NWB file without checking whether pynwb can read it"),
+    argument(
         "--to",
         choices=("zarr", "hdf5", "virtual"),
         help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5); virtual: a JSON file, "
         "NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in the HDF5 file, which "
         "must not change",
-    )
-    add(
-        parser,
+    ),
+    shared(
         "--zarr-format",
         "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5; 3 with --shards); both: the "
         "metadata of both formats over the same chunks",
-    )
-    for option in ("--codec", "--shards", "--nczarr"):
-        add(parser, option)
-    parser.add_argument(
+    ),
+    shared("--codec"),
+    shared("--shards"),
+    shared("--nczarr"),
+    argument(
         "--chunks",
         choices=("keep",),
         help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
-    )
-    add(parser, "--chunk-key-encoding", "to Zarr format 3")
+    ),
+    shared("--chunk-key-encoding", "to Zarr format 3"),
     flag(
-        parser,
         "--strict-json",
         "HDF5 to Zarr: write NaN and infinities in metadata as text, for readers that accept strict JSON only",
-    )
-    parser.add_argument(
+    ),
+    argument(
         "--missing-chunks",
         choices=("fill", "error"),
         help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the file "
         "records that all chunks were stored)",
-    )
+    ),
     flag(
-        parser,
         "--no-link-data",
         "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)",
-    )
-    add(parser, "--external-links")
-    who = parser.add_mutually_exclusive_group()
-    add(who, "--jobs")
-    who.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
-    )
-    flag(parser, "--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed")
-    flag(parser, "--durable", "wait until a local target is on the disk and would survive a power failure")
-    add_output(
-        parser,
+    ),
+    shared("--external-links"),
+    exclusive(
+        shared("--jobs"),
+        argument(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
+        ),
+    ),
+    flag("--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed"),
+    flag("--durable", "wait until a local target is on the disk and would survive a power failure"),
+    *output(
         verbose="print each warning, even if it is similar to others",
         json="print what was done as one JSON document, with all warnings",
-    )
-
-
-@command("convert", "SOURCE... [TARGET] [options]", _configure)
+    ),
+)
 def convert_command(arguments: Namespace) -> Exit:
     """Convert HDF5 to Zarr, or Zarr to HDF5 or Zarr.
 
@@ -332,10 +333,17 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
     """
     to_zarr = target.rstrip("/").endswith(ZARR_SUFFIXES)
     wanted = "zarr" if arguments.to == "virtual" else arguments.to or ("zarr" if to_zarr else "hdf5")
+    # imported here: NumPy is slow to import
     if wanted == "hdf5":
-        is_whole = _is_hdf5(target)
+        from hdmf_zarr_backend.comparison import open_content
+        from hdmf_zarr_backend.stores.opening import is_hdf5
+
+        is_whole = False
+        if not is_url(target) and is_hdf5(target):
+            with suppress(ZarrBackendError, OSError):
+                open_content(target).close()
+                is_whole = True
     else:
-        # imported here: NumPy is slow to import
         from hdmf_zarr_backend.conversion.convert import format_for
         from hdmf_zarr_backend.files.parser import is_whole as is_whole_zarr
 
@@ -344,57 +352,39 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
         is_whole = is_whole_zarr(target, arguments.zarr_format or from_hdf5, storage_options)
     if not is_whole or is_url(source) or is_url(target):
         return is_whole
-    return os.path.lexists(source) and _time_made(target) >= _time_changed(source)
-
-
-def _is_hdf5(target: str) -> bool:
-    if is_url(target) or not os.path.isfile(target):
+    if not os.path.lexists(source):
         return False
-    with open(target, "rb") as stream:
-        if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
-            return False
-    from hdmf_zarr_backend.comparison import open_content
-
-    try:
-        open_content(target).close()
-    except (ZarrBackendError, OSError):
-        return False
-    return True
-
-
-def _time_changed(source: str) -> int:
-    """Return the time of the last change of a file, or of any file below a folder."""
     if os.path.isfile(source):
-        return os.stat(source).st_mtime_ns
-    files = (os.path.join(place, name) for place, _, names in os.walk(source) for name in names)
-    return max((os.stat(file).st_mtime_ns for file in files), default=0)
-
-
-def _time_made(target: str) -> int:
-    """Return the time when a file was made, or the first document at the root of a folder."""
+        changed = os.stat(source).st_mtime_ns
+    else:  # the last change of any file below a folder
+        files = (os.path.join(place, name) for place, _, names in os.walk(source) for name in names)
+        changed = max((os.stat(file).st_mtime_ns for file in files), default=0)
     if os.path.isfile(target):
-        return os.stat(target).st_mtime_ns
-    with os.scandir(target) as entries:
-        return min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
+        made = os.stat(target).st_mtime_ns
+    else:  # when the first document at the root was made
+        with os.scandir(target) as entries:
+            made = min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
+    return made >= changed
 
 
 # ---- upgrade --------------------------------------------------------------------------------------------------------
 
 
-def _configure_upgrade(parser: ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs")
-    which = parser.add_mutually_exclusive_group()
-    flag(which, "--keep", "keep the metadata of format 2, so that each file has both formats")
-    which.add_argument(
-        "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
-    )
-    flag(parser, "--dry-run", "show what would change, and write nothing")
-    add(parser, "--chunk-key-encoding", "chunks that are encoded again")
-    add(parser, "--jobs")
-    add_output(parser, json="print what was done as one JSON document")
-
-
-@command("upgrade", "PATH... [options]", _configure_upgrade)
+@command(
+    "upgrade",
+    "PATH... [options]",
+    argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs"),
+    exclusive(
+        flag("--keep", "keep the metadata of format 2, so that each file has both formats"),
+        argument(
+            "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
+        ),
+    ),
+    flag("--dry-run", "show what would change, and write nothing"),
+    shared("--chunk-key-encoding", "chunks that are encoded again"),
+    shared("--jobs"),
+    *output(json="print what was done as one JSON document"),
+)
 def upgrade_command(arguments: Namespace) -> Exit:
     """Upgrade files of Zarr format 2 to format 3, in place.
 
@@ -422,4 +412,88 @@ def upgrade_command(arguments: Namespace) -> Exit:
         lambda path, report: say(f"{path}: {report}"),
         labels=labels,
         as_json=asdict,
+    )
+
+
+# ---- repair ---------------------------------------------------------------------------------------------------------
+
+
+@command(
+    "repair",
+    "PATH [options]",
+    argument("path", metavar="PATH", help="a Zarr file, a path or a URL"),
+    flag("--drop-links", "remove links that have no target, are circular, or are damaged"),
+    flag(
+        "--break-lock",
+        "take over the lock of a writer that has stopped, or that may have stopped on another machine",
+    ),
+    *output(verbose=EACH_FINDING, json="print what was done, and what is left, as one JSON document"),
+)
+def repair_command(arguments: Namespace) -> Exit:
+    """Repair what can be repaired without loss.
+
+    Repair a file after an interruption or damage:
+
+      - complete an interrupted change, or undo it if it was not recorded completely
+      - restore missing documents and scalars from the consolidated document
+      - replace a wrong consolidated document, unless something else is still damaged
+
+    Chunks and documents are deleted only if they belong to an interrupted change. Chunks are not checked: use
+    `zarrio verify` for that. A damaged chunk cannot be repaired; restore it from a copy of the file, or convert
+    the source again. Damage of the metadata that is left is listed, and the exit code is then 1.
+
+      zarrio repair session.nwb.zarr
+      zarrio repair session.nwb.zarr --drop-links
+    """
+    # imported here: NumPy is slow to import
+    from hdmf_zarr_backend.checks.repair import repair
+
+    choices = {"drop_links": arguments.drop_links, "break_lock": arguments.break_lock}
+    repairs = repair(arguments.path, storage_options=storage_options(arguments), **choices)
+    if arguments.json:
+        left, kept = ([each.as_json() for each in found] for found in (repairs.left, repairs.kept))
+        print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
+    else:
+        left_lines = problem_lines(repairs.left, "left: ", arguments)
+        for line in [*repairs.done, *left_lines, *(f"remark: {remark}" for remark in repairs.kept)]:
+            say(line)
+        if not repairs.done and not repairs.left:
+            print("nothing to repair in the metadata")
+        print(
+            "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy "
+            "of the file, or the source must be converted again."
+        )
+    return Exit.FOUND if repairs.left else Exit.OK
+
+
+@command(
+    "consolidate",
+    "PATH... [options]",
+    argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    flag(
+        "--forget",
+        "drop nodes that only the consolidated document has, because another program deleted them on purpose",
+    ),
+    *output(json="print what was done as one JSON document"),
+)
+def consolidate_command(arguments: Namespace) -> Exit:
+    """Update the consolidated metadata of Zarr files.
+
+    Write a new consolidated document, with scalars in it, from the metadata documents of the nodes. Run this
+    after another program has changed a file: until then, readers see the file as it was before. A file with an
+    error is reported, and the others follow.
+
+      zarrio consolidate session.nwb.zarr
+      zarrio consolidate *.nwb.zarr --json
+    """
+    # imported here: NumPy is slow to import
+    from hdmf_zarr_backend.checks.repair import consolidate
+
+    options = storage_options(arguments)
+    return each_file(
+        arguments,
+        lambda path, _: consolidate(path, forget=arguments.forget, storage_options=options),
+        lambda path, _: say(f"{path}: consolidated"),
+        labels=("consolidated", "not consolidated"),
+        as_json=lambda _: {},
     )

@@ -65,7 +65,10 @@ _UNITS: Final = ("year", "month", "week", "day")
 
 def session_of(store: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
     """Return the session in an NWB file."""
-    return _Session(store, hierarchy).parts() if _is_nwb(hierarchy) else []
+    root = hierarchy.root
+    is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
+    is_nwb = isinstance(root, Group) and (is_named or "nwb_version" in root.members)
+    return _Session(store, hierarchy).parts() if is_nwb else []
 
 
 def kind_of(hierarchy: Hierarchy) -> str:
@@ -76,12 +79,6 @@ def kind_of(hierarchy: Hierarchy) -> str:
     if isinstance(found, str) and isinstance(namespace, str):
         return f"This is not an NWB file: its root is a {found} of the namespace {namespace}."
     return "This is not an NWB file: its root has no type."
-
-
-def _is_nwb(hierarchy: Hierarchy) -> bool:
-    root = hierarchy.root
-    is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
-    return isinstance(root, Group) and (is_named or "nwb_version" in root.members)
 
 
 class _Session:
@@ -98,6 +95,7 @@ class _Session:
     def parts(self) -> list[tuple[str, str]]:
         """Return label and text of each part that the file has."""
         start = re.sub(r"(?<=-\d\d)T", " ", self._text(_START))  # ISO 8601
+        version = self._hierarchy.root.attributes.get("nwb_version")
         found = [
             ("Subject", self._subject()),
             ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
@@ -107,7 +105,7 @@ class _Session:
             ("Electrodes", self._electrodes()),
             ("Units", f"{self._rows('units'):,}" if self._rows("units") is not None else ""),
             ("Intervals", ", ".join(f"{split(path)[1]} ({self._rows(path):,})" for path in self._intervals)),
-            ("NWB version", self._version()),
+            ("NWB version", _shortened(version) if isinstance(version, str) else self._text("nwb_version")),
         ]
         return [(label, text) for label, text in found if text]
 
@@ -180,10 +178,6 @@ class _Session:
             found = [_UNREADABLE]
         names = sorted({str(value) for value in found} - {""})
         return f"{text}; location: {_listed(names)}" if names else text
-
-    def _version(self) -> str:
-        version = self._hierarchy.root.attributes.get("nwb_version")
-        return _shortened(version) if isinstance(version, str) else self._text("nwb_version")
 
     def _rows(self, path: str) -> int | None:
         """Return the number of rows of a table, None if there is no table."""

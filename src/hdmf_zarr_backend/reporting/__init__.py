@@ -1,1 +1,0 @@
-"""One HTML page about a file, or about two: `page.report`."""
