@@ -32,6 +32,7 @@ from hdmf_zarr_backend.builders.specs import load_cached_namespaces, namespace_t
 from hdmf_zarr_backend.builders.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.encoding import registry, zarr3
 from hdmf_zarr_backend.encoding.both import BOTH, State, ZarrFormat
+from hdmf_zarr_backend.encoding.nczarr import check_format as check_nczarr
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     ModeError,
@@ -815,8 +816,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 store=self.source,
                 remedy="Leave consolidate_metadata out.",
             )
-        if self._options.nczarr and self._number != 2:
-            raise WrongArgumentError("NCZarr has no attributes in format 3", store=self.source, remedy="Use format 2.")
+        check_nczarr(self._number, self.source, nczarr=self._options.nczarr)
 
     def _carry_out(self, request: WriteRequest) -> None:
         if self._parsed is None:

@@ -13,6 +13,7 @@ import pytest
 
 from hdmf_zarr_backend.cli.changes import pairs_of
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.model.link_sources import HDF5_SUFFIXES
 from tests.places import stored_files
 from tests.trees import dataset, root, write_builder
 
@@ -132,6 +133,8 @@ def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(nwb, tm
     back.write_bytes(back.read_bytes()[:-100])
     assert skipped(zarr, back, "--overwrite") == [False]
     assert skipped(zarr, back) == [True]
+    back.write_bytes(bytes(512) + back.read_bytes())  # a user block
+    assert skipped(zarr, back) == [True]
 
 
 def test_a_file_of_references_is_there(nwb, tmp_path, skipped):
@@ -182,6 +185,14 @@ def test_a_folder_means_the_files_in_it(folder, made):
     assert made(folder, "--to", "hdf5", "-o", folder.parent / "back") == [
         (f"{source}.zarr", str(folder.parent / "back" / os.path.basename(source))) for source in sources
     ]
+
+
+@pytest.mark.parametrize("suffix", HDF5_SUFFIXES)
+def test_files_of_a_folder_have_one_of_these_suffixes(suffix, nwb, tmp_path):
+    (tmp_path / "recordings").mkdir()
+    shutil.copy(nwb, tmp_path / f"recordings/x{suffix}")
+    target = tmp_path / f"out/x{suffix}.zarr"
+    assert names_of([str(tmp_path / "recordings")], str(tmp_path / "out")) == [str(target)]
 
 
 def test_a_folder_does_not_become_one_file(folder, zarrio):

@@ -217,6 +217,8 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "text.nwb").write_text("text")
     with pytest.raises(UnsupportedFileError, match="not an HDF5 file"):
         dry_run(tmp_path / "text.nwb")
+    with pytest.raises(UsageError, match="no attributes in format 3"):
+        dry_run(tmp_path / "no.nwb", zarr_format=3, write_options=WriteOptions(nczarr=True))
 
 
 def test_the_command_line_tells_it(tmp_path, capsys):

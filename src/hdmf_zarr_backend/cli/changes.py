@@ -34,7 +34,7 @@ from hdmf_zarr_backend.cli.command import (
     write_options,
 )
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.link_sources import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ _SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "s
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
 _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
-_HDF5_SUFFIXES = frozenset({".nwb", ".h5", ".hdf5"})
 _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
 
 
@@ -277,7 +276,7 @@ def _files_of(path: str, arguments: Namespace) -> list[str]:
     if not _is_folder_of_files(path):
         return [path]
     files = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
-    hdf5 = [file for file in files if os.path.splitext(file)[1] in _HDF5_SUFFIXES and os.path.isfile(file)]
+    hdf5 = [file for file in files if file.endswith(HDF5_SUFFIXES) and os.path.isfile(file)]
     zarr = [file for file in files if file.endswith(ZARR_SUFFIXES) or _is_zarr(file)]
     return (zarr if arguments.to == "hdf5" else hdf5 or zarr) or [path]
 
@@ -285,8 +284,8 @@ def _files_of(path: str, arguments: Namespace) -> list[str]:
 def _no_files(folder: str, arguments: Namespace) -> UsageError:
     """Return the error for a folder without files to convert; it names a folder in it that has some."""
     members = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    what = "Zarr files" if arguments.to == "hdf5" else f"HDF5 files ({', '.join(sorted(_HDF5_SUFFIXES))}) or Zarr files"
-    ends = ZARR_SUFFIXES if arguments.to == "hdf5" else (*ZARR_SUFFIXES, *_HDF5_SUFFIXES)
+    what = "Zarr files" if arguments.to == "hdf5" else f"HDF5 files ({', '.join(HDF5_SUFFIXES)}) or Zarr files"
+    ends = ZARR_SUFFIXES if arguments.to == "hdf5" else (*ZARR_SUFFIXES, *HDF5_SUFFIXES)
     folders = (member for member in members if os.path.isdir(member))
     below = next((member for member in folders if any(name.endswith(ends) for name in os.listdir(member))), None)
     remedy = "Give the path of a file." if below is None else f"Folders in it are not searched; {below!r} has some."

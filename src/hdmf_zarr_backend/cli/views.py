@@ -184,8 +184,6 @@ def dry_run_command(arguments: Namespace) -> Exit:
             store=arguments.path,
             remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
         )
-    if arguments.nczarr and arguments.zarr_format == 3:
-        raise UsageError("NCZarr has no attributes in format 3", remedy="Leave --nczarr out, or use --zarr-format 2.")
     # on use: hdmf is slow to import
     from hdmf_zarr_backend.conversion.dryrun import dry_run
 

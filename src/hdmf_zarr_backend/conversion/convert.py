@@ -29,6 +29,7 @@ from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.codecs import codec_of_file
 from hdmf_zarr_backend.encoding.layout import Sharding
 from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.nczarr import check_format
 from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
@@ -37,7 +38,7 @@ from hdmf_zarr_backend.files.parser import check_outside, not_found, parse, reso
 from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.link_sources import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
 from hdmf_zarr_backend.model.render import counted, size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions, named_format
@@ -72,7 +73,6 @@ __all__ = ["ConversionReport", "convert"]
 Format: TypeAlias = Literal["zarr", "hdf5"]
 
 
-_HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _OF_WRITES = frozenset({"consolidate_metadata", "doc"})
 _OF_VIRTUAL = frozenset({"durable", "executor", "external_links", "memory_budget", "progress"})
@@ -270,7 +270,9 @@ def convert(
     request.zarr_format, request.has_both = number, zarr_format == BOTH
     request.shards = checked_shards(shards, number)
     checked_key_encoding(writing.chunk_key_encoding, number)
-    _check_target(goal, wanted, number, nczarr=nczarr)
+    if wanted == "hdf5" and (not isinstance(goal, str) or is_url(goal)):
+        raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
+    check_format(number, place, nczarr=nczarr)
     check_apart(location, place)
     with opened("threads" if writing.executor == "auto" else writing.executor) as who:
         request.options = replace(writing, executor=who, strict_json=writing.strict_json or abilities.strict_json)
@@ -343,26 +345,12 @@ def _refuse_idle(target: str, found: Format, wanted: str, given: Iterable[str]) 
         )
 
 
-def _check_target(target: str | Store, wanted: str, zarr_format: int, *, nczarr: bool) -> None:
-    """Refuse an HDF5 file at a URL, and NCZarr attributes in format 3."""
-    place = _location_of(target)
-    if wanted == "hdf5" and (not isinstance(target, str) or is_url(target)):
-        raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
-    if nczarr and zarr_format == 3:
-        raise UsageError(
-            "NCZarr has no attributes in format 3",
-            store=place,
-            remedy="Use format 2.",
-            remedy_cli="Use --zarr-format 2.",
-        )
-
-
 def _format_of(location: str | Store) -> Format:
     if not isinstance(location, str):
         return "zarr"
     if is_hdf5(location):
         return "hdf5"
-    if is_url(location) and location.endswith(_HDF5_SUFFIXES):
+    if is_url(location) and location.endswith(HDF5_SUFFIXES):
         raise UsageError(
             "an HDF5 file at a URL is not copied",
             store=location,

@@ -30,7 +30,7 @@ from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.codecs import codec_of_file
 from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.encoding.nczarr import overlay
+from hdmf_zarr_backend.encoding.nczarr import check_format, overlay
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
@@ -279,6 +279,7 @@ def _of_hdf5(
 ) -> DryRun:
     number = 2 if zarr_format == BOTH else zarr_format
     encoding = checked_key_encoding(writing.chunk_key_encoding, number)
+    check_format(number, target, nczarr=writing.nczarr)
     if not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     if not is_hdf5(source):

@@ -28,7 +28,7 @@ from typing import Any
 
 from hdmf_zarr_backend.encoding.elements import is_scalar
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR, NOTES, as_dict, notes_of
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, WrongArgumentError
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, join
 
 _NOTE = "dims"
@@ -114,6 +114,17 @@ _LONGEST_LABEL = 200  # leaves characters for a length
 _TYPES_OF = "types"
 _TEXTS = "|S128"
 """netcdf-c's type of a list of text; its length has no effect."""
+
+
+def check_format(zarr_format: int, location: str, *, nczarr: bool) -> None:
+    """Refuse attributes of NCZarr in format 3."""
+    if nczarr and zarr_format == 3:
+        raise WrongArgumentError(
+            "NCZarr has no attributes in format 3",
+            store=location,
+            remedy="Leave nczarr= out, or use format 2.",
+            remedy_cli="Leave --nczarr out, or use --zarr-format 2.",
+        )
 
 
 def is_nczarr(hierarchy: Hierarchy) -> bool:

@@ -29,6 +29,9 @@ _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 ZARR_SUFFIXES = (".zarr", ".zip")
 """Suffixes of the names of new Zarr files: directories, and zip files."""
 
+HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
+"""Suffixes of the names of HDF5 files, where these cannot be recognised by their signature."""
+
 S3_SCHEMES = frozenset({"s3", "s3a"})
 GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
