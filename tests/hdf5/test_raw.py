@@ -281,6 +281,20 @@ def test_a_chunk_that_is_cut_off_is_an_error(path, pipeline, size, dtype):
     assert [one.kind for one in compare(path, path)] == ["unreadable"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "first"), [(h5py.string_dtype(), "a"), ([("a", h5py.string_dtype())], ("a",)), ("S5", b"a"), ("<i4", 1)]
+)
+def test_the_chunks_of_a_dataset_given_as_data_are_checked_whatever_its_type(path, dtype, first):
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", shape=(600,), dtype=np.dtype(dtype), chunks=(200,), compression="lzf")
+        dataset[0] = np.array(first, dtype)
+        dataset.flush()
+        dataset.id.write_direct_chunk((0,), dataset.id.read_direct_chunk((0,))[1][:-1])
+        with pytest.raises(ChunkError, match="LZF: it does not become") as caught:
+            trees.write_builder(path.with_suffix(".zarr"), trees.root(trees.dataset("x", dataset)))
+    assert caught.value.path == "/x"
+
+
 @contextmanager
 def _calls(function: str) -> Iterator[list[str]]:
     """Note the calls of a function, by its qualified name."""

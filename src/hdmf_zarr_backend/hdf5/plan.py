@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from hdmf_zarr_backend.arrays.selection import full_key
 from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.data_types import library_number
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
@@ -40,17 +41,26 @@ def is_hdf5_dataset(data: Any) -> bool:
     return isinstance(data, h5py.Dataset)
 
 
+class CheckedDataset:
+    """An ``h5py.Dataset`` whose chunks are checked before HDF5 decodes them."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.name, self.shape, self.dtype = dataset.name, dataset.shape, dataset.dtype
+
+    def __getitem__(self, key: Any) -> Any:
+        items = full_key(key, len(self.shape))
+        slices = (item if isinstance(item, slice) else slice(item, item + 1) for item in items)
+        check_chunks(self.dataset.id, [part.indices(n)[:2] for part, n in zip(slices, self.shape, strict=True)])
+        return self.dataset[key]
+
+
 class H5Source(IndexedSource):
-    """The values of an ``h5py.Dataset``, whose chunks are checked before HDF5 decodes them."""
+    """The values of a `CheckedDataset`."""
 
     def portable(self) -> H5FileSource:
         """Return this source as file and path."""
-        return H5FileSource(str(self.data.file.filename), str(self.data.name), self.shape, self.dtype)
-
-    def read(self, region: Region) -> Array:
-        """Return the block as ``dtype``."""
-        check_chunks(self.data.id, [(part.start, part.stop) for part in region])
-        return super().read(region)
+        return H5FileSource(str(self.data.dataset.file.filename), str(self.data.name), self.shape, self.dtype)
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +75,7 @@ class H5FileSource:
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
         with h5py.File(self.file, "r") as file:
-            return H5Source(file[self.path], self.dtype).read(region)
+            return H5Source(CheckedDataset(file[self.path]), self.dtype).read(region)
 
 
 def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> PlannedArray:
@@ -75,9 +85,10 @@ def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> Planned
     """
     keeps = options.is_left_open
     found = describe(dataset)
-    planned = plan_described(dataset, found, options, reference)
-    if type(planned.source) is IndexedSource and planned.source.data is dataset:
-        planned.source = H5Source(dataset, planned.source.dtype)
+    data = CheckedDataset(dataset)
+    planned = plan_described(data, found, options, reference)
+    if type(planned.source) is IndexedSource and planned.source.data is data:
+        planned.source = H5Source(data, planned.source.dtype)
     if keeps:
         keep_codecs(found, planned)
     if found.kind == "number" and dataset.shape:
