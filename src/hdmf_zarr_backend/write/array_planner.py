@@ -118,14 +118,6 @@ def _numbers_dtype(word: Any) -> np.dtype[Any] | None:
     return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
 
 
-def _field_element(dtype: Any) -> Element:
-    """Return the `Element` of a field in rows of objects."""
-    word = dtypes.word_of(dtype)
-    if not isinstance(word, str):
-        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: an inner compound may have numbers only")
-    return word_element(dtypes.numpy_of(word).name if dtypes.kind_of(word) == "number" else word)
-
-
 def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
     """Plan a scalar dataset; `encoding.layout` decides how it is stored.
 
@@ -326,7 +318,14 @@ def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Enc
         return plan_stored(data, dtypes.plain(given), options)
     if dtype is not None:
         return plan_stored(cast_rows(data, dtype, 1), dtype, options)
-    elements = [(str(field["name"]), _field_element(field["dtype"])) for field in fields]
+    elements: list[tuple[str, Element]] = []
+    for field in fields:
+        word = dtypes.word_of(field["dtype"])
+        if not isinstance(word, str):
+            problem = f"a field of type {field['dtype']!r} cannot be stored: an inner compound may have numbers only"
+            raise ValueRefusedError(problem)
+        is_number = dtypes.kind_of(word) == "number"
+        elements.append((str(field["name"]), word_element(dtypes.numpy_of(word).name if is_number else word)))
     return plan_rows(data, len(data), elements, options, reference)
 
 

@@ -281,7 +281,13 @@ class GrowingArray:
                 continue
             chunk, filled = self._take(index)
             chunk[separately(inner, chunk.shape)] = piece
-            self._put_back(index, chunk, filled + piece.size)
+            if filled + piece.size >= chunk.size:
+                self._write(index, chunk)
+                continue
+            self._waiting[index] = (chunk, filled + piece.size)
+            while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
+                oldest, (old, _) = self._waiting.popitem(last=False)
+                self._write(oldest, old, is_full=False)
 
     def _typed(self, block: Any) -> Array:
         if self._codec.is_object:
@@ -298,15 +304,6 @@ class GrowingArray:
             if data is not None:
                 return self._codec.decode(data, self.array.chunks), 0
         return fill_array(self._encoded, self._codec.dtype, self.array.chunks), 0
-
-    def _put_back(self, index: Index, chunk: Array, filled: int) -> None:
-        if filled >= chunk.size:
-            self._write(index, chunk)
-            return
-        self._waiting[index] = (chunk, filled)
-        while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
-            oldest, (old, _) = self._waiting.popitem(last=False)
-            self._write(oldest, old, is_full=False)
 
     def _write(self, index: Index, chunk: Array, *, is_full: bool = True) -> None:
         self._written.add(index)

@@ -453,23 +453,22 @@ def runner(executor: Any = None) -> Iterator[Runner]:
             workers = max(1, sum(given.nthreads().values()))
             yield Runner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
         else:
-            pool, workers = _own_pool(given)
+            workers = given if isinstance(given, int) and not isinstance(given, bool) and given > 1 else _cpus()
+            pool: Executor
+            if given == "threads" or workers is given:
+                pool = ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr")
+            elif given == "processes":
+                pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+            else:
+                problem = f"executor {given!r} is unknown"
+                names = (
+                    '"threads", "processes", a number of threads, an Executor, a dask.distributed.Client or "tcp://..."'
+                )
+                raise UsageError(problem, remedy=f"Give {names}.")
             try:
                 yield Runner(pool, workers, needs_pickle=given == "processes")
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _own_pool(executor: Any) -> tuple[Executor, int]:
-    workers = executor if isinstance(executor, int) and not isinstance(executor, bool) and executor > 1 else _cpus()
-    if executor == "threads" or workers is executor:
-        return ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr"), workers
-    if executor == "processes":
-        return ProcessPoolExecutor(workers, mp_context=get_context("spawn")), workers
-    raise UsageError(
-        f"executor {executor!r} is unknown",
-        remedy='Give "threads", "processes", a number of threads, an Executor, a dask.distributed.Client or "tcp://...".',
-    )
 
 
 def _cpus() -> int:

@@ -188,7 +188,8 @@ class PlanWriter:
         self._exhaust(growing, in_turn=True)
         if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
-            changed = {path for path in changed if path in growing or not _is_below(path, added)}
+            new = tuple(f"{path}/" for path in added)
+            changed = {path for path in changed if path in growing or not f"{path}/".startswith(new)}
         for top in sorted(added, reverse=True):  # the document of a group is set after everything in it
             for path, node in reversed(list(self._plan.hierarchy.walk(top))):
                 if path not in growing:
@@ -319,10 +320,6 @@ def _next(blocks: Iterator[Any]) -> Any:
         problem = "the rows that the iterator gives for a block differ in length"
         remedy = "Give rows of one length; for rows of different lengths, use a ragged column with an index."
         raise ValueRefusedError(problem, remedy=remedy) from error
-
-
-def _is_below(path: str, groups: Collection[str]) -> bool:
-    return any(path == group or path.startswith(f"{group}/") for group in groups)
 
 
 def settle(planned: PlannedArray) -> None:
