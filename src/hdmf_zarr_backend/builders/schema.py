@@ -14,6 +14,7 @@ Source: ``ObjectMapper.convert_dtype`` and ``ObjectMapper.get_attr_value`` of hd
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any
@@ -336,7 +337,7 @@ def _check(given: Any, made: Any, builder: Any, name: str | None, location: str)
         elif isinstance(given, _NUMBERS) and isinstance(made, (*_NUMBERS, str, bytes)):
             _check_arrays([given], [made])
         elif isinstance(given, str) and isinstance(made, bytes):
-            _check_ascii([given])
+            _check_text([given], is_ascii=True)
     except ValueRefusedError as error:
         what = "" if name is None else f"the attribute {name!r}: "
         problem = f"{what}{error.problem}: the schema has another type, and hdmf would change the value"
@@ -348,29 +349,22 @@ def _check_arrays(given: Any, made: Any) -> None:
     _, leaves = flatten(made)
     if not leaves or not isinstance(leaves[0], (*_NUMBERS, str, bytes, np.ndarray)):  # such as references
         return
-    if isinstance(leaves[0], (str, bytes)) or (isinstance(leaves[0], np.ndarray) and leaves[0].dtype.kind in "SUT"):
-        _, items = flatten(given)
-        if items and isinstance(items[0], np.ndarray):
-            _check_text([item for leaf in items for item in np.ravel(leaf).tolist()])
-        else:
-            _check_text(items)
-        if isinstance(leaves[0], bytes) or (isinstance(leaves[0], np.ndarray) and leaves[0].dtype.kind == "S"):
-            _check_ascii(items)
+    kind = np.asarray(leaves[0]).dtype.kind
+    if kind in "SUT":
+        _check_text(given, is_ascii=kind == "S")
         return
     array = infer(made)
     if letter_of(array.dtype) in "biufc":
         cast(given, array.dtype)
 
 
-def _check_text(items: list[Any]) -> None:
-    for position, item in enumerate(items):
+def _check_text(given: Any, *, is_ascii: bool) -> None:
+    _, leaves = flatten(given)
+    lists = (np.ravel(leaf).tolist() if isinstance(leaf, np.ndarray) else [leaf] for leaf in leaves)
+    for position, item in enumerate(itertools.chain.from_iterable(lists)):
         if item is None or isinstance(item, _NUMBERS):
             raise ValueRefusedError(f"element {position}: {item!r} is not text")
-
-
-def _check_ascii(items: list[Any]) -> None:
-    for position, item in enumerate(items):
-        if isinstance(item, str) and not item.isascii():
+        if is_ascii and isinstance(item, str) and not item.isascii():
             raise ValueRefusedError(f"element {position}: {item!r} is not ASCII")
 
 
