@@ -367,8 +367,13 @@ class Edits:
             self._put_arrays(kept)
             self.change.describe(self._documents(kept))
             self._replace([array for array in self._arrays.values() if array.is_replaced])
-            for array in self._arrays.values():
-                self._delete_removed(array)
+            for array in self._arrays.values():  # chunks and shards that are outside of an array now
+                stored = array.reader.array
+                gone = dict.fromkeys(shard_of(stored, index) for index in sorted(array.removed))
+                keys = [array.key(shard) for shard in gone if not _is_inside(shard, shard_grid(stored))]
+                self.change.delete(keys)
+                for key in keys:
+                    self._metadata.inlined.pop(key, None)
 
     def _complete(self, array: _ChangedArray, encode: Encode) -> None:
         """Fill chunks that are inside of an array again, resolve references, and make room for long text in rows."""
@@ -461,15 +466,6 @@ class Edits:
                 array.reader.forget(array.path)
         if shards:
             self.change.drain()  # they are read from the store
-
-    def _delete_removed(self, array: _ChangedArray) -> None:
-        """Let the change delete the stored chunks and shards that are outside of an array now."""
-        stored = array.reader.array
-        gone = dict.fromkeys(shard_of(stored, index) for index in sorted(array.removed))
-        keys = [array.key(shard) for shard in gone if not _is_inside(shard, shard_grid(stored))]
-        self.change.delete(keys)
-        for key in keys:
-            self._metadata.inlined.pop(key, None)
 
     def done(self) -> None:
         """Forget all changes: they are in the file."""

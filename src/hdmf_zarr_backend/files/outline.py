@@ -167,7 +167,16 @@ class Outline:
 
     def describe(self, path: str, node: Node) -> Description:
         """Return the description of a node for `model.render`."""
-        attributes = self._attribute_leaves(path, node)
+        references = self._references(path, node)
+        attributes = [
+            Leaf(f"@{name}", "reference", target=", ".join(target_text(self._reference(item)) for item in items))
+            for name, items in references.items()
+        ]
+        for name, value in sorted(_values(node).items()) if self.values else ():
+            if name not in references:
+                text = json.dumps(value, ensure_ascii=False, default=repr)
+                shown = text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
+                attributes.append(Leaf(f"@{name}", text=shown))
         if isinstance(node, Dataset):
             return self._describe_array(path, node, attributes)
         name = data_type_of(node) or ""
@@ -200,20 +209,6 @@ class Outline:
 
     def _lengths(self, lengths: tuple[int, ...]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)
-
-    def _attribute_leaves(self, path: str, node: Node) -> list[Leaf]:
-        references = self._references(path, node)
-        leaves = [
-            Leaf(f"@{name}", "reference", target=", ".join(target_text(self._reference(item)) for item in items))
-            for name, items in references.items()
-        ]
-        if self.values:
-            plain = {name: value for name, value in _values(node).items() if name not in references}
-            for name, value in sorted(plain.items()):
-                text = json.dumps(value, ensure_ascii=False, default=repr)
-                shown = text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
-                leaves.append(Leaf(f"@{name}", text=shown))
-        return leaves
 
     def counts(self) -> Sum:
         """Return the number of groups, with the root, of arrays and links that are shown, and the bytes of numbers."""
@@ -270,22 +265,16 @@ def outline_of(
     store: Store, parsed: ParsedFile, *, sizes: bool = False, specs: bool = False, values: bool = False
 ) -> Outline:
     """Return the outline of a file whose metadata are parsed."""
-    stored = _stored_sizes(store, parsed.hierarchy) if sizes else None
-    has_both = parsed.state is not None
-    return Outline(store.location, parsed.hierarchy, parsed.consolidated, stored, specs, values, has_both=has_both)
-
-
-def _stored_sizes(store: Store, hierarchy: Hierarchy) -> dict[str, int]:
-    arrays = {path: 0 for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-    for key, size in store.sizes("").items():
+    stored = {path: 0 for path, node in parsed.hierarchy.walk() if isinstance(node, Dataset)}
+    for key, size in store.sizes("").items() if sizes else ():
         path, _, name = key.rpartition("/")
-        if name in DOCUMENTS:
-            continue
-        while path not in arrays and path:
+        while path not in stored and path:
             path = path.rpartition("/")[0]  # chunks in nested folders
-        if path in arrays:
-            arrays[path] += size
-    return arrays
+        if name not in DOCUMENTS and path in stored:
+            stored[path] += size
+    outline = Outline(store.location, parsed.hierarchy, parsed.consolidated, stored if sizes else None, specs, values)
+    outline.has_both = parsed.state is not None
+    return outline
 
 
 def _values(node: Node) -> dict[str, Any]:

@@ -116,7 +116,14 @@ def describe(dataset: Any) -> Description:
     element = storable_type(tid)
     kind = kind_word(element)
     dtype = numpy_type(tid)
-    note = _storage_note(dataset, created)
+    note: dict[str, Any] = {} if dataset.shape is not None else {"null": True}
+    if dataset.chunks is not None:
+        note["chunks"] = list(dataset.chunks)
+    elif created.get_layout() == h5d.COMPACT:
+        note["layout"] = "compact"
+    if filters := filters_of(created):
+        note["filters"] = filters
+    note_orders(dataset.id, created, note)
     if "enum" in (noted := as_dict(to_note(element))):
         note["enum"] = dict(noted["enum"])
     if isinstance(element, Text) and element.size is not None and element.charset == "utf-8":
@@ -134,21 +141,6 @@ def describe(dataset: Any) -> Description:
     )
     _describe_fill(description, created, dtype)
     return description
-
-
-def _storage_note(dataset: Any, created: Any) -> dict[str, Any]:
-    """Return the note of how HDF5 stores a dataset: its layout, filters and orders."""
-    note: dict[str, Any] = {}
-    if dataset.shape is None:
-        note["null"] = True
-    if dataset.chunks is not None:
-        note["chunks"] = list(dataset.chunks)
-    elif created.get_layout() == h5d.COMPACT:
-        note["layout"] = "compact"
-    if filters := filters_of(created):
-        note["filters"] = filters
-    note_orders(dataset.id, created, note)
-    return note
 
 
 def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any]) -> None:

@@ -138,9 +138,9 @@ def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
 
 
 def _is_ordered(pipeline: Sequence[Sequence[Any]]) -> bool:
-    """Tell whether filters in this order have counterparts in Zarr.
+    """Tell whether filters in this order have counterparts in Zarr: a checksum or LZ4 comes last.
 
-    Shuffling comes first, since numcodecs shuffles complete elements; a checksum or LZ4 comes last.
+    Shuffling comes first, since numcodecs shuffles complete elements.
     """
     numbers = [number for number, _, _ in pipeline]
     others = itertools.dropwhile(lambda number: number == SHUFFLE, numbers)

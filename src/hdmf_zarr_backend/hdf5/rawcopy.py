@@ -306,15 +306,7 @@ _numbers = itertools.count()
 
 
 class DecodedH5Source:
-    """The values of a chunked dataset, decoded without the HDF5 library.
-
-    It can be sent to another process if ``raw.file`` is not None.
-
-    Attributes
-    ----------
-    shape, chunks : tuple of int
-        Of the dataset.
-    """
+    """The values of a chunked dataset, decoded without the HDF5 library; picklable if ``raw.file`` is not None."""
 
     def __init__(self, raw: RawChunks, dtype: np.dtype[Any], pipeline: CodecPipeline, fill: bytes) -> None:
         self.raw = raw

@@ -282,7 +282,11 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
             yield _leaf_row(item.leaf, mark, symbols)
             continue
         cut = depth is not None and level >= depth and bool(item.members)
-        yield _item_row(item, mark, cut=cut, is_root=level == 0)
+        # with the sum of members that are not shown, and of the root itself
+        text = item.description.instead or (str(item.sum if level == 0 else sum_of(item.members)) if cut else "")
+        role: Role | None = None if isinstance(item.node, Dataset) else "group"
+        cells = [printable(cell) for cell in item.description.cells]
+        yield _Row(mark + printable(item.name), cells, f"({printable(text)})" if text else "", role, mark)
         children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in item.description.attributes]
         for child in folded([] if cut else item.members, show_all=show_all):
             children.append(child if isinstance(child, Item) else _more(child, symbols))
@@ -290,15 +294,6 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
         for each in reversed(children):
             stack.append((each, below + branch, below + line, level + 1))
             branch, line = symbols.middle, symbols.below_middle
-
-
-def _item_row(item: Item, mark: str, *, cut: bool, is_root: bool) -> _Row:
-    """Return the row of a node; ``cut``: with the sum of its members, which are not shown, and of the root itself."""
-    description = item.description
-    text = description.instead or (str(item.sum if is_root else sum_of(item.members)) if cut else "")
-    role: Role | None = None if isinstance(item.node, Dataset) else "group"
-    cells = [printable(cell) for cell in description.cells]
-    return _Row(mark + printable(item.name), cells, f"({printable(text)})" if text else "", role, mark)
 
 
 def _more(items: list[Item], symbols: Symbols) -> _Row:

@@ -43,7 +43,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.stored import StoredArray, chunk_region
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.base import Write, resource_failure
 from hdmf_zarr_backend.stores.transaction import Change
@@ -171,7 +171,7 @@ def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ChunkSource, in
 
 def region_of(stored: StoredArray, index: Index) -> tuple[slice, ...]:
     """Return the region of the array that the chunk at ``index`` holds."""
-    return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, stored.chunks, stored.shape, strict=True))
+    return chunk_region(index, stored.chunks, stored.shape)
 
 
 def whole_chunk(block: Array, stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> Array:
