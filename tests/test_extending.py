@@ -26,6 +26,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
@@ -273,6 +274,21 @@ def test_such_numbers_of_hdf5_come_back_with_the_bits_of_each_nan(tmp_path, adde
         assert file["rows"].id.get_type() == row
         file["values"].id.read(h5s.ALL, h5s.ALL, back, tid)
         assert same(back, raw)
+
+
+@pytest.mark.parametrize("added", EXAMPLES[:1], indirect=True, ids=["bfloat16"])
+@pytest.mark.parametrize(("fill", "value"), [('"0xc000"', -2), ('"NaN"', np.nan), ('"-Infinity"', -np.inf)])
+def test_the_fill_value_of_such_numbers_is_read_in_each_form(added, fill, value):
+    store = MemoryStore({})
+    wrapped = ZarrDataIO(np.zeros((4, 2), added), chunks=(2, 2), fillvalue=1)
+    written(store, root_of(values=DatasetBuilder("values", wrapped)), 3)
+    for key in list(store.mapping):
+        store.mapping[key] = store.mapping[key].replace(b'"fill_value":1.0', f'"fill_value":{fill}'.encode())
+    del store.mapping["values/c/1/0"]
+    with ZarrIO(store, "r", read_options=ReadOptions(missing_chunks="fill")) as io:
+        data = io.read_builder().datasets["values"].data[:]
+    assert data.dtype == added
+    np.testing.assert_array_equal(data.astype("f4"), [[0, 0]] * 2 + [[value] * 2] * 2)
 
 
 def test_a_file_with_numbers_of_a_library_that_is_absent_is_listed_and_names_it(tmp_path, monkeypatch):

@@ -6,8 +6,6 @@ its chunk for each row would take quadratic time.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import copy
 import functools
 import itertools
@@ -27,12 +25,11 @@ from hdmf_zarr_backend.arrays.selection import Axis, Overlap, copy_part, full_ma
 from hdmf_zarr_backend.arrays.shards import ENTRY_BYTES, ShardReader, inner_grid
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
-from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+from hdmf_zarr_backend.encoding.fills import EMPTY_OBJECTS, fill_scalar
 from hdmf_zarr_backend.encoding.lindi import external_of
 from hdmf_zarr_backend.encoding.zarr3 import has_records
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
-from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -218,52 +215,10 @@ def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]
     if value is None and has_records(stored):
         return StructRows(stored.first_filter["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
     if value is None and dtype.kind == "O":
-        value = _EMPTY.get(stored.first_filter.get("id"))
+        value = EMPTY_OBJECTS.get(stored.first_filter.get("id"))
     if value is not None:
         array[...] = value
     return array
-
-
-_EMPTY: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
-
-
-def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
-    """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined."""
-    value = array.fill_value
-    if value is None or (dtype.hasobject and dtype.names is not None):
-        return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
-    if dtype.kind == "O":
-        codec_id = array.first_filter.get("id")
-        if isinstance(value, str):
-            return _bytes_fill(value) if codec_id == "vlen-bytes" else value
-        return _EMPTY.get(codec_id, value)  # hdmf-zarr declared 0 for text and bytes
-    try:
-        if letter_of(dtype) in "SV" and isinstance(value, str):
-            raw = base64.standard_b64decode(value)
-            values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)
-            check_characters(values)
-            return values[0]
-        if value == 0 and letter_of(dtype) in "SUV":
-            return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
-        if dtype.kind == "c" and isinstance(value, list):
-            real, imaginary = value
-            return dtype.type(complex(float(real), float(imaginary)))
-        if isinstance(value, (list, dict)):
-            raise TypeError("it is not a single value")
-        if isinstance(value, str) and letter_of(dtype) == "f":
-            value = float(value)  # which the types of other libraries do not take as text
-        is_count = dtype.kind in "mM" and type(value) is int
-        return np.array(value, "i8" if is_count else dtype).astype(dtype, copy=False)[()]
-    except (ValueError, TypeError, OverflowError, binascii.Error) as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {dtype} ({error})") from error
-
-
-def _bytes_fill(value: str) -> bytes:
-    """Return the fill value of bytes: Base64, as zarr-python 3 writes it; others have written text."""
-    try:
-        return base64.b64decode(value, validate=True)
-    except (ValueError, binascii.Error):
-        return value.encode("utf-8", "surrogatepass")
 
 
 def check_unwritten(store: Store, path: str, array: StoredArray) -> None:

@@ -1,9 +1,9 @@
-"""Fill values of nodes, in the form of format 2 <-> those of format 3.
+"""Fill values of nodes, which are those of format 2 <-> those of format 3, and <-> those of NumPy.
 
-The fill value of rows is their bytes in format 2, an object with the fields in format 3; only these need NumPy, which
-is imported on use.
+The fill value of rows is their bytes in format 2, an object with the fields in format 3. NumPy is imported on use.
 
-Source: Zarr v3 specification, "Fill value"; zarr-extensions for ``struct``; zarr-python for ``structured``.
+Source: Zarr v2 specification, "Fill value encoding"; Zarr v3 specification, "Fill value"; zarr-extensions for
+``struct``; zarr-python for ``structured``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import base64
 import binascii
 import math
 import re
-import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.encoding.data_types import (
     DATES,
@@ -26,9 +25,14 @@ from hdmf_zarr_backend.encoding.data_types import (
     object_kind,
 )
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model.element import check_characters
+from hdmf_zarr_backend.model.stored import StoredArray
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
-_FLOATS = {"f2": "e", "f4": "f", "f8": "d"}
+_DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)  # Base64 that is damaged is a ValueError
 
 
 def default_fill(data_type: Any) -> Any:
@@ -54,7 +58,9 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     if object_kind(stored) == STRING and not isinstance(value, str):
         return ""
     if isinstance(data_type, list) and isinstance(value, str):
-        return _fields_of_row(base64.b64decode(value), data_type, stored)
+        from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
+
+        return _encode_field(_from_bytes(base64.b64decode(value), from_zarr_type(data_type)), stored)
     return value
 
 
@@ -68,12 +74,23 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
         is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
         return None if is_coded and _is_zero_text(value) else value
     if isinstance(value, dict):
-        return _encoded_bytes(_row_of_fields(value, data_type))
+        return _encoded_bytes(_decode_row(value, data_type))
     if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes as in the specification
         if not all(type(item) is int and 0 <= item < 256 for item in value):
             raise MetadataError(f"the fill value {value!r} is not a list of bytes")
         return _encoded_bytes(bytes(value))
     return value
+
+
+def _decode_row(value: dict[str, Any], data_type: Any) -> bytes:
+    """Return the bytes of the row for ``{field: fill value of format 3}``."""
+    from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
+
+    try:
+        raw: bytes = _decode_scalar(value, from_zarr_type(data_type)).tobytes()
+    except _DAMAGE as error:
+        raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
+    return raw
 
 
 def _encoded_bytes(raw: bytes) -> str | None:
@@ -101,29 +118,88 @@ def _is_zero_text(value: str) -> bool:
 
 
 def _from_bits(value: str, data_type: Any) -> Any:
-    """Return the number with the bytes given in hexadecimal."""
-    code = _FLOATS.get(data_type[1:]) if isinstance(data_type, str) else None
-    if code is None:
+    """Return the float with the bytes given in hexadecimal; other text as it is."""
+    import numpy as np
+
+    from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+
+    dtype = numpy_dtype(data_type) if isinstance(data_type, str) and data_type != "|O" else np.dtype(object)
+    if letter_of(dtype) != "f":
         return value
     try:
-        number = struct.unpack(f">{code}", int(value, 16).to_bytes(int(data_type[2:]), "big"))[0]
-    except (OverflowError, struct.error) as error:
+        return encode_scalar(np.array(int(value, 16), f"u{dtype.itemsize}").view(dtype.newbyteorder("="))[()])
+    except (OverflowError, TypeError) as error:
         raise MetadataError(f"the fill value {value!r} does not fit {data_type}") from error
-    return json_float(number)
+
+
+# ---- fill values of NumPy -------------------------------------------------------------------------------------------
+
+
+EMPTY_OBJECTS: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
+"""Codec of objects -> what they are in a chunk that is not stored."""
+
+
+def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
+    """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined."""
+    value = array.fill_value
+    if value is None or (dtype.hasobject and dtype.names is not None):
+        return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
+    if dtype.kind == "O":
+        codec_id = array.first_filter.get("id")
+        if isinstance(value, str):
+            return _bytes_fill(value) if codec_id == "vlen-bytes" else value
+        return EMPTY_OBJECTS.get(codec_id, value)  # hdmf-zarr declared 0 for text and bytes
+    if value == 0 and letter_of(dtype) in "SUV":
+        return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
+    try:
+        return _decode_scalar(value, dtype)
+    except _DAMAGE as error:
+        raise MetadataError(f"the fill value {value!r} does not fit {dtype} ({error})") from error
+
+
+def _bytes_fill(value: str) -> bytes:
+    """Return the fill value of bytes: Base64, as zarr-python 3 writes it; others have written text."""
+    try:
+        return base64.b64decode(value, validate=True)
+    except (ValueError, binascii.Error):
+        return value.encode("utf-8", "surrogatepass")
+
+
+def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the NumPy value for JSON; the inverse of `encode_scalar`, also of a row as ``{field: value}``."""
+    import numpy as np
+
+    letter = letter_of(dtype)
+    if isinstance(value, dict):
+        if dtype.names is None:
+            raise TypeError("an object is the fill value of rows only")
+        row = np.zeros((), dtype)
+        for name in dtype.names:
+            row[name] = _decode_scalar(value[name], dtype[name])
+        return row[()]
+    if letter in "SV" and isinstance(value, str):
+        return _from_bytes(base64.b64decode(value), dtype)
+    if letter == "c" and isinstance(value, list):
+        real, imaginary = value
+        return dtype.type(complex(float(real), float(imaginary)))
+    if isinstance(value, list):
+        raise TypeError("it is not a single value")
+    if isinstance(value, str) and letter == "f":
+        value = float(value)  # which the types of other libraries do not take as text
+    is_count = letter in "mM" and type(value) is int
+    return np.array(value, "i8" if is_count else dtype).astype(dtype, copy=False)[()]
+
+
+def _from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Any:
+    """Return the NumPy value of bytes, which zeros complete."""
+    import numpy as np
+
+    values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)
+    check_characters(values)
+    return values[0]
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
-
-
-def _fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
-    """Return the bytes of a row as ``{field: fill value of format 3}``."""
-    import numpy as np
-
-    from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
-
-    dtype = from_zarr_type(data_type)
-    row = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
-    return _encode_field(row, stored)
 
 
 def _encode_field(value: Any, stored: Any) -> Any:
@@ -144,38 +220,3 @@ def encode_scalar(value: Any) -> Any:
     if isinstance(item, complex):
         return [json_float(item.real), json_float(item.imag)]
     return json_float(item) if isinstance(item, float) else item
-
-
-def _row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
-    """Return the bytes of the row for ``{field: fill value of format 3}``."""
-    import numpy as np
-
-    from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
-
-    try:
-        row = np.zeros((), from_zarr_type(data_type))
-        _decode_fields(row, value)
-    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError) as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
-    return row.tobytes()
-
-
-def _decode_fields(row: Any, value: dict[str, Any]) -> None:
-    import numpy as np
-
-    if row.dtype.names is None:
-        raise TypeError("an object is the fill value of rows only")
-    for name in row.dtype.names:
-        given = value[name]
-        field = row.dtype[name]
-        if isinstance(given, dict):
-            _decode_fields(row[name], given)
-        elif letter_of(field) in "SV":
-            raw = base64.b64decode(given)
-            row[name] = np.frombuffer(raw.ljust(field.itemsize, b"\0")[: field.itemsize], field)[0]
-        elif field.kind == "c":
-            row[name] = complex(float(given[0]), float(given[1]))
-        elif field.kind in "mM":
-            row[name] = np.array(given, "i8" if type(given) is int else field).astype(field)
-        else:
-            row[name] = given

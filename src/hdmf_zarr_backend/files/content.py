@@ -208,7 +208,7 @@ class ArrayReader:
             return _block_values(block, means.element, lengths, self._resolve)
 
     def _fill(self, stored: StoredArray, means: Described) -> Values | None:
-        from hdmf_zarr_backend.arrays.chunks import fill_scalar
+        from hdmf_zarr_backend.encoding.fills import fill_scalar
 
         element = means.element
         note = (means.note or {}).get("fill")

@@ -29,12 +29,12 @@ import h5py
 import numpy as np
 from h5py import h5d, h5p, h5t
 
-from hdmf_zarr_backend.arrays.chunks import fill_scalar
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.codecs import is_chunk_shape
 from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, numpy_dtype, plain
+from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, encode_array, encode_text
 from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks

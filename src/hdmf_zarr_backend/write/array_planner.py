@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.chunks import fill_scalar
 from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
 from hdmf_zarr_backend.encoding.codecs import in_format_2
 from hdmf_zarr_backend.encoding.data_types import letter_of, library_type
 from hdmf_zarr_backend.encoding.elements import TIME_WORDS, stored_text, word_element
+from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.layout import Layout, Sharding, as_scalar, new_dataset
 from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
 from hdmf_zarr_backend.errors import ValueRefusedError
