@@ -13,7 +13,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -120,14 +120,7 @@ class Hdf5Writer:
         if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets that use them
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, Dataset))
         # the second attempt replaces the file of the first one, and no other file is ever replaced
-        access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
-        access.set_fclose_degree(h5f.CLOSE_STRONG)
-        access.set_libver_bounds(h5f.LIBVER_V18 if is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
-        set_orders(creation, hdf5_note(self._placement.main.hierarchy.root))
-        with ExitStack() as files:
-            output = files.enter_context(OutputFile(self._path, exclusive=not is_new))
-            access.set_fileobj_driver(h5fd.fileobj_driver, output)
-            file = files.enter_context(h5py.File(h5f.create(os.fsencode(self._path), h5f.ACC_TRUNC, creation, access)))
+        with OutputFile(self._path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
             self._file, self._output = file.id, output
             self._groups = OpenGroups(file.id)
             planned = [(placed, self._create(placed)) for placed in nodes]
@@ -136,6 +129,15 @@ class Hdf5Writer:
                 self._attributes(placed)
             filler = Filler(self._groups, self._refer, self._options, self._advanced)
             filler.fill([(placed, form) for placed, form in planned if form is not None])
+
+    def _create_file(self, output: OutputFile) -> Any:
+        # the properties die with this call: HDF5 crashes if an error keeps them, with the frame, until the exit
+        access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
+        access.set_fclose_degree(h5f.CLOSE_STRONG)
+        access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
+        set_orders(creation, hdf5_note(self._placement.main.hierarchy.root))
+        access.set_fileobj_driver(h5fd.fileobj_driver, output)
+        return h5f.create(os.fsencode(self._path), h5f.ACC_TRUNC, creation, access)
 
     def _advanced(self, path: str, done: int) -> None:
         self._output.check()
