@@ -169,7 +169,11 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     def __iter__(self) -> Iterator[Any]:
         if not self.valid:
             raise InvalidDataIOError("there are no data to iterate over")
-        return iter(self.data) if hasattr(self.data, "__iter__") else _rows(self.data)
+        if hasattr(self.data, "__iter__"):
+            return iter(self.data)
+        # an array that cannot be iterated over, such as one of zarr 3, is read chunk by chunk
+        length, step = (self.data.shape[0], max(1, self.data.chunks[0])) if self.data.shape else (0, 1)
+        return (row for start in range(0, length, step) for row in self.data[start : start + step])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
         if not self.valid:
@@ -180,13 +184,6 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
 
 ZarrDataIO.__init__.__doc__ = ZarrDataIO.__doc__  # help() shows hdmf's otherwise
-
-
-def _rows(data: Any) -> Iterator[Any]:
-    """Yield the rows of an array that cannot be iterated over, such as one of zarr 3, and read it chunk by chunk."""
-    step = max(1, data.chunks[0]) if data.shape else 1
-    for start in range(0, data.shape[0] if data.shape else 0, step):
-        yield from data[start : start + step]
 
 
 def _shards(

@@ -388,7 +388,9 @@ def _problems(found: Sequence[Problem | Finding], location: str, name: str = "ve
         first = group[0]
         where = [one.path if isinstance(one, Problem) else one.place for one in group]
         what = f"<td>{escape(first.message)}. {_advice(first.remedy, location)}</td>"
-        rows.append([_paths_cell(where), f"<td>{escape(first.kind)}</td>", what])
+        title = f"{escape(where[0])} and {len(where) - 1:,} more"
+        paths = escape(where[0]) if len(where) == 1 else _opening(title, list(map(escape, where)))
+        rows.append([f'<td class="path">{paths}</td>', f"<td>{escape(first.kind)}</td>", what])
     rest = _and_more(sum(map(len, groups[_FINDINGS:])), f"; {_command(name, location)} lists all")
     return (_table(("where", "kind", "what, and what to do"), rows) if rows else "") + rest
 
@@ -456,14 +458,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _path_cell(text: str) -> str:
     """Return the cell of a path."""
     return f'<td class="path">{escape(text)}</td>'
-
-
-def _paths_cell(paths: Sequence[str]) -> str:
-    """Return the cell of one path, or of several that open."""
-    if len(paths) == 1:
-        return _path_cell(paths[0])
-    title = f"{escape(paths[0])} and {len(paths) - 1:,} more"
-    return f'<td class="path">{_opening(title, list(map(escape, paths)))}</td>'
 
 
 def _and_more(count: int, where: str = "") -> str:

@@ -59,20 +59,13 @@ _LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
 class Structure:
     """The result of a check of the documents."""
 
-    hierarchy: Hierarchy
-    """All nodes whose documents parse."""
-    is_consolidated: bool
-    """Whether a consolidated document exists, right or wrong."""
-    only_copies: dict[str, bytes]
-    """The chunks and documents by key that only the consolidated document has in good state."""
-    other_chunks: dict[str, bytes]
-    """The chunks by key in the consolidated document that differ from those in the store, both being complete."""
-    lost_chunks: set[str]
-    """Paths of arrays with a chunk that is missing or damaged in the store."""
-    state: both.State | None
-    """For a file of both formats, whether they agree."""
-    has_other_chunks: bool
-    """Whether the store may also have chunks in the other format of Zarr, or of a change that is not complete."""
+    hierarchy: Hierarchy  # all nodes whose documents parse
+    is_consolidated: bool  # whether a consolidated document exists, right or wrong
+    only_copies: dict[str, bytes]  # chunks and documents by key that only that document has in good state
+    other_chunks: dict[str, bytes]  # chunks by key that differ there from those in the store, both being complete
+    lost_chunks: set[str]  # paths of arrays with a chunk that is missing or damaged in the store
+    state: both.State | None  # for a file of both formats, whether they agree
+    has_other_chunks: bool  # the store may also have chunks in the other format, or of a change that is not complete
 
 
 def check_structure(store: Store, report: Report, *, is_own_change: bool = False) -> Structure | None:

@@ -224,7 +224,11 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         folder = _checked_folder(target, arguments.paths)
     pairs: dict[str, str] = {}
     for source in (file for path in paths for file in _files_of(path, arguments)):
-        target = _target_of(source, folder, _target_name(source, arguments))
+        target = name = _target_name(source, arguments)
+        if folder is not None:
+            target = f"{folder.removesuffix('/')}/{name}" if is_url(folder) else os.path.join(folder, name)
+        elif not is_url(source):  # that of a URL is in the current folder
+            target = os.path.join(os.path.dirname(source.rstrip("/")), name)
         if target in pairs:
             raise UsageError(
                 f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
@@ -236,13 +240,6 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         except (FileExistsError, NotADirectoryError) as error:
             raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
     return [(source, target) for target, source in pairs.items()]
-
-
-def _target_of(source: str, folder: str | None, name: str) -> str:
-    """Return the path of a new file: in a folder, or beside its source, which is the current folder for a URL."""
-    if folder is None:
-        return name if is_url(source) else os.path.join(os.path.dirname(source.rstrip("/")), name)
-    return f"{folder.removesuffix('/')}/{name}" if is_url(folder) else os.path.join(folder, name)
 
 
 def _checked_folder(target: str, paths: list[str]) -> str:

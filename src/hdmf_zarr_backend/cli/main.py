@@ -36,7 +36,7 @@ from hdmf_zarr_backend.progress import clear_line
         help="a command of this environment or on PATH, or python, followed by its arguments",
     ),
 )
-def _exec_command(arguments: Namespace) -> int:
+def exec_command(arguments: Namespace) -> int:
     """Run a Python tool with this package as hdmf_zarr.
 
     Run a command-line tool that is written in Python, such as nwbinspector, pynwb-validate or a script. If it,
@@ -88,7 +88,7 @@ def _program(name: str) -> str:
     "SHELL",
     argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that the script is for"),
 )
-def _completion_command(arguments: Namespace) -> Exit:
+def completion_command(arguments: Namespace) -> Exit:
     """Print a script that completes commands and options.
 
     Print a script for a shell, which then completes the commands and options of zarrio. Needs the extra cli.
@@ -115,7 +115,7 @@ def _command_name(word: str) -> str:
     "[COMMAND]",
     argument("topic", type=_command_name, nargs="?", metavar="COMMAND", help="show the help of this command"),
 )
-def _help_command(arguments: Namespace) -> Exit:
+def help_command(arguments: Namespace) -> Exit:
     """Show all commands, or the options of one.
 
     Show all commands; or of one command a description, its options and examples.
@@ -142,9 +142,9 @@ COMMANDS: tuple[Command, ...] = (
     changes.repair_command,
     changes.consolidate_command,
     changes.upgrade_command,
-    _exec_command,
-    _completion_command,
-    _help_command,
+    exec_command,
+    completion_command,
+    help_command,
 )
 """All commands, in the order of the help."""
 

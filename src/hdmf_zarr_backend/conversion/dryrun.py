@@ -216,10 +216,14 @@ def dry_run(
                 f"a {type(source).__name__} cannot be written",
                 remedy="Give a container, an open io, or the path of an HDF5 file.",
             )
-        manager = _manager_for(None if is_export else source, manager)
+        pynwb: Any = sys.modules.get("pynwb")  # which is loaded where there is one of its containers, else not needed
+        if manager is None:
+            is_nwb = pynwb is not None and (is_export or isinstance(source, pynwb.NWBFile))
+            manager = pynwb.get_manager() if is_nwb else get_manager()
+        given: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
         with (
             nullcontext() if is_export else _unplaced(source),
-            _PlanningIO(place, "w", manager, zarr_format=zarr_format, write_options=write_options) as io,
+            _PlanningIO(place, "w", manager, **given) as io,
         ):
             (io.export if is_export else io.write)(source, **options)
             made = io.request
@@ -228,16 +232,6 @@ def dry_run(
         if target is None and error.store == place:  # which the caller has not named
             error.store = None
         raise
-
-
-def _manager_for(container: Any, manager: Any) -> Any:
-    """Return the manager to build with; pynwb is loaded where there is one of its containers, else not needed."""
-    pynwb = sys.modules.get("pynwb")
-    if manager is not None:
-        return manager
-    if pynwb is not None and (container is None or isinstance(container, pynwb.NWBFile)):
-        return pynwb.get_manager()
-    return get_manager()
 
 
 class _PlanningIO(ZarrIO):

@@ -94,7 +94,13 @@ class Hdf5Planner:
         node = placed.file.open(placed.raw)
         if placed.kind == "datatype":
             datatypes = notes[parent].setdefault(HDF5, {}).setdefault("datatypes", {})
-            datatypes[name] = self._datatype(node, placed.file)
+            attributes = {
+                each: {**note_attribute(attribute, self._encoder(placed.file)), **self._named_type(attribute)}
+                for each, attribute in attribute_names(node)
+            }
+            datatypes[name] = {"type": to_note(storable_type(node))}
+            if attributes:
+                datatypes[name]["attributes"] = attributes
         elif placed.kind == "group":
             note = notes.setdefault(placed.path, {})
             orders: dict[str, Any] = {}
@@ -149,13 +155,6 @@ class Hdf5Planner:
 
     def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
         return lambda value: self._references.encode(value, file)
-
-    def _datatype(self, node: Any, file: SourceFile) -> dict[str, Any]:
-        """Return the note about a named type."""
-        attributes: dict[str, Any] = {}
-        for name, attribute in attribute_names(node):
-            attributes[name] = {**note_attribute(attribute, self._encoder(file)), **self._named_type(attribute)}
-        return {"type": to_note(storable_type(node)), **({"attributes": attributes} if attributes else {})}
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""One Zarr file: its documents read from a store into the model, its outline, and its contents for comparison."""
+"""One Zarr file: documents read from a store into the model, its outline, its session, its contents for comparison."""
