@@ -55,20 +55,10 @@ _MOST_BITS = 1023
 
 @dataclass(frozen=True)
 class Place:
-    """Where values belong in a dataset, for messages.
+    """Where values belong in a dataset, for messages."""
 
-    Attributes
-    ----------
-    start : tuple of int
-        Index of the first value.
-    shape : tuple of int or None
-        Shape that the first axis of the values stands for, if rows were flattened.
-    field : str
-        The field of a row.
-    """
-
-    start: Shape = ()
-    shape: Shape | None = None
+    start: Shape = ()  # index of the first value
+    shape: Shape | None = None  # that the first axis of the values stands for, if rows were flattened
     field: str = ""
 
     def inside(self, name: str) -> Place:

@@ -225,12 +225,11 @@ def _cell_text(cell: Any) -> str:
     return _ESCAPE + json.dumps(cell, separators=(",", ":"))
 
 
-def _text_cell(text: str) -> Any:
-    return json.loads(text[1:]) if text.startswith(_ESCAPE) else text
-
-
 _ENCODE: dict[str, Callable[[Any], str]] = {"text": _cell_text, "reference": reference_text}
-_DECODE: dict[str, Callable[[str], Any]] = {"text": _text_cell, "reference": text_reference}
+_DECODE: dict[str, Callable[[str], Any]] = {
+    "text": lambda text: json.loads(text[1:]) if text.startswith(_ESCAPE) else text,
+    "reference": text_reference,
+}
 
 
 def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:

@@ -39,29 +39,13 @@ _USUAL_LEVEL = 6  # what zlib makes of -1
 
 @dataclass(slots=True, frozen=True)
 class Chain:
-    """The codecs of an array as its node has them.
+    """The codecs of an array as its node has them."""
 
-    Attributes
-    ----------
-    filters : list of dict or None
-        For text and bytes, the first one makes bytes of objects.
-    compressor : dict or None
-        The last one.
-    endian : {"little", "big"} or None
-        Of numbers.
-    order : Order
-        Layout inside a chunk.
-    chunks : tuple of int or None
-        Shape of the chunks inside of shards.
-    shards : Shards or None
-        What the chunks of the grid are, if not chunks.
-    """
-
-    filters: list[dict[str, Any]] | None
+    filters: list[dict[str, Any]] | None  # of text and bytes, the first one makes bytes of objects
     compressor: dict[str, Any] | None
     endian: Endian | None
     order: Order = "C"
-    chunks: tuple[int, ...] | None = None
+    chunks: tuple[int, ...] | None = None  # inside of shards
     shards: Shards | None = None
 
 
@@ -359,7 +343,9 @@ def codec_config(codec: Any) -> dict[str, Any]:
 
 def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
     """Return the filters and the compressor for the arguments by which hdmf-zarr 0.14 describes a pipeline."""
-    if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
+    stated = serializer.to_dict() if hasattr(serializer, "to_dict") else {}
+    endian = stated.get("configuration", {}).get("endian")
+    if serializer is not None and (stated.get("name"), endian) not in (("bytes", None), ("bytes", "little")):
         problem = f"the serializer {serializer!r} is not accepted: text and byte order depend on the data"
         raise UsageError(problem, remedy="Leave serializer out; give data of the type to store.")
     steps = list(filters or ())
@@ -369,9 +355,3 @@ def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[
     if not listed:
         return steps or None, False
     return [*steps, *listed[:-1]] or None, listed[-1]
-
-
-def _named(serializer: Any) -> str:
-    document: dict[str, Any] = serializer.to_dict() if hasattr(serializer, "to_dict") else {"name": None}
-    endian = document.get("configuration", {}).get("endian")
-    return str(document["name"]) if endian is None else f"{document['name']} ({endian})"

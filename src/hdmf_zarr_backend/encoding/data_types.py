@@ -38,21 +38,11 @@ _NUMPY = "numpy"
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A number that Zarr has.
+    """A number that Zarr has."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in format 3, NumPy and HDMF; of a type that another library adds to NumPy also that in format 2.
-    element : Number
-        What it is; ``layout`` is the `Precision` that HDF5 has for a type that another library adds.
-    library : str
-        The module that has its NumPy type under its name. It is imported on use, and need not be installed.
-    """
-
-    name: str
-    element: Number
-    library: str = _NUMPY
+    name: str  # in format 3, NumPy and HDMF; of a type that another library adds to NumPy also in format 2
+    element: Number  # ``layout`` is the `Precision` that HDF5 has for a type that another library adds
+    library: str = _NUMPY  # has its NumPy type under its name; it is imported on use, and need not be installed
 
     @property
     def is_of_numpy(self) -> bool:
@@ -271,9 +261,14 @@ def encode_type(data_type: Any) -> Any:
     Format 3 has no fields with axes; they become bytes.
     """
     if isinstance(data_type, list):
-        fields = [
-            {"name": name, "data_type": _field_type(inner, field_shape(rest))} for name, inner, *rest in data_type
-        ]
+        fields = []
+        for name, inner, *rest in data_type:
+            if shape := field_shape(rest):
+                length = itemsize(inner) * math.prod(shape)
+                stored = {"name": "raw_bytes", "configuration": {"length_bytes": length}}
+            else:
+                stored = encode_type(inner)
+            fields.append({"name": name, "data_type": stored})
         return {"name": STRUCT, "configuration": {"fields": fields}}
     _, kind, digits, unit = split_code(data_type)
     if kind in "mM":
@@ -292,12 +287,6 @@ def as_structured(stored: Any) -> Any:
         return stored
     fields = [[field["name"], as_structured(field["data_type"])] for field in stored["configuration"]["fields"]]
     return {"name": STRUCTURED, "configuration": {"fields": fields}}
-
-
-def _field_type(data_type: Any, shape: tuple[int, ...]) -> Any:
-    if shape:
-        return {"name": "raw_bytes", "configuration": {"length_bytes": itemsize(data_type) * math.prod(shape)}}
-    return encode_type(data_type)
 
 
 def endian_of(data_type: Any) -> Endian | None:

@@ -158,30 +158,14 @@ def to_hdmf(element: Element) -> Any:
 
 @dataclass(slots=True, frozen=True)
 class Described:
-    """The meaning of an array.
+    """The meaning of an array."""
 
-    Attributes
-    ----------
-    stored : Element
-        Type of the elements in Zarr, which is the type that HDMF reads.
-    form : {"plain", "objects", "rows"}
-        How elements are stored: numbers and the like; text or references as objects; compound rows with objects.
-    axes : tuple of int
-        Its shape in HDMF: rows have one axis, a scalar has none.
-    itemsize : int or None
-        Bytes of one element in memory; None for text and references.
-    note : dict or None
-        The note of the dataset in HDF5; None if it was never in HDF5.
-    is_marked : bool
-        Whether ``zarr_dtype`` or the note marks it as a scalar. It is a scalar if it also has one element.
-    """
-
-    stored: Element
-    form: Form
-    axes: tuple[int, ...]
-    itemsize: int | None
-    note: dict[str, Any] | None
-    is_marked: bool
+    stored: Element  # in Zarr, which is the type that HDMF reads
+    form: Form  # numbers and the like; text or references as objects; compound rows with objects
+    axes: tuple[int, ...]  # its shape in HDMF: rows have one axis, a scalar has none
+    itemsize: int | None  # bytes of one element in memory; None for text and references
+    note: dict[str, Any] | None  # of the dataset in HDF5; None if it was never in HDF5
+    is_marked: bool  # as a scalar by ``zarr_dtype`` or the note; it is one if it also has one element
 
     @property
     def is_scalar(self) -> bool:
@@ -358,12 +342,10 @@ def _label(element: Element) -> str:
 
 def codec_labels(stored: StoredArray) -> list[str]:
     """Return the codecs of an array in the order in which they are applied, each with what was chosen for it."""
-    return list(map(_codec_label, stored.codecs))
-
-
-def _codec_label(config: dict[str, Any]) -> str:
-    name = str(config.get("id"))
-    shuffle = config.get("shuffle")
-    shuffled = _SHUFFLES.get(shuffle, "") if isinstance(shuffle, int) else ""
-    chosen = [config.get("cname"), config.get("clevel", config.get("level")), shuffled]
-    return " ".join(str(part) for part in [name, *chosen] if part not in (None, ""))
+    labels = []
+    for config in stored.codecs:
+        shuffle = config.get("shuffle")
+        shuffled = _SHUFFLES.get(shuffle, "") if isinstance(shuffle, int) else ""
+        parts = [str(config.get("id")), config.get("cname"), config.get("clevel", config.get("level")), shuffled]
+        labels.append(" ".join(str(part) for part in parts if part not in (None, "")))
+    return labels

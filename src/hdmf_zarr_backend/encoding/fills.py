@@ -72,7 +72,10 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
         if _HEX.fullmatch(value):
             return _from_bits(value, data_type)
         is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
-        return None if is_coded and _is_zero_text(value) else value
+        try:
+            return None if is_coded and not any(base64.b64decode(value, validate=True)) else value
+        except ValueError:  # `fill_scalar` says so
+            return value
     if isinstance(value, dict):
         return _encoded_bytes(_decode_row(value, data_type))
     if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes as in the specification
@@ -108,13 +111,6 @@ def _is_zero(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_zero, value))
     return isinstance(value, str) and not value
-
-
-def _is_zero_text(value: str) -> bool:
-    try:
-        return not any(base64.b64decode(value, validate=True))
-    except (ValueError, binascii.Error):
-        return False
 
 
 def _from_bits(value: str, data_type: Any) -> Any:

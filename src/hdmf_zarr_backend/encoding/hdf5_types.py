@@ -243,11 +243,6 @@ def _noted_compound(note: dict[str, Any], depth: int) -> Element:
     return _row_of(Compound(fields, tuple(map(int, note["offsets"])), _size(note["size"])))
 
 
-def _noted_enum(note: dict[str, Any], depth: int) -> Element:
-    members = tuple((str(name), int(number)) for name, number in note["enum"])
-    return _enum_of(_noted(note["base"], depth), members)
-
-
 def _noted_complex(note: dict[str, Any], depth: int) -> Element:
     part = _noted_part(note["complex"], depth)
     return Number("complex", 2 * part.size, part.byte_order, part)
@@ -257,7 +252,9 @@ _READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
     "text": _noted_text,
     "number": _noted_number,  # before "fields", which such a number has too
     "fields": _noted_compound,
-    "enum": _noted_enum,
+    "enum": lambda note, depth: _enum_of(
+        _noted(note["base"], depth), tuple((str(name), int(number)) for name, number in note["enum"])
+    ),
     "bitfield": lambda note, depth: replace(_noted_part(note["bitfield"], depth), kind="bitfield"),
     "opaque": lambda note, _: _opaque_of(_size(note["opaque"]), str(note.get("tag", ""))),
     "complex": _noted_complex,

@@ -99,12 +99,8 @@ def chunks_by_elements(
     """Return the chunk shape that TensorStore would choose.
 
     The length on each axis is its part of the ratio times a common factor, rounded down, at least 1 and at most the
-    length of the axis. The factor is the largest with which the chunk has at most ``elements`` elements.
-
-    Notes
-    -----
-    Tests compare this with TensorStore, for ratios of small whole numbers. The factor is searched in steps, as in
-    TensorStore; with ratios such as 10 to 0.1 and chunks of a few elements, an axis may differ by one.
+    length of the axis. The factor is the largest with which the chunk has at most ``elements`` elements. It is searched
+    in steps, as in TensorStore; with ratios such as 10 to 0.1 and chunks of a few elements, an axis may differ by one.
 
     Source: TensorStore, "Selection of chunk layout when creating a new array".
     """
@@ -157,15 +153,11 @@ def shards_by_bytes(
 
 def chunks_inside(shards: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
     """Return the largest chunk shape up to ``chunks`` of which ``shards`` is a multiple."""
-    return tuple(_divisor(length, most) for length, most in zip(shards, chunks, strict=True))
-
-
-def _divisor(length: int, most: int) -> int:
-    """Return the largest divisor of ``length`` that is at most ``most``."""
-    if most >= length:
-        return length
-    divisors = [n for n in range(1, math.isqrt(length) + 1) if length % n == 0]
-    return max(n for divisor in divisors for n in (divisor, length // divisor) if n <= most)
+    inside = []
+    for length, most in zip(shards, chunks, strict=True):
+        small = [n for n in range(1, math.isqrt(length) + 1) if length % n == 0]
+        inside.append(max(n for n in (*small, *(length // n for n in small)) if n <= most))
+    return tuple(inside)
 
 
 VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
@@ -178,41 +170,21 @@ JSON2: dict[str, Any] = {
 
 @dataclass(slots=True, frozen=True)
 class Sharding:
-    """The requested shards of an array.
+    """The requested shards of an array."""
 
-    Attributes
-    ----------
-    shape : tuple of int or "auto"
-        Shape of a shard; "auto": by bytes, and no shards for a small array.
-    are_chunks_given : bool
-        Whether the user gave the chunk shape, which is then not changed to fit the shards.
-    is_kept : bool
-        Whether the array was stored with these shards before; then format 2, which has no shards, is not an error.
-    """
-
-    shape: tuple[int, ...] | Literal["auto"]
-    are_chunks_given: bool = False
-    is_kept: bool = False
+    shape: tuple[int, ...] | Literal["auto"]  # "auto": by bytes, and none for a small array
+    are_chunks_given: bool = False  # by the user: they are not changed to fit the shards
+    is_kept: bool = False  # the array was stored with them before; then format 2, which has none, is not an error
 
 
 @dataclass(slots=True)
 class Layout:
-    """What a user may choose of how a dataset is stored; None: it is chosen here.
-
-    Attributes
-    ----------
-    chunks, fill_value, maxshape, chunk_elements, chunk_aspect_ratio, shards
-        As in `ZarrDataIO`. Chunks and shards have an axis for each axis of the dataset.
-    compressor : dict, bool or None
-        False: no compression; True or None: the default.
-    filters : list of dict or None
-        Codecs before the compressor.
-    """
+    """What a user may choose of how a dataset is stored, as in `ZarrDataIO`; None: it is chosen here."""
 
     chunks: tuple[int, ...] | None = None
     fill_value: Any = None
     maxshape: tuple[int | None, ...] | None = None
-    compressor: dict[str, Any] | bool | None = None
+    compressor: dict[str, Any] | bool | None = None  # False: no compression; True or None: the default
     filters: list[dict[str, Any]] | None = None
     chunk_elements: int | None = None
     chunk_aspect_ratio: tuple[float, ...] | None = None

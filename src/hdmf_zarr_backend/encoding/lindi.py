@@ -129,17 +129,14 @@ def _translate_array(node: Dataset[Attributes]) -> None:
 
 def _row_dtype(fields: Any) -> list[dict[str, str]]:
     """Return the ``zarr_dtype`` of rows."""
-    if not isinstance(fields, list) or not fields or not all(map(_is_field, fields)):
+    are_pairs = isinstance(fields, list) and all(isinstance(field, list) and len(field) == 2 for field in fields)
+    if not fields or not are_pairs or not all(isinstance(part, str) for field in fields for part in field):
         raise MetadataError(f"{_COMPOUND} {fields!r} is not a list of names and types", remedy=_REMEDY)
     letters = {"S": "ascii", "U": "str"}
     words = {_REFERENCE: "object", "object": "str"}
     return [
         {"name": name, "dtype": words.get(kind) or letters.get(kind.lstrip("<>|=")[:1], kind)} for name, kind in fields
     ]
-
-
-def _is_field(field: Any) -> bool:
-    return isinstance(field, list) and len(field) == 2 and all(isinstance(part, str) for part in field)
 
 
 def may_hold_references(node: Node) -> bool:

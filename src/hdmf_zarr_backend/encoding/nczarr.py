@@ -226,7 +226,9 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
             arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
             continue
         names = stored_names(_labels(child), child.stored.shape, taken)
-        for dimension, length, bound in zip(names, child.stored.shape, _bounds(child), strict=True):
+        most = notes_of(child.attributes).get("maxshape")
+        bounds = most if isinstance(most, list) and len(most) == len(child.stored.shape) else child.stored.shape
+        for dimension, length, bound in zip(names, child.stored.shape, bounds, strict=True):
             if bound is None:
                 dimensions[dimension] = {"size": length, "unlimited": 1}
             else:
@@ -240,12 +242,6 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
     ]
     group = {"dimensions": dimensions, "arrays": list(arrays), "groups": groups}
     return group, {join(path, name): added for name, added in arrays.items()}
-
-
-def _bounds(node: Dataset[Attributes]) -> Sequence[int | None]:
-    """Return the maximum length of each axis, None if unlimited."""
-    most = notes_of(node.attributes).get("maxshape")
-    return most if isinstance(most, list) and len(most) == len(node.stored.shape) else node.stored.shape
 
 
 def _labels(node: Dataset[Attributes]) -> list[str | None] | None:

@@ -89,9 +89,8 @@ class ZarrReference:
         return relative(self.path.replace("\\", "/"))
 
 
-# The constructor of hdmf's DatasetBuilder accepts only scalars of certain types and instances of Iterable. A reference
-# has
-# no elements, and iterating over it raises a TypeError.
+# hdmf's DatasetBuilder accepts only scalars of certain types and instances of Iterable. A reference has no elements,
+# and iterating over it raises a TypeError.
 Iterable.register(ZarrReference)
 
 
@@ -280,7 +279,10 @@ def from_zarr3(value: Any) -> Any:
     items = value if isinstance(value, list) else [value]
     if not all(map(_is_reference_3, items)):
         return value
-    made = [_in_format_2(item[REFERENCE_3]) for item in items]
+    made = []
+    for stored in (item[REFERENCE_3] for item in items):
+        reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
+        made.append({DTYPE: OBJECT if reference.get("region") is None else REGION_WORD, "value": reference})
     return made if isinstance(value, list) else made[0]
 
 
@@ -292,11 +294,6 @@ def begins_with_reference(value: Any) -> bool:
 
 def _is_reference_3(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get(REFERENCE_3), (dict, str))
-
-
-def _in_format_2(stored: Any) -> dict[str, Any]:
-    reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
-    return {DTYPE: OBJECT if reference.get("region") is None else REGION_WORD, "value": reference}
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------
@@ -437,17 +434,7 @@ def find_link(attributes: dict[str, Any], name: str) -> ZarrReference | None:
 
 @dataclass(eq=False)
 class LinkedFile:
-    """A file that links lead from or to, as `model.links.Resolver` needs it.
-
-    Attributes
-    ----------
-    store : Store
-        Its store.
-    hierarchy : Hierarchy
-        Its nodes.
-    location : str
-        Absolute path or URL.
-    """
+    """A file that links lead from or to, as `model.links.Resolver` needs it."""
 
     store: Any
     hierarchy: Hierarchy

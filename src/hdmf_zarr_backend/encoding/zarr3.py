@@ -715,14 +715,11 @@ def _is_reference_field(field: Any) -> bool:
 
 def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
     """Return the ``zarr_dtype`` of rows for the data type and the names of reference fields."""
-    return [
-        {"name": field["name"], "dtype": "object" if field["name"] in references else _text_word(field["dtype"])}
-        for field in default
-    ]
-
-
-def _text_word(word: Any) -> Any:
-    return "str" if isinstance(word, str) and word.startswith("str") else word
+    fields = []
+    for name, word in ((field["name"], field["dtype"]) for field in default):
+        is_text = isinstance(word, str) and word.startswith("str")
+        fields.append({"name": name, "dtype": "object" if name in references else "str" if is_text else word})
+    return fields
 
 
 def _looks_like_rows(default: Any, references: Any) -> bool:
