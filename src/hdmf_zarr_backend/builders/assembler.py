@@ -185,21 +185,12 @@ def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
             raise rules.limits.exceeded("max_links", -(-count // len(paths)), what)
 
 
-def make_dataset(
-    name: str,
-    *,
-    data: Any,
-    dtype: Any,
-    attributes: Mapping[str, Any],
-    source: str,
-    maxshape: tuple[int | None, ...] | None = None,
-    dimension_labels: tuple[str | None, ...] | None = None,
-    chunks: bool = False,
-) -> Any:
-    """Return a ``DatasetBuilder``; the arguments are those of its constructor."""
-    builder = _DATASET.copy(
-        name=name, source=source, dtype=dtype, maxshape=maxshape, dimension_labels=dimension_labels, chunks=chunks
-    )
+_NO_AXES = {"maxshape": None, "dimension_labels": None, "chunks": False}
+
+
+def make_dataset(name: str, data: Any, dtype: Any, attributes: Mapping[str, Any], source: str, **axes: Any) -> Any:
+    """Return a ``DatasetBuilder``; the arguments are those of its constructor, those of axes for an array only."""
+    builder = _DATASET.copy(name=name, source=source, dtype=dtype, **{**_NO_AXES, **axes})
     if data is not None:
         builder["data"] = data  # hdmf itself sets it so
     builder.attributes.update(attributes)
@@ -421,22 +412,13 @@ class Assembler:
         self, path: str, name: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
     ) -> Any:
         """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
-        means = describe(node)
+        means, lazy = describe(node), self._lazy(path, node)
         if means.is_scalar:
-            data, dtype = self._scalar(path, node, means, scalars)
-            return make_dataset(name, data=data, dtype=dtype, attributes=attributes, source=self.source)
-        lazy = self._lazy(path, node)
+            data, dtype = self._scalar(path, lazy, means, scalars)
+            return make_dataset(name, data, dtype, attributes, self.source)
         data, dtype = self._array(lazy, means)
-        return make_dataset(
-            name,
-            data=data,
-            dtype=dtype,
-            attributes=attributes,
-            maxshape=lazy.maxshape,
-            dimension_labels=decode_dimensions(node.attributes),
-            chunks=True,
-            source=self.source,
-        )
+        axes = {"maxshape": lazy.maxshape, "dimension_labels": decode_dimensions(node.attributes), "chunks": True}
+        return make_dataset(name, data, dtype, attributes, self.source, **axes)
 
     def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
         stored = means.stored
@@ -449,13 +431,11 @@ class Assembler:
         # hdmf's validator takes the types of listed fields from the first row; without one, it takes them from NumPy's
         return lazy, to_hdmf(stored) if means.fields and 0 not in lazy.shape else lazy.dtype
 
-    def _scalar(
-        self, path: str, node: Dataset[Attributes], means: Described, scalars: dict[str, bytes]
-    ) -> tuple[Any, Any]:
-        lazy = self._lazy(path, node)
-        values = lazy.decoded(scalars.get(join(path, node.stored.first_chunk)))
+    def _scalar(self, path: str, lazy: LazyArray, means: Described, scalars: dict[str, bytes]) -> tuple[Any, Any]:
+        stored = lazy.node.stored
+        values = lazy.decoded(scalars.get(join(path, stored.first_chunk)))
         if means.form == "rows":
-            if not node.stored.shape:
+            if not stored.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
             self._scalar_rows[path] = BuilderTable(lazy, self.references, dict(means.fields))

@@ -12,7 +12,7 @@ reads format 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,6 +61,8 @@ from hdmf_zarr_backend.write.array_planner import take_stored
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.write.sources import ElementSource, IndexedSource, RowSource, StoredChunks, all_utf8
 from hdmf_zarr_backend.write.writer import PlanWriter
+
+Shape = tuple[int, ...]
 
 
 class ZarrPlanner:
@@ -149,9 +151,7 @@ class ZarrPlanner:
             made.attributes[NOTES] = notes
         return planned
 
-    def _dimensions(
-        self, path: str, node: Dataset[Attributes], shape: tuple[int, ...], notes: dict[str, Any]
-    ) -> list[str]:
+    def _dimensions(self, path: str, node: Dataset[Attributes], shape: Shape, notes: dict[str, Any]) -> list[str]:
         """Return the names of the axes; in place the present ones, which other programs may use."""
         taken = self._taken.setdefault(split(path)[0], {})
         names: Any = node.attributes.get(DIMENSIONS)
@@ -196,13 +196,11 @@ class ZarrPlanner:
             shape = () if is_scalar and lazy.size == 1 else lazy.shape
             made, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
             return PlannedArray(made, ElementSource(values, made.stored.shape, to_text), notes=notes)
-        convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
-        made, _ = self._new_objects(
-            lazy, UTF8, lazy.shape, as_bytes=stored == "bytes", keeps_filters=stored is not None
-        )
+        is_bytes = stored == "bytes"
+        made, _ = self._new_objects(lazy, UTF8, lazy.shape, as_bytes=is_bytes, keeps_filters=stored is not None)
         if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0
             made.stored.fill_value = lazy.node.stored.fill_value or None
-        planned = PlannedArray(made, ElementSource(values, made.stored.shape, convert))
+        planned = PlannedArray(made, ElementSource(values, made.stored.shape, to_bytes if is_bytes else to_text))
         if lazy.shape:
             made.attributes[DTYPE] = word or made.attributes[DTYPE]
             if stored is not None:
@@ -217,13 +215,7 @@ class ZarrPlanner:
         return PlannedArray(made, source, notes=notes)
 
     def _new_objects(
-        self,
-        lazy: LazyArray,
-        element: Element,
-        shape: tuple[int, ...],
-        *,
-        as_bytes: bool = False,
-        keeps_filters: bool = False,
+        self, lazy: LazyArray, element: Element, shape: Shape, *, as_bytes: bool = False, keeps_filters: bool = False
     ) -> tuple[Dataset[Attributes], dict[str, Any]]:
         """Return the dataset for a copy with objects, and its note; filters after the codec of objects may stay."""
         old = lazy.node.stored

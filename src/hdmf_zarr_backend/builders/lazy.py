@@ -515,7 +515,7 @@ def _small_builder(path: str, node: Any) -> Any:
     if isinstance(node, Group):
         builder = make_group(name, {}, attributes, "")
     else:
-        builder = make_dataset(name, data=None, dtype=None, attributes=attributes, source="")
+        builder = make_dataset(name, None, None, attributes, "")
     builder.location = absolute(parent)
     return builder
 
