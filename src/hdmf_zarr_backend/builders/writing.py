@@ -49,14 +49,8 @@ def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tup
     if not is_staged(store):
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
         _check_values(plan, store.location)
-    with new_file(
-        store,
-        plan.hierarchy.flat(),
-        plan.hierarchy.zarr_format,
-        exclusive=request.exclusive,
-        options=request.options,
-        writer=writer,
-    ) as change:
+    paths, number = plan.hierarchy.flat(), plan.hierarchy.zarr_format
+    with new_file(store, paths, number, exclusive=request.exclusive, options=request.options, writer=writer) as change:
         planned = PlanWriter(change, plan, request.options)
         root = planned.write(exhaust_in_turn=request.exhaust_in_turn)
         change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)

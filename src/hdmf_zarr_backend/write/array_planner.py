@@ -23,13 +23,7 @@ from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.layout import Layout, Sharding, as_scalar, new_dataset
 from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.model.element import (
-    ASCII,
-    UTF8,
-    Compound,
-    Element,
-    Time,
-)
+from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Time
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.write.sources import (
