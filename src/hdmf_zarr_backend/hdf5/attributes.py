@@ -41,7 +41,7 @@ from hdmf_zarr_backend.encoding.references import (
     is_reference,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.types import Array, is_sparse, kind_word, memory_type, numpy_type, storable_type
+from hdmf_zarr_backend.hdf5.types import Array, axes_of, is_sparse, kind_word, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Element, Reference, Text
 
 LINK_ORDER = "link_order"
@@ -156,7 +156,7 @@ def write_attribute(
         if not is_new and is_sparse(tid):
             raise NewerFormatNeededError(name)
         tid = named_type(note.get("named"), tid)
-        shape = None if values is None else values.shape[: values.ndim - len(numpy_type(tid).shape)]
+        shape = None if values is None else values.shape[: values.ndim - len(axes_of(tid))]
         space = h5s.create_simple(shape) if shape else h5s.create(h5s.NULL if shape is None else h5s.SCALAR)
         try:
             attribute = h5a.create(node, raw_of(name), tid, space)

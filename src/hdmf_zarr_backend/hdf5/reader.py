@@ -44,7 +44,7 @@ from hdmf_zarr_backend.hdf5.files import (
 )
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, soft_target
-from hdmf_zarr_backend.hdf5.types import Array, memory_type, numpy_type, storable_type
+from hdmf_zarr_backend.hdf5.types import Array, axes_of, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -74,7 +74,7 @@ class Hdf5Data:
         self._raw = raw
         node = file.open(raw)
         storable_type(node.get_type())  # raises an error for types that NumPy lacks
-        self._inner = tuple(numpy_type(node.get_type()).shape)
+        self._inner = axes_of(node.get_type())
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
 
     @property

@@ -82,6 +82,11 @@ def numpy_type(tid: Any) -> np.dtype[Any]:
     return tid.dtype  # type: ignore[no-any-return]
 
 
+def axes_of(tid: Any) -> tuple[int, ...]:
+    """Return the axes of an element that is an array, none for other elements."""
+    return (*tid.get_array_dims(), *axes_of(tid.get_super())) if tid.get_class() == h5t.ARRAY else ()
+
+
 def _has_library_number(dtype: np.dtype[Any]) -> bool:
     if dtype.names is not None:
         return any(_has_library_number(dtype[name]) for name in dtype.names)
@@ -103,8 +108,7 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
     dtype: Any = numpy_type(tid)
     if form == h5t.STRING and not tid.is_variable_str():
         return tid if writing and tid.get_strpad() == h5t.STR_NULLTERM else h5t.py_create(dtype)
-    is_raw = form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b")
-    if is_raw:
+    if form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b"):
         return tid
     if (number := library_type(dtype)) is not None:
         return to_hdf5(number.element)

@@ -65,7 +65,7 @@ from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of,
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import HDF5, Placement, ZarrNode, hdf5_note
-from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
+from hdmf_zarr_backend.hdf5.types import Array, axes_of, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -564,7 +564,7 @@ def _write(target: _Target, region: Region, block: Array) -> None:
             space.select_hyperslab(tuple(part.start for part in region), lengths)
             dataset.write(h5s.create_simple(lengths), space, values, memory)
         else:
-            dataset.write(h5s.ALL, h5s.ALL, values.reshape(numpy_type(tid).shape), memory)
+            dataset.write(h5s.ALL, h5s.ALL, values.reshape(axes_of(tid)), memory)
 
 
 def _encode_cached(target: _Target) -> None:
