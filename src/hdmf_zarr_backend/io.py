@@ -372,13 +372,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 check_outside(store, is_new=True)
             check_format(store, self._mode, self._parsed, wanted=self._zarr_format)
             checked_key_encoding(self._options.chunk_key_encoding, self._number)
+            if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
+                self._edits = Edits(store, self._parsed, self._writer)
         except BaseException:
             if self._writer is not None:
                 self._writer.release()
             raise
         self._store = store
-        if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
-            self._edits = Edits(store, self._parsed, self._writer)
         self._is_open = True
 
     @property

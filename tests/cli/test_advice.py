@@ -324,7 +324,8 @@ def test_a_folder_without_files_to_convert(tmp_path, zarrio):
     folder = tmp_path / "recordings"
     (folder / "day1").mkdir(parents=True)
     assert zarrio("convert", folder, "-o", tmp_path, code=2).err == (
-        f"zarrio: {folder}: the folder has no HDF5 files (.h5, .hdf5, .nwb) or Zarr files. Give the path of a file.\n"
+        f"zarrio: {folder}: the folder has no HDF5 files (.nwb, .h5, .hdf5, .hdf) or Zarr files. "
+        "Give the path of a file.\n"
     )
     write_hdf5(folder / "day1" / "a.nwb", plain_nwbfile())
     assert (
