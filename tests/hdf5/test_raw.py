@@ -20,6 +20,8 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+from hdmf.backends.hdf5 import HDF5IO
+from hdmf.common import get_manager
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -292,6 +294,21 @@ def test_the_chunks_of_a_dataset_given_as_data_are_checked_whatever_its_type(pat
         dataset.id.write_direct_chunk((0,), dataset.id.read_direct_chunk((0,))[1][:-1])
         with pytest.raises(ChunkError, match="LZF: it does not become") as caught:
             trees.write_builder(path.with_suffix(".zarr"), trees.root(trees.dataset("x", dataset)))
+    assert caught.value.path == "/x"
+
+
+def test_the_chunks_of_references_that_hdmf_has_read_are_checked(path):
+    with h5py.File(path, "w") as file:
+        references = np.full(400, file.create_group("group").ref, h5py.ref_dtype)
+        dataset = file.create_dataset("x", data=references, chunks=(200,), compression="lzf")
+        dataset.flush()
+        dataset.id.write_direct_chunk((200,), dataset.id.read_direct_chunk((200,))[1][:-1])
+    with (
+        HDF5IO(path, "r", manager=get_manager()) as source,
+        ZarrIO(path.with_suffix(".zarr"), "w", manager=get_manager()) as target,
+        pytest.raises(ChunkError, match="LZF: it does not become") as caught,
+    ):
+        target.export(source)
     assert caught.value.path == "/x"
 
 

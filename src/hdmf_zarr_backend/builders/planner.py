@@ -53,7 +53,7 @@ from hdmf_zarr_backend.encoding.reserved import (
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.files.parser import resolver_of
 from hdmf_zarr_backend.hdf5.files import check_allocated
-from hdmf_zarr_backend.hdf5.plan import is_hdf5_dataset, plan_h5_dataset
+from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5_dataset
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
@@ -331,7 +331,8 @@ class Planner:
         if is_hdf5_dataset(kept):
             planned = plan_h5_dataset(kept, options, self.targets.encode)
             if isinstance(planned.source, (ElementSource, RowSource)):
-                planned.source.data = data  # its elements are builders; those of h5py are addresses
+                # the elements of the view are builders; those of h5py are addresses
+                planned.source.data = CheckedDataset(kept, data)
             return planned
         if isinstance(data.dtype, list):
             fields = list(data.fields.items())

@@ -42,17 +42,18 @@ def is_hdf5_dataset(data: Any) -> bool:
 
 
 class CheckedDataset:
-    """An ``h5py.Dataset`` whose chunks are checked before HDF5 decodes them."""
+    """An ``h5py.Dataset``, or a view of it, whose chunks are checked before HDF5 decodes them."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, view: Any = None) -> None:
         self.dataset = dataset
+        self._view = dataset if view is None else view
         self.name, self.shape, self.dtype = dataset.name, dataset.shape, dataset.dtype
 
     def __getitem__(self, key: Any) -> Any:
         items = full_key(key, len(self.shape))
         slices = (item if isinstance(item, slice) else slice(item, item + 1) for item in items)
         check_chunks(self.dataset.id, [part.indices(n)[:2] for part, n in zip(slices, self.shape, strict=True)])
-        return self.dataset[key]
+        return self._view[key]
 
 
 class H5Source(IndexedSource):
