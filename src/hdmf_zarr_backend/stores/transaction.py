@@ -381,7 +381,7 @@ class _Journal:
         *,
         is_part: bool = False,
     ) -> None:
-        """Put a record of ``old`` values, with ``late`` ones aside, and of what is announced if this is no part."""
+        """Put a record of ``old`` values, with ``late`` ones aside; if it is not a part, also of what is announced."""
         late = late or {}
         nodes, streams, new = ([], [], set[str]()) if is_part else (self.nodes, self.streams, self.new)
         store, first = self._store, len(self.aside)
