@@ -16,12 +16,12 @@ from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
 from numcodecs.abc import Codec
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert, verify
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.encoding import elements, registry, zarr2
-from hdmf_zarr_backend.encoding.data_types import NUMBERS, NumberType, letter_of
-from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
+from hdmf_zarr_backend.encoding.data_types import LIBRARY_NUMBERS, NUMBERS, NumberType, letter_of
+from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
@@ -134,8 +134,14 @@ def added(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> np
     """The NumPy type of a row of `NUMBERS`."""
     row: NumberType = request.param
     pytest.importorskip(row.library)
-    monkeypatch.setitem(NUMBERS, row.name, row)
+    add(row, monkeypatch)
     return row.dtype()
+
+
+def add(row: NumberType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the table have a row."""
+    monkeypatch.setitem(NUMBERS, row.name, row)
+    monkeypatch.setitem(LIBRARY_NUMBERS, row.element, row)
 
 
 def every(dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -276,8 +282,18 @@ def test_such_numbers_of_hdf5_come_back_with_the_bits_of_each_nan(tmp_path, adde
         assert same(back, raw)
 
 
-@pytest.mark.parametrize("added", EXAMPLES[:1], indirect=True, ids=["bfloat16"])
-@pytest.mark.parametrize(("fill", "value"), [('"0xc000"', -2), ('"NaN"', np.nan), ('"-Infinity"', -np.inf)])
+@pytest.mark.parametrize(
+    ("added", "fill", "value"),
+    [
+        (EXAMPLES[0], '"0xc000"', -2),
+        (EXAMPLES[0], '"0x7fc1"', np.nan),
+        (EXAMPLES[0], '"NaN"', np.nan),
+        (EXAMPLES[0], '"-Infinity"', -np.inf),
+        (EXAMPLES[1], '"0xff"', np.nan),
+    ],
+    indirect=["added"],
+    ids=lambda given: getattr(given, "name", str(given)),
+)
 def test_the_fill_value_of_such_numbers_is_read_in_each_form(added, fill, value):
     store = MemoryStore({})
     wrapped = ZarrDataIO(np.zeros((4, 2), added), chunks=(2, 2), fillvalue=1)
@@ -291,18 +307,101 @@ def test_the_fill_value_of_such_numbers_is_read_in_each_form(added, fill, value)
     np.testing.assert_array_equal(data.astype("f4"), [[0, 0]] * 2 + [[value] * 2] * 2)
 
 
-def test_a_file_with_numbers_of_a_library_that_is_absent_is_listed_and_names_it(tmp_path, monkeypatch):
-    row = replace(EXAMPLES[0], library="a_library_that_nobody_has")
-    monkeypatch.setitem(NUMBERS, row.name, row)
+@pytest.mark.parametrize("other", ["i1", "i2", "u4", "i8", "u8", "f2", "f8", "c8"])
+def test_such_numbers_are_compared_by_value_with_numbers_of_each_type(tmp_path, added, other):
+    for name, values, dtype in (("a", [1, 2], added), ("b", [1, 2], other), ("c", [1, 3], other)):
+        written(tmp_path / f"{name}.zarr", root_of(values=DatasetBuilder("values", np.array(values, dtype))))
+    same_values = compare(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    assert {difference.kind for difference in same_values} <= {"dtype", "byte-order"}
+    assert f"{added.name}{' little-endian' * (added.itemsize > 1)} | " in str(same_values[0])
+    for pair in (("a", "c"), ("c", "a")):
+        found = compare(*(tmp_path / f"{name}.zarr" for name in pair))
+        (value,) = (difference for difference in found if difference.kind == "value")
+        assert (value.place, value.count, value.largest) == ("[1]", 1, 1)
+
+
+ABSENT = (
+    replace(EXAMPLES[0], name="bfloat18", library="a_library_that_nobody_has"),
+    replace(EXAMPLES[0], name="bfloat17"),  # which no version of the library has
+)
+
+
+@pytest.fixture(params=ABSENT, ids=["library", "type"])
+def absent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> NumberType:
+    """A row of `NUMBERS` whose library, or the version of it that has the type, is absent."""
+    add(request.param, monkeypatch)
+    return request.param
+
+
+@formats
+def test_a_file_with_numbers_of_a_library_that_is_absent_is_listed_and_read_but_for_these(absent, zarr_format):
     store = MemoryStore({})
-    written(store, root_of(values=DatasetBuilder("values", np.zeros(2, "u2"))))
-    store.mapping.pop(".zmetadata")
-    store.mapping["values/.zarray"] = store.mapping["values/.zarray"].replace(b'"<u2"', b'"bfloat16"')
-    node = parse(store).hierarchy.get("/values")
-    assert isinstance(node, Dataset)
-    assert elements.type_label(node) == "bfloat16"
-    with pytest.raises(MetadataError, match="Install a_library_that_nobody_has"):
+    numbers = np.array([1, 2], "u2")
+    row = np.array((1, 2), [("x", "u2"), ("y", "i4")])
+    rows = ZarrDataIO(np.zeros(4, row.dtype), chunks=(2,), fillvalue=row)
+    data = {"values": numbers, "scalar": numbers[0], "rows": rows, "others": VALUES}
+    written(store, root_of(**{name: DatasetBuilder(name, given) for name, given in data.items()}), zarr_format)
+    for key in store.mapping:
+        if key.endswith(("zarr.json", ".zarray", ".zmetadata")):
+            for word in (b"uint16", b"<u2"):
+                store.mapping[key] = store.mapping[key].replace(word, absent.name.encode())
+    hierarchy = parse(store).hierarchy
+    labels = {path: elements.type_label(node) for path, node in hierarchy.walk() if isinstance(node, Dataset)}
+    rows_label = f"{{x: {absent.name}, y: int32}}"
+    assert labels == {"others": "int32", "rows": rows_label, "scalar": absent.name, "values": absent.name}
+    with ZarrIO(store, "r") as io:
+        found = io.read_builder().datasets
+        np.testing.assert_array_equal(found["others"].data[:], VALUES)
+        for name in ("values", "rows", "scalar"):
+            with pytest.raises(UnsupportedFileError, match=f"/{name}.*Install {absent.library}"):
+                found[name].data[:]
+    problems = {problem.path: problem for problem in verify(store).problems}
+    assert problems.keys() == {"/values", "/rows", "/scalar"}
+    assert {problem.kind for problem in problems.values()} == {"library-missing"}
+    assert all(absent.library in problem.message for problem in problems.values())
+
+
+@formats
+def test_an_attribute_with_numbers_of_a_library_that_is_absent_names_it(absent, zarr_format):
+    store = MemoryStore({})
+    attribute = {"numbers": np.zeros(2, "f2")}
+    written(store, root_of(values=DatasetBuilder("values", VALUES, attributes=attribute)), zarr_format)
+    for key in store.mapping:
+        store.mapping[key] = store.mapping[key].replace(b'"<f2"', f'"{absent.name}"'.encode())
+    with pytest.raises(UnsupportedFileError, match=f"/values.*Install {absent.library}"):
         read(store, "values")
+    (problem,) = verify(store).problems
+    assert (problem.path, problem.kind) == ("/values", "library-missing")
+
+
+@zarr_formats
+def test_such_numbers_of_hdf5_are_those_that_h5py_makes_of_them_where_the_library_is_absent(
+    tmp_path, absent, monkeypatch, zarr_format
+):
+    tid, values = bfloat16(), np.array([1, -2, np.nan], "f4")
+    row = h5t.create(h5t.COMPOUND, 10)
+    row.insert(b"small", 0, tid)
+    row.insert(b"text", 2, h5t.py_create(h5py.string_dtype(), logical=True))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        chunked = h5p.create(h5p.DATASET_CREATE)
+        chunked.set_chunk((2,))
+        chunked.set_fill_value(np.array(-np.nan, "f4"))
+        h5d.create(file.id, b"values", tid, h5s.create_simple((3,)), chunked).write(h5s.ALL, h5s.ALL, values)
+        h5a.create(file.id, b"value", tid, h5s.create(h5s.SCALAR)).write(values[1:2].reshape(()))
+        h5d.create(file.id, b"rows", row, h5s.create_simple((2,)))
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
+    data = read(tmp_path / "a.zarr", "values")
+    assert data.dtype == np.float32
+    np.testing.assert_array_equal(data, values)
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    for other in ("a.zarr", "b.h5"):
+        assert compare(tmp_path / "a.h5", tmp_path / other) == []
+    pytest.importorskip("ml_dtypes")
+    add(EXAMPLES[0], monkeypatch)  # from where it is absent to where it is not, and back
+    convert(tmp_path / "a.zarr", tmp_path / "c.h5")
+    convert(tmp_path / "a.h5", tmp_path / "c.zarr", zarr_format=zarr_format)
+    for other in ("a.zarr", "c.h5", "c.zarr"):
+        assert compare(tmp_path / "a.h5", tmp_path / other) == []
 
 
 @pytest.mark.parametrize("name", sorted({"bfloat16", "float8_e5m2", "int4", "uint4"} - NUMBERS.keys()))

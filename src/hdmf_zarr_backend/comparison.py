@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.encoding import zarr2, zarr3
-from hdmf_zarr_backend.encoding.data_types import letter_of
+from hdmf_zarr_backend.encoding.dtypes import widened
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
@@ -322,7 +322,8 @@ def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | N
 def _unequal_numbers(a: Values, b: Values) -> _Mask:
     if a.dtype == b.dtype and np.array_equal(np.ravel(a).view(np.uint8), np.ravel(b).view(np.uint8)):
         return np.zeros(a.shape, dtype=np.bool_)
-    letters = {letter_of(a.dtype), letter_of(b.dtype)}
+    a, b = a.astype(widened(a.dtype), copy=False), b.astype(widened(b.dtype), copy=False)
+    letters = {a.dtype.kind, b.dtype.kind}
     if "c" in letters:
         return _unequal_numbers(a.real, b.real) | _unequal_numbers(a.imag, b.imag)
     unequal: _Mask = np.asarray(a != b)
@@ -332,7 +333,7 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
     elif "f" in letters:
         # numpy compares integers with floats as floats, which rounds large integers
         common = np.result_type(a, b)
-        integers = a if letter_of(b.dtype) == "f" else b
+        integers = a if b.dtype.kind == "f" else b
         with np.errstate(invalid="ignore"):
             unequal |= integers.astype(common).astype(integers.dtype) != integers
     return unequal
@@ -340,7 +341,8 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
 
 def _largest_difference(a: Values, b: Values) -> float | None:
     """Return the largest difference between two numbers; exact for integers of one signedness. None: all are NaN."""
-    letters = {letter_of(a.dtype), letter_of(b.dtype)}
+    a, b = a.astype(widened(a.dtype), copy=False), b.astype(widened(b.dtype), copy=False)
+    letters = {a.dtype.kind, b.dtype.kind}
     if letters in ({"i"}, {"u"}):  # modulo 2**64 the difference is exact
         return int((np.maximum(a, b).astype("u8") - np.minimum(a, b).astype("u8")).max())
     common = np.result_type(a, b, np.float64)

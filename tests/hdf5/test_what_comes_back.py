@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
-from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend import ZarrIO, compare, convert
 from hdmf_zarr_backend.errors import ResourceError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from tests.everything import bfloat16, low_level
@@ -163,6 +163,26 @@ def small_floats_in_rows(*names: str) -> Write:
     return write
 
 
+def float24() -> Any:
+    """Return the type of floats of 3 bytes, which NumPy has only in a larger type."""
+    tid = h5t.IEEE_F32LE.copy()
+    tid.set_fields(23, 15, 8, 0, 15)
+    tid.set_precision(24)
+    tid.set_size(3)
+    return tid
+
+
+def small_floats_with_fill(make: Callable[[], Any], fill: float) -> Write:
+    def write(file: h5py.File) -> None:
+        chunked = h5p.create(h5p.DATASET_CREATE)
+        chunked.set_chunk((2,))
+        chunked.set_fill_value(np.array(fill, "f4"))
+        h5d.create(file.id, b"data", make(), h5s.create_simple((4,), (h5s.UNLIMITED,)), chunked)
+        h5a.create(file.id, b"number", make(), h5s.create(h5s.SCALAR)).write(np.array(fill, "f4"))
+
+    return write
+
+
 def tagged(file: h5py.File) -> None:
     """Write opaque values with a tag, which h5py's own interface does not read."""
     tid = h5t.create(h5t.OPAQUE, 3)
@@ -197,6 +217,8 @@ FILES: dict[str, Write] = {
     "arrays of rows with gaps": rows_with_gaps,
     "rows that begin with small floats": small_floats_in_rows("small", "number"),
     "rows that end with small floats": small_floats_in_rows("number", "small"),
+    **{f"{make.__name__} with the fill value {fill}": small_floats_with_fill(make, fill)
+       for make in (bfloat16, float24) for fill in (np.nan, -np.nan, 1.5)},
     "opaque values with a tag": tagged,
     "large attributes": large_attributes,
 }  # fmt: skip
@@ -206,6 +228,7 @@ FILES: dict[str, Write] = {
 def test_it_comes_back(tmp_path, name, zarr_format):
     back = there_and_back(tmp_path, FILES[name], zarr_format)
     assert differences(tmp_path / "a.h5", back) == []
+    assert compare(tmp_path / "a.h5", tmp_path / "a.zarr") == []
 
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")

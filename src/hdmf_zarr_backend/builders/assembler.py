@@ -43,6 +43,7 @@ from hdmf_zarr_backend.errors import (
     MetadataError,
     ReferenceTargetError,
     StoreError,
+    UnsupportedFileError,
     WrongTargetWarning,
     ZarrBackendError,
     at,
@@ -413,10 +414,12 @@ class Assembler:
     ) -> Any:
         """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
         means, lazy = describe(node), self._lazy(path, node)
+        try:
+            data, dtype = self._scalar(path, lazy, means, scalars) if means.is_scalar else self._array(lazy, means)
+        except UnsupportedFileError:  # the library of its type is absent, which is said where its values are read
+            data, dtype = lazy, to_hdmf(means.stored)
         if means.is_scalar:
-            data, dtype = self._scalar(path, lazy, means, scalars)
             return make_dataset(name, data, dtype, attributes, self.source)
-        data, dtype = self._array(lazy, means)
         axes = {"maxshape": lazy.maxshape, "dimension_labels": decode_dimensions(node.attributes), "chunks": True}
         return make_dataset(name, data, dtype, attributes, self.source, **axes)
 

@@ -35,6 +35,7 @@ from hdmf_zarr_backend.errors import (
     ResourceError,
     StoreError,
     UnsafeDataError,
+    UnsupportedFileError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.element import Reference
@@ -179,7 +180,8 @@ class DecodeTask:
 def kind_of(error: ZarrBackendError) -> str:
     """Return the kind of finding for an error that a chunk raises."""
     damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
-    kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), (damaged, "chunk-damaged"))
+    absent = (UnsupportedFileError, "library-missing")
+    kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), absent, (damaged, "chunk-damaged"))
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
 
 
@@ -357,8 +359,8 @@ class _Checker:
         references: list[Any] = []
         try:
             decode_attributes(node.attributes, resolve=references.append)
-        except MetadataError as error:
-            self._report.add(path, "document-damaged", error.problem)
+        except (MetadataError, UnsupportedFileError) as error:
+            self._report.add(path, kind_of(error), error.problem)
             return
         for value in references:
             self._report.references += 1

@@ -40,6 +40,7 @@ DAMAGE: Final[dict[str, str]] = {
     "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
     "journal-damaged": "Export the file as it can be read now to a new one.",
     "limit": "If you trust the file, raise the limit that is named.",
+    "library-missing": "Install the library that is named, and run `zarrio verify` again: the values are not checked.",
     "unsafe": "Do not trust this file; its code was not run.",
     "document-missing": f"{_RESTORE} If the object was removed on purpose, delete what is left of it, and run "
     "`zarrio consolidate --forget`.",

@@ -16,14 +16,24 @@ zarr-extensions for ``string``, ``struct``, ``fixed_length_utf32``, ``numpy.date
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.model.element import UTF8, ByteOrder, Element, Number, NumberKind, Opaque, Text, Time
+from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
+from hdmf_zarr_backend.model.element import (
+    UTF8,
+    ByteOrder,
+    Element,
+    Number,
+    NumberKind,
+    Opaque,
+    Precision,
+    Text,
+    Time,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +54,11 @@ class NumberType:
     element: Number  # ``layout`` is the `Precision` that HDF5 has for a type that another library adds
     library: str = _NUMPY  # has its NumPy type under its name; it is imported on use, and need not be installed
 
+    def __post_init__(self) -> None:
+        if isinstance(self.element.layout, Precision):
+            layout = replace(self.element.layout, name=self.name)
+            object.__setattr__(self, "element", replace(self.element, layout=layout))
+
     @property
     def is_of_numpy(self) -> bool:
         """Whether NumPy has the type itself."""
@@ -51,8 +66,8 @@ class NumberType:
 
     @property
     def is_installed(self) -> bool:
-        """Whether this environment has its library."""
-        return importlib.util.find_spec(self.library) is not None
+        """Whether this environment has its library, in a version that has the type."""
+        return not isinstance(_scalar_of(self.library, self.name), Exception)
 
     def data_type(self, byte_order: str = "<") -> str:
         """Return its data type of format 2 with a byte order, ``"<"`` or ``">"``; one byte has none."""
@@ -70,13 +85,22 @@ class NumberType:
 
         if self.is_of_numpy:
             return np.dtype(self.data_type())
-        try:
-            scalar: type = getattr(importlib.import_module(self.library), self.name)
-        except (ImportError, AttributeError) as error:
-            problem = f"the data type {self.name!r} is one of {self.library}, which does not have it here ({error})"
+        scalar = _scalar_of(self.library, self.name)
+        if isinstance(scalar, Exception):
+            problem = f"the data type {self.name!r} is one of {self.library}, which does not have it here ({scalar})"
             remedy = f"Install {self.library}, in a version that has {self.name}."
-            raise MetadataError(problem, remedy=remedy) from error
+            raise UnsupportedFileError(problem, remedy=remedy) from scalar
         return np.dtype(scalar)
+
+
+@cache
+def _scalar_of(library: str, name: str) -> type | Exception:
+    """Return the class of a number that a library adds to NumPy, or why there is none."""
+    try:
+        scalar: type = getattr(importlib.import_module(library), name)
+    except (ImportError, AttributeError) as error:
+        return error
+    return scalar
 
 
 NUMBERS = {
@@ -100,6 +124,11 @@ NUMBERS = {
 }
 """The numbers of Zarr by name."""
 
+LIBRARY_NUMBERS: dict[Element, NumberType] = {
+    number.element: number for number in NUMBERS.values() if not number.is_of_numpy
+}
+"""Those that other libraries than NumPy have, by what they are in little-endian byte order."""
+
 NUMBER_WORDS = {
     "float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "uint": "uint32",
 }  # fmt: skip
@@ -116,10 +145,21 @@ def number_of_word(word: str) -> NumberType | None:
 
 def library_number(element: Element) -> NumberType | None:
     """Return the number of another library than NumPy that an element is, None for other elements."""
-    if not isinstance(element, Number) or element.layout is None:
+    if not isinstance(element, Number) or not isinstance(element.layout, Precision):
         return None
-    little = replace(element, byte_order="|" if element.size == 1 else "<")
-    return next((number for number in NUMBERS.values() if number.element == little), None)
+    return LIBRARY_NUMBERS.get(replace(element, byte_order="|" if element.size == 1 else "<"))
+
+
+def installed_number(element: Element) -> NumberType | None:
+    """Return the result of `library_number`, None also where the library is absent."""
+    number = library_number(element)
+    return number if number is not None and number.is_installed else None
+
+
+def named(number: Number) -> Number:
+    """Return a number of HDF5 with the name of the one that another library has for it, for labels."""
+    known = library_number(number)
+    return number if known is None else replace(known.element, byte_order=number.byte_order)
 
 
 _OF_A_LIBRARY = 2

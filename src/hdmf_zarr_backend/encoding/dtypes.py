@@ -14,13 +14,14 @@ from hdmf_zarr_backend.encoding.data_types import (
     NAMES,
     NUMBERS,
     code_of,
+    installed_number,
     letter_of,
-    library_number,
     library_type,
     number_of_word,
     split_code,
 )
 from hdmf_zarr_backend.encoding.elements import OPEN_WORDS, WORDS, type_element
+from hdmf_zarr_backend.encoding.hdf5_types import to_hdf5
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Compound, Element, Enum, Number, Precision, Time
 
@@ -54,8 +55,6 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     """Return the NumPy dtype for the data type of a node; the inverse of `zarr_type`."""
     try:
         return from_zarr_type(data_type)
-    except MetadataError:
-        raise  # of a library that is not installed
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
         problem = f"the data type {data_type!r} is unknown ({error})"
         remedy = "Convert the array with the program that wrote it, or run `zarrio verify` on the file."
@@ -90,6 +89,25 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(code_of(dtype) if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
 
 
+def has_library_number(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a dtype is, or has a field of, a number that another library adds to NumPy."""
+    if dtype.names is not None:
+        return any(has_library_number(dtype[name]) for name in dtype.names)
+    return library_type(dtype.base) is not None
+
+
+def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype with larger numbers of NumPy, which hold all values, in place of those of other libraries.
+
+    h5py does not know those, and NumPy mixes only some of them with its own.
+    """
+    if not has_library_number(dtype):
+        return dtype
+    if dtype.names is not None:
+        return np.dtype([(name, widened(dtype[name])) for name in dtype.names])
+    return np.dtype((f"{letter_of(dtype.base)}8", dtype.shape))
+
+
 def element_of(dtype: np.dtype[Any]) -> Element:
     """Return the `Element` for a NumPy dtype; fields of objects are references."""
     if dtype.subdtype is not None:
@@ -114,8 +132,9 @@ def dtype_of(element: Element) -> np.dtype[Any]:
             return np.dtype(name)
         case Number("bool"):
             return np.dtype(bool)
-        case Number(layout=Precision()) if (number := library_number(element)) is not None:
-            return number.dtype()
+        case Number(layout=Precision()):  # h5py may have a larger type for it
+            number = installed_number(element)
+            return to_hdf5(element).dtype.newbyteorder("=") if number is None else number.dtype()
         case Number(kind, size) | Enum(Number(kind, size)):
             return np.dtype(f"{LETTERS[kind]}{size}")
     return np.dtype(object)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.encoding.data_types import (
     DATES,
+    NUMBERS,
     OBJECTS,
     STRING,
     STRUCT,
@@ -38,11 +39,9 @@ _DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)  # Base6
 def default_fill(data_type: Any) -> Any:
     """Return the fill value that represents None, for a format-3 type from `encode_type`."""
     if isinstance(data_type, str):
-        if data_type == "bool":
-            return False
-        if data_type.startswith("complex"):
-            return [0.0, 0.0]
-        return 0.0 if data_type.startswith("float") else "" if data_type in OBJECTS else 0
+        if data_type in OBJECTS:
+            return ""
+        return {"bool": False, "float": 0.0, "complex": [0.0, 0.0]}.get(NUMBERS[data_type].element.kind, 0)
     name, configuration = data_type["name"], data_type["configuration"]
     if name == STRUCT:
         return {field["name"]: default_fill(field["data_type"]) for field in configuration["fields"]}
@@ -78,7 +77,10 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
             return value
     if isinstance(value, dict):
         return _encoded_bytes(_decode_row(value, data_type))
-    if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes as in the specification
+    number = NUMBERS.get(stored) if isinstance(stored, str) else None
+    if isinstance(value, list) and (
+        number is None or number.element.kind != "complex"
+    ):  # bytes as in the specification
         if not all(type(item) is int and 0 <= item < 256 for item in value):
             raise MetadataError(f"the fill value {value!r} is not a list of bytes")
         return _encoded_bytes(bytes(value))

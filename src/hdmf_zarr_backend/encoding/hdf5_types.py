@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element, library_number
+from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element, installed_number, named
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import (
     REFERENCE,
@@ -118,7 +118,7 @@ def in_numpy(element: Element) -> Element | None:
     text of variable length.
     """
     match element:
-        case Number(kind, _, _, layout) if library_number(element) is None:
+        case Number(kind, _, _, layout) if installed_number(element) is None:
             is_native = kind == "complex" and isinstance(layout, Number)
             plain = replace(element, kind="uint" if kind == "bitfield" else kind, layout=None)
             return plain if layout is None or is_native else None
@@ -224,7 +224,7 @@ def _noted_part(note: Any, depth: int) -> Number:
 
 def _noted_text(note: dict[str, Any], _: int) -> Element:
     size = _size(note["size"]) if "size" in note else None
-    padding = _PADDING[_PADDING.index(note.get("pad", "nullterm"))]
+    padding = _PADDING[_PADDING.index(note["pad"] if size is not None else note.get("pad", "nullterm"))]
     return Text(str(note["text"]), size, "" if size is None and padding == "nullterm" else padding)
 
 
@@ -233,7 +233,7 @@ def _noted_number(note: dict[str, Any], _: int) -> Element:
     fields, bias = (tuple(map(int, note["fields"])), int(note["bias"])) if "bias" in note else ((), None)
     layout = Precision(int(note["precision"]), int(note["offset"]), fields, bias)
     size = _size(int(name[2:]))
-    return Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout)
+    return named(Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout))
 
 
 def _noted_compound(note: dict[str, Any], depth: int) -> Element:
@@ -306,11 +306,11 @@ def _number_of(tid: Any) -> Number:
     is_plain = (bits, offset) == (8 * size, 0) and size in _HDF5_SIZES
     if tid.get_class() == h5t.INTEGER:
         kind: NumberKind = "uint" if tid.get_sign() == h5t.SGN_NONE else "int"
-        return Number(kind, size, order, None if is_plain else Precision(bits, offset))
+        return Number(kind, size, order) if is_plain else named(Number(kind, size, order, Precision(bits, offset)))
     fields, bias = _float_layout(tid)
     if is_plain and size > 1 and _float_layout(h5t.py_create(_dtype(f"{order}f{size}"))) == (fields, bias):
         return Number("float", size, order)
-    return Number("float", size, order, Precision(bits, offset, fields, bias))
+    return named(Number("float", size, order, Precision(bits, offset, fields, bias)))
 
 
 def _float_layout(tid: Any) -> tuple[tuple[int, ...], int]:

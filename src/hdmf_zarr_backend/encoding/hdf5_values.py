@@ -14,6 +14,7 @@ HDMF lacks, fill values::
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -160,7 +161,10 @@ def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
         parts[:] = [_decode_number(part, parts.dtype) for part in value]
         return parts.view(dtype)[0]
     if isinstance(value, str) and value.startswith("0x"):
-        return np.array(int(value, 16), f"u{dtype.itemsize}").astype(f"{dtype.str[0]}u{dtype.itemsize}").view(dtype)[()]
+        bits, size = int(value, 16), len(value) // 2 - 1
+        if size != dtype.itemsize:  # a NaN of the larger type that h5py has where a library is absent, or the reverse
+            return dtype.type(math.copysign(math.nan, -(bits >> 8 * size - 1)))
+        return np.array(bits, f"u{dtype.itemsize}").astype(f"{dtype.str[0]}u{dtype.itemsize}").view(dtype)[()]
     return float(value) if isinstance(value, str) and letter_of(dtype) == "f" else value
 
 

@@ -78,7 +78,7 @@ from hdmf_zarr_backend.encoding.fills import decode_fill, encode_fill
 from hdmf_zarr_backend.encoding.inlined import inline_block
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
-from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
@@ -369,7 +369,10 @@ def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int,
         first = chain.filters[0]["id"] if chain.filters else None
         if first not in ("vlen-utf8", "vlen-bytes"):
             raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
-    fill = decode_fill(fill_value, data_type, stored)
+    try:
+        fill = decode_fill(fill_value, data_type, stored)
+    except UnsupportedFileError:  # the library of the type is absent, so no value can be read, but the array is listed
+        fill = fill_value
     return _Decoded(chain, data_type, fill, default, kind == STRING)
 
 

@@ -70,9 +70,10 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     tid = attribute.get_type()
     element = storable_type(tid)
     note = {"type": to_note(element)}
+    dtype = numpy_type(tid)
     if attribute.shape is None:
-        return h5py.Empty(numpy_type(tid)), {**note, "space": "null"}
-    values = read_values(attribute, numpy_type(tid), memory_type(tid, writing=False))
+        return h5py.Empty(dtype), {**note, "space": "null"}
+    values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
     if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _of_json(values["json"][()])) is not None:
         return value, {}
     if _only_in_note(element, values):
@@ -90,7 +91,8 @@ def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
     note = {"type": to_note(element)}
     if attribute.shape is None:
         return {**note, "space": "null"}
-    values = read_values(attribute, numpy_type(tid), memory_type(tid, writing=False))
+    dtype = numpy_type(tid)
+    values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
     return {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
 
 
@@ -167,7 +169,7 @@ def write_attribute(
             raise NewerFormatNeededError(name) from error
         if values is not None and values.size:
             values = np.ascontiguousarray(values).reshape(values.shape)
-            attribute.write(values, mtype=memory_type(tid, writing=True))
+            attribute.write(values, mtype=memory_type(tid, numpy_type(tid), writing=True))
     return values is not None and values.dtype.names == ("json",) and "value" not in note
 
 

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.codecs import is_chunk_shape
 from hdmf_zarr_backend.encoding.data_types import letter_of
-from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, numpy_dtype, plain
+from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, numpy_dtype, plain, widened
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, encode_array, encode_text
@@ -53,7 +53,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     set_filters,
     usable,
 )
-from hdmf_zarr_backend.hdf5.types import Array, h5py_type, is_same_layout, kind_word, numpy_type, storable_type
+from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_word, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -165,10 +165,10 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
     """Return the fill value of a dataset as an array without axes, zero if it is undefined."""
-    value = np.zeros((1,) if is_text else (), h5py_type(dtype))  # h5py needs an axis for text, and none for other types
+    value = np.zeros((1,) if is_text else (), widened(dtype))  # h5py needs an axis for text, and none for other types
     if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         created.get_fill_value(value)
-    return value.reshape(()) if is_text else value.astype(dtype, copy=False)
+    return value.reshape(()) if is_text else value.astype(dtype.base, copy=False)
 
 
 def is_unusual_nan(value: Any) -> bool:
@@ -291,4 +291,4 @@ def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], elemen
     if dtype.kind in "OS":
         charset = element.charset if isinstance(element, Text) else "utf-8"
         value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes wrong values for other text types
-    properties.set_fill_value(value.astype(h5py_type(value.dtype), copy=False))
+    properties.set_fill_value(value.astype(widened(value.dtype), copy=False))

@@ -14,7 +14,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.selection import full_key
 from hdmf_zarr_backend.encoding import elements
-from hdmf_zarr_backend.encoding.data_types import library_number
+from hdmf_zarr_backend.encoding.data_types import installed_number
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import encoder
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES, Layout, as_scalar, chunks_from_hdf5, new_dataset
@@ -169,7 +169,7 @@ def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Enc
 
 def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
     """Return a function that converts the values of a field to JSON."""
-    is_odd = isinstance(element, Number) and element.layout is not None and library_number(element) is None
+    is_odd = isinstance(element, Number) and element.layout is not None and installed_number(element) is None
     if not isinstance(element, Number) or is_odd or element.kind == "complex":
         return encoder(element, reference)
     if element.kind != "float":

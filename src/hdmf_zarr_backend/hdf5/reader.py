@@ -16,6 +16,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import h5py
@@ -119,8 +120,14 @@ class Hdf5Data:
         return values if values.ndim else values[()]
 
     def _read(self, bounds: Bounds) -> Array:
+        return read_block(self._file.open(self._raw), bounds, *self._in_memory)
+
+    @cached_property
+    def _in_memory(self) -> tuple[np.dtype[Any], Any]:
+        """The NumPy type of the values, and their memory type."""
         tid = self._file.open(self._raw).get_type()
-        return read_block(self._file.open(self._raw), bounds, numpy_type(tid), memory_type(tid, writing=False))
+        dtype = numpy_type(tid)
+        return dtype, memory_type(tid, dtype, writing=False)
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
@@ -430,7 +437,7 @@ def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
         return Opaque(size, f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
     if dtype.kind == "c" and isinstance(element, Compound):  # of floats with a custom layout
         element = Number("complex", tid.get_size())
-    return element, dtype, memory_type(tid, writing=False)
+    return element, dtype, memory_type(tid, dtype, writing=False)
 
 
 def _layout_of(creation: Any) -> tuple[str, ...]:

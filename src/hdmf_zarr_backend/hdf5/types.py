@@ -8,17 +8,18 @@ Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from h5py import h5t
 
-from hdmf_zarr_backend.encoding.data_types import letter_of, library_number, library_type
-from hdmf_zarr_backend.encoding.dtypes import Kind, element_of
-from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, in_numpy, text_of, to_hdf5
+from hdmf_zarr_backend.encoding.data_types import LIBRARY_NUMBERS, installed_number, library_type
+from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_library_number
+from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, in_numpy, to_hdf5
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Reference, Sequence, Text
+from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Number, Reference, Sequence, Text
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -65,20 +66,39 @@ def numpy_type(tid: Any) -> np.dtype[Any]:
 
     h5py's fields overlap if one is larger than in HDF5, as those of small floats are; then they are packed here.
     """
-    form = tid.get_class()
-    if form in (h5t.INTEGER, h5t.FLOAT):
-        number = library_number(from_hdf5(tid))
-        if number is not None and number.is_installed:
+    try:
+        dtype: np.dtype[Any] = tid.dtype
+    except (TypeError, ValueError):  # they overlap with objects, or the last one is too large for the compound
+        return _packed_type(tid, from_hdf5(tid))
+    return _packed_type(tid, from_hdf5(tid)) if LIBRARY_NUMBERS or _overlaps(dtype) else dtype
+
+
+def _overlaps(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a field begins before the end of the one before it."""
+    end = 0
+    for member, offset, *_ in sorted((dtype.base.fields or {}).values(), key=itemgetter(1)):
+        if offset < end or _overlaps(member):
+            return True
+        end = offset + member.itemsize
+    return False
+
+
+def _packed_type(tid: Any, element: Element) -> np.dtype[Any]:
+    """Return the result of `numpy_type` for a type and its `Element`."""
+    match element:
+        case Number() if (number := installed_number(element)) is not None:
             return number.dtype()
-    elif form == h5t.ARRAY:
-        return np.dtype((numpy_type(tid.get_super()), tid.get_array_dims()))
-    elif form == h5t.COMPOUND and isinstance(from_hdf5(tid), Compound):
-        types = list(map(tid.get_member_type, range(tid.get_nmembers())))
-        members = list(map(numpy_type, types))
-        is_larger = any(member.itemsize > part.get_size() for member, part in zip(members, types, strict=True))
-        if is_larger or any(map(_has_library_number, members)):
-            names = (text_of(tid.get_member_name(index)) for index in range(len(types)))
-            return np.dtype(list(zip(names, members, strict=True)))
+        case ArrayOf(base, shape):
+            while tid.get_class() == h5t.ARRAY:
+                tid = tid.get_super()
+            return np.dtype((_packed_type(tid, base), shape))
+        case Compound(fields):
+            types = map(tid.get_member_type, range(tid.get_nmembers()))
+            members = [
+                (part, name, _packed_type(part, member)) for part, (name, member) in zip(types, fields, strict=True)
+            ]
+            if any(has_library_number(dtype) or dtype.itemsize > part.get_size() for part, _, dtype in members):
+                return np.dtype([(name, dtype) for _, name, dtype in members])
     return tid.dtype  # type: ignore[no-any-return]
 
 
@@ -87,39 +107,23 @@ def axes_of(tid: Any) -> tuple[int, ...]:
     return (*tid.get_array_dims(), *axes_of(tid.get_super())) if tid.get_class() == h5t.ARRAY else ()
 
 
-def _has_library_number(dtype: np.dtype[Any]) -> bool:
-    if dtype.names is not None:
-        return any(_has_library_number(dtype[name]) for name in dtype.names)
-    return library_type(dtype.base) is not None
-
-
-def h5py_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a type with larger numbers of NumPy in place of those of other libraries, which h5py does not know."""
-    if not _has_library_number(dtype):
-        return dtype
-    if dtype.names is not None:
-        return np.dtype([(name, h5py_type(dtype[name])) for name in dtype.names])
-    return np.dtype((f"{letter_of(dtype.base)}8", dtype.shape))
-
-
-def memory_type(tid: Any, *, writing: bool) -> Any:
-    """Return the memory type for values of ``tid`` in a NumPy array of `numpy_type`."""
+def memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
+    """Return the memory type for values of ``tid`` in a NumPy array of ``dtype``, which is that of `numpy_type`."""
     form = tid.get_class()
-    dtype: Any = numpy_type(tid)
     if form == h5t.STRING and not tid.is_variable_str():
         return tid if writing and tid.get_strpad() == h5t.STR_NULLTERM else h5t.py_create(dtype)
     if form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b"):
         return tid
+    if form == h5t.ARRAY:
+        return h5t.array_create(memory_type(tid.get_super(), dtype.base, writing=writing), tid.get_array_dims())
     if (number := library_type(dtype)) is not None:
         return to_hdf5(number.element)
-    if form == h5t.ARRAY:
-        return h5t.array_create(memory_type(tid.get_super(), writing=writing), tid.get_array_dims())
-    if form != h5t.COMPOUND or dtype.names is None:
+    if form != h5t.COMPOUND or dtype.fields is None:
         return h5t.py_create(dtype)
     memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
-    for index, name in enumerate(dtype.names):  # members are at their offsets in NumPy
-        member = memory_type(tid.get_member_type(index), writing=writing)
-        memory.insert(tid.get_member_name(index), dtype.fields[name][1], member)
+    for index, (member, offset, *_) in enumerate(dtype.fields.values()):  # members are at their offsets in NumPy
+        part = memory_type(tid.get_member_type(index), member, writing=writing)
+        memory.insert(tid.get_member_name(index), offset, part)
     return memory
 
 

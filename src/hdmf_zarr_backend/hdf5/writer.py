@@ -65,7 +65,7 @@ from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of,
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import HDF5, Placement, ZarrNode, hdf5_note
-from hdmf_zarr_backend.hdf5.types import Array, axes_of, is_same_layout, is_sparse, memory_type, numpy_type
+from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -403,11 +403,19 @@ class _Target:
     chunks: Index | None = None
     pipeline: CodecPipeline | None = None
     is_kept: bool = False
+    dtype: np.dtype[Any] = field(init=False)
+    """NumPy type of the values."""
+    memory: Any = field(init=False)
+    """Their memory type."""
+
+    def __post_init__(self) -> None:
+        tid = self.dataset.get_type()
+        self.dtype = numpy_type(tid)
+        self.memory = memory_type(tid, self.dtype, writing=True)
 
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
         """Return a block of the array in the memory layout of the dataset."""
-        dtype = numpy_type(self.dataset.get_type())
-        element, stored_as = self.form.element, self.form.stored_as
+        dtype, element, stored_as = self.dtype, self.form.element, self.form.stored_as
         try:
             if stored_as == "rows" and isinstance(element, Compound):
                 return self._rows(block, shape, dtype, element)
@@ -554,8 +562,7 @@ class Filler:
 
 
 def _write(target: _Target, region: Region, block: Array) -> None:
-    dataset, tid = target.dataset, target.dataset.get_type()
-    memory = memory_type(tid, writing=True)
+    dataset, memory = target.dataset, target.memory
     lengths = tuple(part.stop - part.start for part in region)
     values = np.ascontiguousarray(target.values(block, lengths))
     with refusing():
@@ -564,7 +571,7 @@ def _write(target: _Target, region: Region, block: Array) -> None:
             space.select_hyperslab(tuple(part.start for part in region), lengths)
             dataset.write(h5s.create_simple(lengths), space, values, memory)
         else:
-            dataset.write(h5s.ALL, h5s.ALL, values.reshape(axes_of(tid)), memory)
+            dataset.write(h5s.ALL, h5s.ALL, values.reshape(target.dtype.shape), memory)
 
 
 def _encode_cached(target: _Target) -> None:
