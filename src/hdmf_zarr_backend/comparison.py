@@ -217,7 +217,7 @@ def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
     grids = [dataset.grid or dataset.chunks for dataset in (a, b) if dataset.shape == shape]
     chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
     block = list(map(min, chunks, shape))
-    element = max(_element_bytes(a.dtype), _element_bytes(b.dtype))
+    element = max(1, _element_bytes(a.dtype), _element_bytes(b.dtype))  # a row without fields has none
     for axis in reversed(range(len(shape))):
         block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
         if block[axis] < shape[axis]:

@@ -21,7 +21,17 @@ from hdmf_zarr_backend.arrays.codecs import CRC32C
 from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.encoding.data_types import encode_type
+from hdmf_zarr_backend.encoding.fills import encode_fill
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    LimitError,
+    MetadataError,
+    StoreError,
+    UsageError,
+    ValueRefusedError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import trees
 from tests.documents import change_attributes
@@ -133,6 +143,33 @@ def test_an_attribute_of_a_character_beyond_unicode_is_damage():
     files = _of_text(attributes={"a": coded, "_hdmf": {"attributes": {"a": remark}}})
     with ZarrIO(files) as io, pytest.raises(MetadataError, match="Unicode does not have"):
         io.read_builder()["x"].attributes["a"]
+
+
+@pytest.mark.parametrize("dtype", ["|S0", "|V0", "<U0", []], ids=str)
+def test_elements_without_bytes_are_compared(dtype):
+    files = _of_text(dtype=dtype, fill_value=0)
+    assert compare(files, files) == []
+
+
+@pytest.mark.parametrize("value", [5, [5, 6], None, True], ids=repr)
+def test_a_fill_value_of_bytes_in_a_row_that_is_not_text(value):
+    """NumPy would make text of a number."""
+    files = written(3)
+    change(files, "plain/zarr.json", lambda d: d.update(
+        data_type={"name": "struct", "configuration": {"fields": [
+            {"name": "a", "data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}}},
+        ]}},
+        fill_value={"a": value},
+    ))  # fmt: skip
+    change(files, "zarr.json", lambda d: d.pop("consolidated_metadata"))
+    with pytest.raises(MetadataError, match="the bytes of 'a' are not Base64"), ZarrIO(files) as io:
+        io.read_builder()
+
+
+def test_a_fill_value_of_rows_beyond_unicode_does_not_become_one_of_format_3():
+    row = base64.b64encode(b"1234" + 2 * _BEYOND).decode()
+    with pytest.raises(MetadataError, match="Unicode does not have"):
+        encode_fill(row, [["n", "<i4"], ["text", "<U2"]], encode_type([["n", "<i4"], ["text", "<U2"]]))
 
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------
@@ -417,6 +454,23 @@ def test_groups_that_are_nested_too_deep_are_not_compared(tmp_path):
     with pytest.raises(LimitError, match="nested 2,001 deep or deeper: the limit max_depth is 2,000") as caught:
         compare(path, path)
     assert caught.value.store == str(path)
+
+
+def test_a_type_of_hdf5_that_is_nested_too_deep(tmp_path):
+    """h5py takes seconds for a type of hundreds of levels: it is refused, and its values are compared as bytes."""
+    path = tmp_path / "a.h5"
+    tid = h5py.h5t.STD_I32LE
+    for _ in range(250):
+        outer = h5py.h5t.create(h5py.h5t.COMPOUND, 4)
+        outer.insert(b"a", 0, tid)
+        tid = outer
+    with h5py.File(path, "w") as file:
+        h5py.h5d.create(file.id, b"x", tid, h5py.h5s.create_simple((3,)))
+    with ends():
+        assert compare(path, path) == []
+        with pytest.raises(ValueRefusedError, match="nested more than 32 deep") as caught:
+            convert(path, tmp_path / "a.zarr", check=False)
+    assert caught.value.path == "/x"
 
 
 # ---- chunks that are gone, or were never there ----------------------------------------------------------------------

@@ -5,9 +5,9 @@ come before the step that makes bytes; the others come after it. A codec that bo
 specification names it, any other ``numcodecs.<id>``, as zarr-python and hdmf-zarr 0.14 do. The stored bytes of a chunk
 are the same under both names.
 
-Three filters exist in nodes of format 3 only, where the data type of the document implies them:
-``references`` and ``struct``, which make bytes of objects (`arrays.objects`), and ``byteorder``, which makes rows
-little-endian.
+Three filters exist in nodes of format 3 only, where the data type of the document implies them: ``references``
+(`encoding.references`) and ``struct`` (`encoding.chunks`), which make bytes of objects, and ``byteorder``, which makes
+rows little-endian.
 
 Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of ``blosc`` and ``zstd``.
 """

@@ -59,7 +59,10 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     if isinstance(data_type, list) and isinstance(value, str):
         from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
 
-        return _encode_field(_from_bytes(base64.b64decode(value), from_zarr_type(data_type)), stored)
+        try:
+            return _encode_field(_from_bytes(base64.b64decode(value), from_zarr_type(data_type)), stored)
+        except _DAMAGE as error:
+            raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
     return value
 
 
@@ -173,7 +176,10 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
             raise TypeError("an object is the fill value of rows only")
         row = np.zeros((), dtype)
         for name in dtype.names:
-            row[name] = _decode_scalar(value[name], dtype[name])
+            part = value[name]
+            if letter_of(dtype[name]) in "SV" and not isinstance(part, (str, dict)):
+                raise TypeError(f"the bytes of {name!r} are not Base64")  # NumPy would make text of a number
+            row[name] = _decode_scalar(part, dtype[name])
         return row[()]
     if letter in "SV" and isinstance(value, str):
         return _from_bytes(base64.b64decode(value), dtype)
@@ -192,6 +198,8 @@ def _from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Any:
     """Return the NumPy value of bytes, which zeros complete."""
     import numpy as np
 
+    if not dtype.itemsize:  # such as S0, which `numpy.frombuffer` refuses
+        return np.zeros((), dtype)[()]
     values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)
     check_characters(values)
     return values[0]

@@ -266,28 +266,33 @@ _READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
 # ---- elements <-> HDF5 ----------------------------------------------------------------------------------------------
 
 
-def from_hdf5(tid: Any) -> Element:
+def from_hdf5(tid: Any, depth: int = 0) -> Element:
     """Return the `Element` of an ``h5py.h5t.TypeID``. An array of arrays is one array with more axes, as in NumPy."""
     import h5py
     from h5py import h5t
 
+    if depth > MAX_DEPTH:  # as in a note; h5py takes seconds for a type of hundreds of levels
+        problem = f"an HDF5 type is nested more than {MAX_DEPTH} deep"
+        raise ValueRefusedError(problem, remedy="Store the values in a simpler type.")
     readers: dict[int, Callable[[Any], Element]] = {
         h5t.INTEGER: _number_of,
         h5t.FLOAT: _number_of,
         h5t.STRING: _text_type,
         h5t.BITFIELD: lambda t: Number("bitfield", t.get_size(), _order_of(t)),
         h5t.OPAQUE: lambda t: _opaque_of(t.get_size(), text_of(t.get_tag())),
-        h5t.COMPOUND: _compound_type,
+        h5t.COMPOUND: lambda t: _compound_type(t, depth + 1),
         h5t.REFERENCE: lambda t: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
         h5t.ENUM: _enum_type,
-        h5t.ARRAY: _array_type,
-        h5t.VLEN: lambda t: Sequence(from_hdf5(t.get_super())),
+        h5t.ARRAY: lambda t: _array_type(t, depth + 1),
+        h5t.VLEN: lambda t: Sequence(from_hdf5(t.get_super(), depth + 1)),
         getattr(h5t, "COMPLEX", -1): _complex_type,
     }
     try:
         if tid.get_class() != h5t.COMPOUND:  # the types of whose fields are asked one by one
             _ = tid.dtype
         return readers[tid.get_class()](tid)
+    except ValueRefusedError:  # of a part; it is a TypeError too
+        raise
     except (TypeError, KeyError) as error:
         problem = f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy"
         raise ValueRefusedError(problem, remedy="Store the values in a standard type.") from error
@@ -345,15 +350,15 @@ def _complex_type(tid: Any) -> Number:
     return Number("complex", tid.get_size(), part.byte_order, part)
 
 
-def _array_type(tid: Any) -> ArrayOf:
-    inner, shape = from_hdf5(tid.get_super()), tuple(tid.get_array_dims())
+def _array_type(tid: Any, depth: int) -> ArrayOf:
+    inner, shape = from_hdf5(tid.get_super(), depth), tuple(tid.get_array_dims())
     return ArrayOf(inner.base, (*shape, *inner.shape)) if isinstance(inner, ArrayOf) else ArrayOf(inner, shape)
 
 
-def _compound_type(tid: Any) -> Element:
+def _compound_type(tid: Any, depth: int) -> Element:
     members = range(tid.get_nmembers())
     types = [tid.get_member_type(i) for i in members]
-    fields = tuple((text_of(tid.get_member_name(i)), from_hdf5(types[i])) for i in members)
+    fields = tuple((text_of(tid.get_member_name(i)), from_hdf5(types[i], depth)) for i in members)
     offsets = tuple(tid.get_member_offset(i) for i in members)
     is_packed = [*offsets, tid.get_size()] == _packed(types)
     return _row_of(Compound(fields) if is_packed else Compound(fields, offsets, tid.get_size()))

@@ -8,7 +8,7 @@ is kept in the reserved attribute of the array, and Zarr -> HDF5 restores the sa
     filters  list of [number, flags, [values]], in the order in which HDF5 applies them
     enum     {name: value}, for an enumeration
     charset  "utf-8", for text of fixed length
-    type     the type as JSON (`encoding.elements.to_note`), if it is not the one that is derived from the array
+    type     the type as JSON (`encoding.hdf5_types.to_note`), if it is not the one that is derived from the array
     fill     "undefined", or {"value": JSON} if Zarr may not have exactly it: text, rows, NaN payloads, scalars
     null     true, for a dataset without a dataspace
     named    path of the named type of the dataset
