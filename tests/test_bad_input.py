@@ -392,6 +392,7 @@ def edited(path: str, **values: Any) -> Callable[[Path], None]:
 
 
 TRACE = "acquisition/trace"
+TRIALS = "intervals/trials"
 SPOILED: list[tuple[Callable[[Path], Any], type[ZarrBackendError], str, str]] = [
     (edited(TRACE, namespace=None), ContainerError, "'TimeSeries' has no namespace", f"/{TRACE}"),
     (edited("", namespace=None), ContainerError, "'NWBFile' has no namespace", "/"),
@@ -408,6 +409,12 @@ SPOILED: list[tuple[Callable[[Path], Any], type[ZarrBackendError], str, str]] = 
         "/session_description",
     ),
     (lambda store: shutil.rmtree(store / "session_description"), ContainerError, "session_description", "/"),
+    (
+        edited(f"{TRIALS}/id", neurodata_type="DecompositionSeries", namespace="core"),
+        ContainerError,
+        "no con",
+        f"/{TRIALS}",
+    ),
 ]
 
 

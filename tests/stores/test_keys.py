@@ -246,6 +246,25 @@ def test_the_last_value_of_a_key_is_the_one_that_stays():
     assert keys.values["k"] == b"49"
 
 
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_put_that_is_interrupted_is_neither_waited_for_nor_done_later(monkeypatch, is_sent):
+    def interrupted(*call):
+        if is_sent:
+            remote.submitted(*call)
+        raise KeyboardInterrupt
+
+    keys = SlowKeys()
+    queue = QueuedStore(keys)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(memory, "submitted", interrupted)
+        put(queue, "a", b"1")
+    assert not queue.exists()
+    put(queue, "b", b"2")
+    queue.drain()
+    remote.request_pool().submit(int).result()
+    assert keys.values == {"b": b"2"}
+
+
 def test_deletions_come_after_what_was_set():
     keys = SlowKeys()
     queue = QueuedStore(keys)

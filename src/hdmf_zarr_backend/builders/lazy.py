@@ -451,7 +451,7 @@ def _migrate(path: str, builder: Any) -> None:
     if path == "general/extracellular_ephys/electrodes" and data_type != "ElectrodesTable":
         attributes["neurodata_type"], attributes["namespace"] = "ElectrodesTable", "core"
     if data_type == "DecompositionSeries" and attributes.get("namespace") == "core":
-        bands = builder.groups.get("bands")
+        bands = getattr(builder, "groups", {}).get("bands")  # a dataset, in a damaged file, has none
         if bands is not None and data_type_of(bands) == "DynamicTable":
             bands.attributes.update(neurodata_type="FrequencyBandsTable", namespace="core")
 

@@ -192,9 +192,16 @@ class QueuedStore(InlinedStore):
             self._changed.wait_for(lambda: self._failed or may_start())
             self._raise_failed()
             self._pending[key] = value
-            submitted(request_pool(), self._put, key, value)
+            try:
+                submitted(request_pool(), self._put, key, value)
+            except BaseException:  # an interruption, before or after the pool has got the put, which is given up
+                self._pending.pop(key, None)
+                raise
 
     def _put(self, key: str, value: bytes) -> None:
+        with self._changed:  # which `_set` holds until it is known whether it was interrupted
+            if self._pending.get(key) is not value:
+                return
         try:
             if self._failed is None:
                 self.store._set(key, value)
