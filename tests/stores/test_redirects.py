@@ -12,7 +12,7 @@ import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend import ZarrIO, convert, verify
-from hdmf_zarr_backend.errors import LinkRefusedError, StoreError
+from hdmf_zarr_backend.errors import LinkRefusedError, StoreError, StoreUnreachableError
 from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.servers import Proxy, WebServer, serving
@@ -112,6 +112,12 @@ def test_redirects_on_the_same_server_are_followed(tmp_path, near, options):
     redirect(near, lambda path: near.url + path)
     with pytest.raises(StoreError):  # in a circle
         values(f"{near.url}/a.zarr", options)
+
+
+def test_a_redirect_to_no_address_is_named(near):
+    redirect(near, lambda path: "http://host:port/x")
+    with pytest.raises(StoreUnreachableError, match="a redirect to 'http://host:port/x'"):
+        values(f"{near.url}/a.zarr", OBSTORE, external_links="follow")
 
 
 @pytest.mark.parametrize("name", ["a.zarr.zip", "a.h5"])

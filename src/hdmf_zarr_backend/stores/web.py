@@ -243,7 +243,10 @@ class WebStore(RemoteStore):
 
     def _followed(self, key: str, target: str) -> str:
         """Return the target of a redirect, if it may be followed."""
-        origin = origin_of(target)
+        try:
+            origin = origin_of(target)
+        except ValueError as error:
+            raise OSError(f"a redirect to {target!r}") from error
         if origin == self._origin or origin in self._moved or self.read_rules.external_links == "follow":
             return target
         if key == self.named_key and not self.read_rules.is_linked and not self._is_resolved:
