@@ -13,7 +13,7 @@ import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
 from hdmf_zarr_backend import ZarrIO, compare, convert
-from hdmf_zarr_backend.errors import ResourceError
+from hdmf_zarr_backend.errors import ResourceError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from tests.everything import bfloat16, low_level
 from tests.hdf5.independent_comparison import differences
@@ -190,6 +190,14 @@ def tagged(file: h5py.File) -> None:
     low_level(file, "tagged", tid, np.array([b"abc", b"d\0\0"], "V3"), tid)
 
 
+def opaque_numbers(file: h5py.File) -> None:
+    """Write numbers that h5py stores as opaque values with a tag that names their type."""
+    for name, code in {"int": "<i4", "float": ">f8", "bool": "?", "complex": "<c8"}.items():
+        values = np.array([1, 0, 1], code).astype(h5py.opaque_dtype(np.dtype(code)))
+        file[name] = values
+        file[name].attrs["opaque"] = values
+
+
 def large_attributes(file: h5py.File) -> None:
     """Write attributes that are larger than old HDF5 allows."""
     file["data"] = np.arange(3)
@@ -220,6 +228,7 @@ FILES: dict[str, Write] = {
     **{f"{make.__name__} with the fill value {fill}": small_floats_with_fill(make, fill)
        for make in (bfloat16, float24) for fill in (np.nan, -np.nan, 1.5)},
     "opaque values with a tag": tagged,
+    "opaque numbers": opaque_numbers,
     "large attributes": large_attributes,
 }  # fmt: skip
 
@@ -295,6 +304,31 @@ def test_the_note_of_a_dataset_names_the_type_that_zarr_lacks(tmp_path, make, no
     assert stored == note
     with h5py.File(back) as file:
         assert file["data"].id.get_type() == make()
+
+
+def test_opaque_numbers_are_compared_by_value(tmp_path):
+    for name in ("a.h5", "b.h5"):
+        with h5py.File(tmp_path / name, "w") as file:
+            opaque_numbers(file)
+    with h5py.File(tmp_path / "b.h5", "a") as file:
+        values = file["int"][()]
+        values[1] = 7
+        file["int"][...] = values
+    (found,) = compare(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert (found.path, found.kind, found.place, found.a, found.b) == ("/int", "value", "[1]", 0, 7)
+
+
+@pytest.mark.parametrize("size", [2, 16, 4096])
+def test_opaque_values_with_a_tag_of_numbers_of_another_size(tmp_path, size):
+    """h5py takes the tag at its word, and HDF5 would write the bytes beyond the end of the array."""
+    path = tmp_path / "a.h5"
+    tid = h5t.create(h5t.OPAQUE, size)
+    tid.set_tag(b"NUMPY:<i4")
+    with h5py.File(path, "w") as file:
+        low_level(file, "x", tid, np.ones(100, f"V{size}"), tid)
+    assert compare(path, path) == []
+    with pytest.raises(ValueRefusedError, match=f"of class 5 and {size} bytes has no counterpart in NumPy"):
+        convert(path, tmp_path / "a.zarr", check=False)
 
 
 def test_an_attribute_that_was_changed_in_zarr_has_its_new_value(tmp_path):

@@ -56,7 +56,7 @@ JSON_ROW = Compound((("json", UTF8),))
 
 _PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")  # in the order of HDF5's own numbers
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
-_DATES = "NUMPY:"
+_NUMPY = "NUMPY:"
 _HDF5_SIZES = (1, 2, 4, 8)
 
 
@@ -94,15 +94,23 @@ def _row_of(row: Compound) -> Element:
 
 
 def _opaque_of(size: int, tag: str) -> Element:
+    """Return opaque bytes; h5py reads those with a tag of its own (`h5py.opaque_dtype`) as dates or numbers."""
+    opaque = Opaque(size, tag)
     try:
-        date = code_element(tag.removeprefix(_DATES)) if tag.startswith(_DATES) else None
+        value = code_element(tag.removeprefix(_NUMPY)) if tag.startswith(_NUMPY) else None
     except ValueError:
-        date = None
-    return replace(date, tag=tag) if isinstance(date, Time) else Opaque(size, tag)
+        value = None
+    if isinstance(value, Time):
+        return replace(value, tag=tag)
+    if isinstance(value, Number) and value.layout is None and value.size == size:
+        return replace(value, layout=opaque)
+    return opaque
 
 
 def _parts_of(number: Number) -> Element | None:
-    """Return what HDF5 has for a bool of another size than h5py's, and for a complex number of compounds."""
+    """Return what HDF5 has for an opaque number, a bool of another size than in h5py, or a complex number of fields."""
+    if isinstance(number.layout, Opaque):
+        return number.layout
     if number.kind == "bool" and isinstance(number.layout, Number):
         return Enum(number.layout, _BOOL_MEMBERS)
     if number.kind != "complex" or isinstance(number.layout, Number):
@@ -119,9 +127,8 @@ def in_numpy(element: Element) -> Element | None:
     """
     match element:
         case Number(kind, _, _, layout) if installed_number(element) is None:
-            is_native = kind == "complex" and isinstance(layout, Number)
-            plain = replace(element, kind="uint" if kind == "bitfield" else kind, layout=None)
-            return plain if layout is None or is_native else None
+            is_same = layout is None or isinstance(layout, Opaque) or (kind == "complex" and isinstance(layout, Number))
+            return replace(element, kind="uint" if kind == "bitfield" else kind, layout=None) if is_same else None
         case Enum(base):
             return in_numpy(base)
         case Text(_, size):
@@ -279,7 +286,7 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
         h5t.FLOAT: _number_of,
         h5t.STRING: _text_type,
         h5t.BITFIELD: lambda t: Number("bitfield", t.get_size(), _order_of(t)),
-        h5t.OPAQUE: lambda t: _opaque_of(t.get_size(), text_of(t.get_tag())),
+        h5t.OPAQUE: _opaque_type,
         h5t.COMPOUND: lambda t: _compound_type(t, depth + 1),
         h5t.REFERENCE: lambda t: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
         h5t.ENUM: _enum_type,
@@ -326,6 +333,12 @@ def _dtype(code: str) -> np.dtype[Any]:
     import numpy as np
 
     return np.dtype(code)
+
+
+def _opaque_type(tid: Any) -> Element:
+    if tid.dtype.itemsize != tid.get_size():  # a tag of h5py on other bytes, which HDF5 would write beyond the array
+        raise TypeError("its tag names a type of another size")
+    return _opaque_of(tid.get_size(), text_of(tid.get_tag()))
 
 
 def _text_type(tid: Any) -> Text:

@@ -24,7 +24,17 @@ import numpy.typing as npt
 from hdmf_zarr_backend.encoding.data_types import json_float, letter_of
 from hdmf_zarr_backend.encoding.hdf5_types import raw_of, text_of, to_hdf5
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Opaque, Reference, Sequence, Text, Time
+from hdmf_zarr_backend.model.element import (
+    ArrayOf,
+    Compound,
+    Element,
+    Number,
+    Opaque,
+    Reference,
+    Sequence,
+    Text,
+    Time,
+)
 
 Array: TypeAlias = npt.NDArray[Any]
 Convert: TypeAlias = Callable[[Any], Any]
@@ -42,7 +52,7 @@ def encoder(element: Element, refer: Convert) -> Convert:
             return refer
         case Text():
             return encode_text
-        case Opaque() | Time():
+        case Opaque() | Time() | Number(layout=Opaque()):
             return lambda value: _base64(value.tobytes())
         case Compound(fields):
             return _row_encoder([(name, encoder(member, refer)) for name, member in fields])
@@ -141,7 +151,7 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
             return decode_text
         case Time(tag=""):
             return lambda value: value  # in rows of Zarr, dates are integers
-        case Opaque(size) | Time(size=size):
+        case Opaque(size) | Time(size=size) | Number(size=size, layout=Opaque()):
             own = np.dtype(f"V{size}") if dtype.hasobject else dtype
             return lambda value: np.frombuffer(base64.b64decode(value["base64"]), own)[0]
         case Compound(fields) if dtype.names is not None:

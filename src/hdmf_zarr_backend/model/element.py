@@ -46,13 +46,13 @@ class Number:
 
     It has no NumPy type, since HDF5 has floats of 3 bytes, and those of machine learning. ``layout`` is what HDF5 has
     if it is not what h5py makes of the NumPy type: other bits; the values of an enumeration of two that is a bool; the
-    parts of HDF5 2.0's own complex number, or the compound that is one.
+    parts of HDF5 2.0's own complex number, or the compound that is one; opaque bytes with a tag that names the number.
     """
 
     kind: NumberKind
     size: int
     byte_order: ByteOrder = "|"
-    layout: Precision | Number | Compound | None = None
+    layout: Precision | Number | Compound | Opaque | None = None
 
     def __str__(self) -> str:
         if isinstance(self.layout, Precision) and self.layout.name:
