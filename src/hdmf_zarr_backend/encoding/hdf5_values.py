@@ -193,7 +193,7 @@ def decode_array(value: Any, shape: Any, element: Element, dtype: np.dtype[Any],
             flat = [item for row in flat for item in row]
         return array_of(list(map(decoder(element, dtype, refer), flat)), tuple(shape), dtype)
     except _DECODE_ERRORS as error:
-        raise MetadataError(f"a value does not fit the HDF5 type {element} ({error})") from error
+        raise MetadataError(f"a value does not fit its type {element} ({error})") from error
 
 
 def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

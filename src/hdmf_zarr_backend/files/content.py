@@ -124,7 +124,7 @@ def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resol
         try:
             shape = tuple(int(n) for n in note["shape"])
         except (ValueError, TypeError, KeyError) as error:
-            raise DamagedFileError(f"the note of an attribute has no shape ({error})") from error
+            raise DamagedFileError(f"the note of an attribute has no valid shape ({error})") from error
         return AttributeContent(element, shape, _json_values(note["value"], shape, element, resolve))
     return found if found is None or found.value is None else _as_noted(found, element)
 
@@ -174,7 +174,7 @@ class ArrayReader:
             chunks, filters = stored.chunks[:axes] if axes else None, _codecs(stored)
         elif note is not None:
             steps = note["filters"] if isinstance(note.get("filters"), list) else []
-            known = [step for step in steps if isinstance(step, list) and len(step) == 3]
+            known = [step for step in steps if isinstance(step, list) and list(map(type, step)) == [int, int, list]]
             filters = tuple(hdf5_filter(code, tuple(options), None) for code, _, options in known)
             chunks = tuple(note["chunks"]) if isinstance(note.get("chunks"), list) else None
             layout = () if chunks is not None else (str(note.get("layout", "contiguous")),)
