@@ -209,9 +209,10 @@ class ZarrPlanner:
 
     def _rows(self, lazy: LazyArray, fields: tuple[tuple[str, Element], ...]) -> PlannedArray:
         rows = lazy if lazy.shape else [lazy[()]]
-        made, notes = self._new_objects(lazy, Compound(fields), (len(rows),))
+        length = lazy.shape[0] if lazy.shape else 1  # a damaged shape may be beyond `len`
+        made, notes = self._new_objects(lazy, Compound(fields), (length,))
         converters = [self._reference if isinstance(field, Reference) else _cell for _, field in fields]
-        source = RowSource(rows, len(rows), converters, [name for name, _ in fields])
+        source = RowSource(rows, length, converters, [name for name, _ in fields])
         return PlannedArray(made, source, notes=notes)
 
     def _new_objects(
