@@ -1,5 +1,6 @@
 """Datasets as arrays of dask and xarray, and whole files as trees."""
 
+import json
 import pickle
 
 import numpy as np
@@ -74,6 +75,22 @@ def test_a_dataset_as_an_xarray(path):
     assert array.attrs["n"].tolist() == [1, 2]
     assert not {name for name in array.attrs if name.startswith(("_", "zarr_"))}
     np.testing.assert_array_equal(array.isel(time=slice(3, 25)).mean("channel").values, data[3:25].mean(axis=1))
+
+
+def test_axes_keep_their_names_beside_one_without():
+    store: dict[str, bytes] = {}
+    with ZarrIO(store, "w", zarr_format=3) as io:
+        data = DatasetBuilder("a", np.zeros((2, 3)), dimension_labels=("time", "channel"))
+        io.write_builder(GroupBuilder("root", datasets={"a": data}))
+    document = json.loads(store["a/zarr.json"])
+    document["dimension_names"][1] = None
+    del document["attributes"]["_ARRAY_DIMENSIONS"]  # as other programs write it
+    store["a/zarr.json"] = json.dumps(document).encode()
+    root = json.loads(store["zarr.json"])
+    del root["consolidated_metadata"]
+    store["zarr.json"] = json.dumps(root).encode()
+    with ZarrIO(store, "r") as io:
+        assert io.read_builder()["a"].data.to_xarray().dims == ("time", "dim_1")
 
 
 @needs_zarr_3

@@ -110,15 +110,18 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> 
         dataset.node.attributes, resolve=lambda reference: absolute(decode_attribute_reference(reference).path)
     )
     names = _names_of_axes(dataset.node, dataset.ndim)
-    return xarray.DataArray(to_dask(dataset, chunks), dims=names, name=dataset.basename or None, attrs=attributes)
+    dims = [f"dim_{axis}" if name is None else name for axis, name in enumerate(names)]  # as xarray calls them
+    return xarray.DataArray(
+        to_dask(dataset, chunks), dims=dims or None, name=dataset.basename or None, attrs=attributes
+    )
 
 
-def _names_of_axes(node: Dataset[Attributes], count: int) -> list[str] | None:
-    """Return the names of the dimensions; None unless there is one for each axis, and they differ."""
-    names = node.attributes.get(DIMENSIONS)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
-    return names if len(names) == len(set(names)) == count else None
+def _names_of_axes(node: Dataset[Attributes], count: int) -> list[str | None]:
+    """Return the names of the dimensions, None for one without a name; nothing unless each axis has an entry."""
+    entries = node.attributes.get(DIMENSIONS)
+    names = [name if isinstance(name, str) else None for name in entries] if isinstance(entries, list) else []
+    texts = [name for name in names if name is not None]
+    return names if len(names) == count and len(texts) == len(set(texts)) else []
 
 
 # ---- TensorStore -----------------------------------------------------------------------------------------------------
@@ -162,7 +165,8 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.file_store, array.path)}
     if field is not None:
         spec["field"] = field
-    if names := _names_of_axes(node, len(node.stored.stored_shape)):
+    names = _names_of_axes(node, len(node.stored.stored_shape))
+    if names and None not in names:
         spec["transform"] = {"input_labels": [*names, *[""] * inner]}
     return spec
 
