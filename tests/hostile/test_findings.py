@@ -22,7 +22,7 @@ from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.encoding.data_types import encode_type
-from hdmf_zarr_backend.encoding.fills import encode_fill
+from hdmf_zarr_backend.encoding.fills import decode_fill, encode_fill
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -172,6 +172,19 @@ def test_a_fill_value_of_bytes_in_a_row_that_is_not_text(value):
     change(files, "zarr.json", lambda d: d.pop("consolidated_metadata"))
     with pytest.raises(MetadataError, match="the bytes of 'a' are not Base64"), ZarrIO(files) as io:
         io.read_builder()
+
+
+@pytest.mark.parametrize("value", [5.0, "5", None], ids=repr)
+def test_a_fill_value_of_a_complex_number_in_a_row_has_two_parts(value):
+    stored = {"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "complex64"}]}}
+    with pytest.raises(MetadataError, match="does not fit"):
+        decode_fill({"a": value}, [["a", "<c8"]], stored)
+
+
+def test_an_object_is_no_fill_value_of_rows_in_format_2():
+    files = _of_text(dtype=[["a", "<i4"]], fill_value={"a": 5})
+    with pytest.raises(MetadataError, match="it is not a single value"), ZarrIO(files) as io:
+        io.read_builder().datasets["x"].data[:]
 
 
 def test_a_fill_value_of_rows_beyond_unicode_does_not_become_one_of_format_3():

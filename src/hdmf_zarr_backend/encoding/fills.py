@@ -153,6 +153,8 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
     if value == 0 and letter_of(dtype) in "SUV":
         return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
     try:
+        if isinstance(value, dict):  # only a document of format 3 has the fields of a row
+            raise TypeError("it is not a single value")
         return _decode_scalar(value, dtype)
     except _DAMAGE as error:
         raise MetadataError(f"the fill value {value!r} does not fit {dtype} ({error})") from error
@@ -176,9 +178,11 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
             raise TypeError("an object is the fill value of rows only")
         row = np.zeros((), dtype)
         for name in dtype.names:
-            part = value[name]
-            if letter_of(dtype[name]) in "SV" and not isinstance(part, (str, dict)):
+            part, field = value[name], letter_of(dtype[name])
+            if field in "SV" and not isinstance(part, (str, dict)):
                 raise TypeError(f"the bytes of {name!r} are not Base64")  # NumPy would make text of a number
+            if field == "c" and not isinstance(part, list):
+                raise TypeError(f"the complex number of {name!r} is not a list of two numbers")
             row[name] = _decode_scalar(part, dtype[name])
         return row[()]
     if letter in "SV" and isinstance(value, str):
