@@ -258,12 +258,7 @@ def convert(
     _check_formats(location, found, wanted, zarr_format)
     nczarr = writing.nczarr
     if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:
-        parsed = parse(request.open(origin), use_inlined=False)
-        if parsed.state is not None and len(abilities.formats) > 1:
-            zarr_format = BOTH
-        else:
-            kept = (number for number in (2, 3) if number == parsed.zarr_format and number in abilities.formats)
-            zarr_format = next(kept, None)
+        zarr_format = _format_kept(request.open(origin), abilities.formats)
     if wanted == "zarr":
         zarr_format = zarr_format or format_for(abilities.formats, nczarr=nczarr, shards=shards)
     number = 3 if zarr_format == 3 else 2
@@ -300,6 +295,14 @@ def _format_of_target(target: str | Store, source: Format) -> Format:
         return "zarr"
     is_zarr = target.endswith(ZARR_SUFFIXES) or (source == "hdf5" and os.path.isdir(target))
     return "zarr" if is_zarr else "hdf5"
+
+
+def _format_kept(store: Store, possible: Sequence[int]) -> ZarrFormat | None:
+    """Return the format of a Zarr file for its copy, None if the target cannot have it."""
+    parsed = parse(store, use_inlined=False)
+    if parsed.state is not None and len(possible) > 1:
+        return BOTH
+    return next((number for number in (2, 3) if number == parsed.zarr_format and number in possible), None)
 
 
 _TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
