@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from itertools import takewhile, zip_longest
@@ -23,13 +23,12 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
     StoreNotFoundError,
-    StoreRefusedError,
     UsageError,
     known_arguments,
     printable,
 )
 from hdmf_zarr_backend.files.content import ZarrContent
-from hdmf_zarr_backend.files.parser import not_found
+from hdmf_zarr_backend.files.parser import existing_documents, not_found
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -393,7 +392,7 @@ def _recognised(
         return "HDF5", source
     try:
         store = source if isinstance(source, Store) else open_store(source, storage_options)
-        documents = _documents_in(store)
+        documents = existing_documents(store, _MARKS)
     except (StoreError, UsageError):
         if not isinstance(source, str) or is_url(source):
             raise  # a path is neither a folder nor a zip file
@@ -411,20 +410,6 @@ def _recognised(
         if is_url(source)
         else "Give a file of HDF5 or Zarr.",
     )
-
-
-def _documents_in(store: Store) -> dict[str, bytes]:
-    """Return those of `_MARKS` that are there; a bucket that may not be listed refuses those that are not."""
-    try:
-        return store.get_many(_MARKS)
-    except StoreRefusedError:
-        found = {}
-        for key in _MARKS:
-            with suppress(StoreRefusedError):
-                found.update(store.get_many([key]))
-        if not found:
-            raise
-        return found
 
 
 @known_arguments

@@ -292,18 +292,18 @@ def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool)
     """Return the first documents that exist, those of the probable format if there are any."""
     names = registry.FIRST_KEYS if use_consolidated else registry.FIRST_KEYS[:1]
     if hint is None:
-        return _first_documents(store, names)
+        return existing_documents(store, names)
     first = registry.FIRST_KEY[hint]
     if not use_consolidated and hint == 2:
-        return {} if store.get(zarr2.GROUP) is not None else _first_documents(store, names)
+        return {} if store.get(zarr2.GROUP) is not None else existing_documents(store, names)
     found: dict[str, bytes] = {}
     with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
         found = store.get_many([first])
     others = [name for name in names if name != first]
-    return found if found or not others else _first_documents(store, others)
+    return found if found or not others else existing_documents(store, others)
 
 
-def _first_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
+def existing_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
     """Return the documents that exist; a bucket without list permission refuses those that do not."""
     try:
         return store.get_many(names)
