@@ -29,7 +29,7 @@ from hdmf_zarr_backend.encoding.casting import count_axes, flatten
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.elements import to_hdmf
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
-from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES, notes_of
+from hdmf_zarr_backend.encoding.reserved import DTYPE, HDF5, NOTES, notes_of
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedError, at
 from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
@@ -306,7 +306,7 @@ def _all_deferred(targets: Any) -> Array:
 
 def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
     """Set the data type of ``node``, and drop the notes of HDF5, which describe the old type."""
-    notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
+    notes = {key: value for key, value in notes_of(node.attributes).items() if key != HDF5}
     node.stored.data_type = zarr_type(dtype)
     node.attributes[DTYPE] = dtype.name
     if NOTES in node.attributes:

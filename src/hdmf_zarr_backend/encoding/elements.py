@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.data_types import (
 )
 from hdmf_zarr_backend.encoding.hdf5_types import from_note
 from hdmf_zarr_backend.encoding.references import element_of_word
-from hdmf_zarr_backend.encoding.reserved import DTYPE, notes_of
+from hdmf_zarr_backend.encoding.reserved import DTYPE, HDF5, notes_of
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import (
     ASCII,
@@ -212,7 +212,7 @@ class Described:
 def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
     """Return the meaning of a stored array."""
     notes = notes_of(node.attributes) if notes is None else notes
-    note = notes["hdf5"] if isinstance(notes.get("hdf5"), dict) else None
+    note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
     charset, enum = (note.get("charset"), note.get("enum")) if note else (None, None)
     codec = node.stored.first_filter.get("id")
     word = node.attributes.get(DTYPE)

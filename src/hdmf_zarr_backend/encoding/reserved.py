@@ -27,6 +27,9 @@ CHUNKS = "chunks"
 
 ALL_CHUNKS = "all"
 
+HDF5 = "hdf5"
+"""Entry in the note of a node: what describes it in HDF5."""
+
 DOC = "doc"
 """The schema's documentation of a node; hidden if the note of the node records that it comes from the schema."""
 
@@ -81,6 +84,11 @@ def stores_all_chunks(root: dict[str, Any]) -> bool:
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the note of a node, which has what Zarr cannot express; ``{}`` if there is none."""
     return as_dict(attributes.get(NOTES))
+
+
+def hdf5_note(node: Any) -> dict[str, Any]:
+    """Return the note that describes a node in HDF5."""
+    return as_dict(notes_of(node.attributes).get(HDF5))
 
 
 def as_dict(value: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, plain_values
 from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.references import Link, decode_reference, is_reference
-from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of, visible
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, hdf5_note, notes_of, visible
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.files.parser import parse, resolver_of
 from hdmf_zarr_backend.model.content import (
@@ -282,7 +282,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             is_own = location == self.source
             external = LinkContent("external", target, link.target.source, location)
             self._add(place, LinkContent("soft", target) if is_own else external)
-        note = _hdf5_note(node)
+        note = hdf5_note(node)
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
             content = self._noted_link(path, name, noted)
@@ -383,7 +383,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             # a type but no value: decoded, it looks like an array of length 0
             if key in names and as_dict(remark).get("null") and "dtype" in remark:
                 found[names[key]] = AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
-        notes = as_dict(_hdf5_note(node).get("attributes"))
+        notes = as_dict(hdf5_note(node).get("attributes"))
         for name, note in notes.items():
             noted = _noted_attribute(found.get(name), as_dict(note), self._resolve)
             if noted is not None:
@@ -407,7 +407,3 @@ class ZarrContent(Mapping[str, NodeContent]):
             values = _objects([self._attribute_reference(item) for item in items.flat], items.shape)
             found[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
         return found
-
-
-def _hdf5_note(node: Node) -> dict[str, Any]:
-    return as_dict(notes_of(node.attributes).get("hdf5"))

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.encoding.data_types import installed_number
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import encoder
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES, Layout, as_scalar, chunks_from_hdf5, new_dataset
+from hdmf_zarr_backend.encoding.reserved import HDF5
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
 from hdmf_zarr_backend.hdf5.filters import check_chunks, codecs_of
@@ -110,10 +111,10 @@ def plan_described(data: Any, found: Description, options: Layout, reference: En
         planned.notes["maxshape"] = list(options.maxshape)
     note = dict(found.note)
     noted = to_note(found.element)
-    if to_note(elements.describe(planned.node, {**planned.notes, "hdf5": note}).stored) != noted:
+    if to_note(elements.describe(planned.node, {**planned.notes, HDF5: note}).stored) != noted:
         note["type"] = noted
     if note or shape:
-        planned.notes["hdf5"] = note
+        planned.notes[HDF5] = note
     return planned
 
 

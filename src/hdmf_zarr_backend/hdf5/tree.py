@@ -22,7 +22,7 @@ from h5py import h5a, h5l, h5o
 
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
 from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
-from hdmf_zarr_backend.encoding.reserved import as_dict, notes_of
+from hdmf_zarr_backend.encoding.reserved import as_dict, hdf5_note
 from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UnsupportedFileError,
@@ -265,9 +265,6 @@ def _warn_kept(link: str, location: str, target: str) -> None:
 
 # ---- Zarr -> HDF5 ----------------------------------------------------------------------------------------------------
 
-HDF5 = "hdf5"
-"""Key of the note that describes an object in HDF5."""
-
 _SUFFIX = ".zarr"
 _NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
 
@@ -295,11 +292,6 @@ class _PendingLink(NamedTuple):
     file: LinkedFile
     link: Link
     note: Any
-
-
-def hdf5_note(node: Node) -> dict[str, Any]:
-    """Return the note that describes a node in HDF5."""
-    return as_dict(notes_of(node.attributes).get(HDF5))
 
 
 class Placement:

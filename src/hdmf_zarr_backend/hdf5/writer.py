@@ -39,7 +39,7 @@ from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
 from hdmf_zarr_backend.encoding.hdf5_values import array_of, decode_text, decoder
 from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference
-from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, notes_of
+from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of
 from hdmf_zarr_backend.errors import (
     MetadataError,
     MissingTargetError,
@@ -64,7 +64,7 @@ from hdmf_zarr_backend.hdf5.files import OpenGroups, warn_broken
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import decode_region
-from hdmf_zarr_backend.hdf5.tree import HDF5, Placement, ZarrNode, hdf5_note
+from hdmf_zarr_backend.hdf5.tree import Placement, ZarrNode
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
