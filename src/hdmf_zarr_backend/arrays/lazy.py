@@ -150,10 +150,10 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def text_type(self) -> type | None:
         """``str`` or ``bytes`` if the elements are text or bytes of variable length; None for other arrays."""
-        first = self.node.stored.first_filter.get("id") if self.dtype == object else None
-        if first == "vlen-utf8":
+        stored = stored_text(self.node.stored) if self.dtype == object else None
+        if stored == "text":
             return str if self._elements is None else bytes
-        return bytes if first == "vlen-bytes" else None
+        return bytes if stored == "bytes" else None
 
     @property
     def nbytes(self) -> int:
