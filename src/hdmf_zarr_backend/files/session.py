@@ -119,7 +119,7 @@ class _Session:
         for path in paths:
             node = self._hierarchy.get(path)
             if isinstance(node, Dataset) and _is_small(node.stored):
-                key = join(path, node.stored.chunk_name((0,) * len(node.stored.shape)))
+                key = join(path, node.stored.first_chunk)
                 wanted += [key] if store.inlined(key) is None else []
         try:
             return InlinedStore(store, store.get_many(wanted)) if wanted else store
