@@ -36,7 +36,7 @@ State: TypeAlias = Literal["alike", "2 is newer", "3 is newer", "both are newer"
 _EMPTY: dict[str, Any] = {
     "zarr_format": 3,
     "node_type": "group",
-    zarr3.CONSOLIDATED: {"kind": "inline", "must_understand": False, "metadata": {}},
+    zarr3.CONSOLIDATED: {**zarr3.BLOCK, "metadata": {}},
 }
 
 _ZEROS = "0" * 64
