@@ -14,7 +14,7 @@ import numpy as np
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
-from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report, few
+from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.namespaces import spec_location
@@ -41,7 +41,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import FEW, counted, few
 from hdmf_zarr_backend.model.stored import StoredArray, indices_of
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import Progress
@@ -71,8 +71,8 @@ class StoredObjects:
 
     def first_missing(self, there: Collection[Index]) -> list[str]:
         """Return the names of the first few objects that are missing in ``there``."""
-        first = islice(indices_of(self.grid), len(there) + SHOWN)
-        return [self._stored.chunk_name(index) for index in first if index not in there][:SHOWN]
+        first = islice(indices_of(self.grid), len(there) + FEW)
+        return [self._stored.chunk_name(index) for index in first if index not in there][:FEW]
 
     def listed(self, store: Store, path: str) -> tuple[set[Index], list[str]]:
         """Return what `sort` does of the names of all keys below the array."""
@@ -233,7 +233,7 @@ class ChunkCheck:
                     reported.add((task.path, kind, message))
                     self._report.add(task.path, kind, message)
             if found.missing:
-                missing.setdefault(task.path, []).extend(found.missing[:SHOWN])
+                missing.setdefault(task.path, []).extend(found.missing[:FEW])
             self._report.chunks += found.chunks
             self._report.nbytes += found.nbytes
             self._report.unchecked += found.unchecked
@@ -247,7 +247,7 @@ class ChunkCheck:
         kind, what = "unwritten", "not stored"
         if self._should_all_be_stored:
             kind, what = "chunk-missing", "gone, though all were stored"
-        self._report.add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:SHOWN])}")
+        self._report.add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:FEW])}")
 
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:

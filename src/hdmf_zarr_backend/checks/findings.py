@@ -6,22 +6,12 @@ Standard library only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.model.render import counted
-
-SHOWN: Final = 5
-"""How many names are in a message."""
-
-
-def few(names: Sequence[str], separator: str = ", ") -> str:
-    """Return the first few of some names, as text."""
-    return separator.join(names[:SHOWN]) + (f"{separator}..." if len(names) > SHOWN else "")
-
 
 # ---- verify ---------------------------------------------------------------------------------------------------------
 

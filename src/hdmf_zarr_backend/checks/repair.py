@@ -13,7 +13,7 @@ from typing import Any
 
 from hdmf_zarr_backend.builders.from_zarr import check_derivable, derive_all, make_alike
 from hdmf_zarr_backend.checks.contents import kind_of
-from hdmf_zarr_backend.checks.findings import Problem, Report, few
+from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.references import LinkedFile, decode_links
@@ -31,7 +31,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, p
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.transaction import Change, Writer, open_for_writing

@@ -15,7 +15,7 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.checks.contents import StoredObjects, kind_of
-from hdmf_zarr_backend.checks.findings import SHOWN, Report, few
+from hdmf_zarr_backend.checks.findings import Report
 from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.inlined import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
@@ -39,6 +39,7 @@ from hdmf_zarr_backend.files.parser import (
 )
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.render import FEW, few
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.journal import pending
@@ -259,7 +260,7 @@ class _Check:
         for key in self._store.keys_outside(described - groups):
             path = _array_path_of(key, hierarchy)
             names = [] if path is None else found.setdefault(path, [])
-            if path is not None and len(names) <= SHOWN:
+            if path is not None and len(names) <= FEW:
                 names.append(key[len(path) + 1 :])
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import shard_named
 from hdmf_zarr_backend.checks.contents import ChunkCheck, check_targets
-from hdmf_zarr_backend.checks.findings import Report, few
+from hdmf_zarr_backend.checks.findings import Report
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.files.parser import parse, resolver_of
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress

@@ -21,7 +21,6 @@ from typing import Any, Literal, TypeAlias
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.namespaces import name_axes
 from hdmf_zarr_backend.checks.contents import without_target
-from hdmf_zarr_backend.checks.findings import few
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
@@ -40,7 +39,7 @@ from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.link_sources import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
-from hdmf_zarr_backend.model.render import counted, size_text
+from hdmf_zarr_backend.model.render import counted, few, size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.stores.base import Abilities, Store, os_errors
 from hdmf_zarr_backend.stores.files import Resumption

@@ -26,6 +26,9 @@ LONG_RUN = 50
 SHOWN = 3
 """Number of members shown of a run."""
 
+FEW = 5
+"""How many names are in a message."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
@@ -181,6 +184,11 @@ def size_text(size: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number with a noun: ``1 problem``, ``2,000 problems``."""
     return f"{count:,} {noun}{'s'[: count != 1]}"
+
+
+def few(names: Sequence[str], separator: str = ", ") -> str:
+    """Return the first few of some names, for a message."""
+    return separator.join(names[:FEW]) + (f"{separator}..." if len(names) > FEW else "")
 
 
 def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]]:

@@ -41,6 +41,7 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.model.json_text import dump, parse_fast
+from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.lock import Holder
 
@@ -61,7 +62,6 @@ FAILURES = (ZarrBackendError, OSError)
 
 _ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _PIECE_BYTES = 8 * 2**20
-_SHOWN = 5
 
 
 def record_key(number: int) -> str:
@@ -538,7 +538,7 @@ class _Steps:
         if not self._left:
             return
         left = len(self._left)
-        shown = ", ".join(map(repr, list(self._left)[:_SHOWN])) + (", ..." if left > _SHOWN else "")
+        shown = few(list(map(repr, self._left)))
         raise StoreError(
             f"an interrupted change is not undone or finished completely: {left:,} "
             f"{'keys are' if left > 1 else 'key is'} left: {shown} ({next(iter(self._left.values()))})",

@@ -46,6 +46,7 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store, is_document
 from hdmf_zarr_backend.stores.files import partial_path
@@ -281,7 +282,6 @@ def _widths(planned: PlannedArray) -> dict[str, int]:
 
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_SHOWN = 5
 _LETTERS = 200
 _LONGEST_KEY_NAME = 64
 """Bytes of the names of documents and most chunks, while they are written."""
@@ -321,7 +321,7 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
         if _NOT_ON_WINDOWS.search(name) or first.setdefault((parent, plain.casefold()), name) != name:
             found.append(absolute(path))
     if found:
-        shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
+        shown = few(list(map(repr, found)))
         warn(
             f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They are "
             "stored; a copy of the file on such a system would lack them.",
