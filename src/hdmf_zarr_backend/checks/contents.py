@@ -13,7 +13,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
+from hdmf_zarr_backend.arrays.shards import ShardReader, inner_grid, shard_grid, shard_named
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.elements import describe_any
@@ -65,9 +65,8 @@ class StoredObjects:
 
     def __init__(self, stored: StoredArray) -> None:
         self._stored = stored
-        shape = stored.chunks if stored.shards is None else stored.shards.shape
-        self.grid = tuple(-(-n // c) for n, c in zip(stored.shape, shape, strict=True))
-        self.inner = tuple(s // c for s, c in zip(shape, stored.chunks, strict=True))
+        self.grid = shard_grid(stored)
+        self.inner = inner_grid(stored)
 
     def first_missing(self, there: Collection[Index]) -> list[str]:
         """Return the names of the first few objects that are missing in ``there``."""

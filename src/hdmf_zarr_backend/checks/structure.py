@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.checks.contents import StoredObjects, kind_of
+from hdmf_zarr_backend.arrays.shards import shard_named
+from hdmf_zarr_backend.checks.contents import kind_of
 from hdmf_zarr_backend.checks.findings import Report
 from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.inlined import INLINE_KEY, inlined_chunks
@@ -583,8 +584,8 @@ class _InlinedComparison:
             path, _ = split(path)
             node = self._hierarchy.get(path)
             if isinstance(node, Dataset):
-                found, _ = StoredObjects(node.stored).sort([key[len(path) + 1 :]])
-                return (path, node, found.pop()) if found and node.stored.shards is None else None
+                index = shard_named(node.stored, key[len(path) + 1 :])
+                return (path, node, index) if index is not None and node.stored.shards is None else None
         return None
 
     def _error(self, owner: _Owner, data: bytes | None) -> ZarrBackendError | None:
