@@ -8,7 +8,6 @@ Source: `hdmf.data_utils.AbstractDataChunkIterator`.
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict, defaultdict
 from dataclasses import replace
 from functools import partial
@@ -33,7 +32,7 @@ from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.write.sources import is_utf8
-from hdmf_zarr_backend.write.tasks import Sink, ValuesTask
+from hdmf_zarr_backend.write.tasks import Sink, ValuesTask, chunk_indices
 
 Index = tuple[int, ...]
 
@@ -340,7 +339,7 @@ class GrowingArray:
             index, (chunk, _) = self._waiting.popitem(last=False)
             self._write(index, chunk, is_full=False)
         empty: bytes | None = None
-        for index in itertools.product(*map(range, self.array.grid)):
+        for index in chunk_indices(self.array):
             if index in self._written:
                 continue
             empty = empty or self._codec.encode(fill_array(self._encoded, self._codec.dtype, self.array.chunks))

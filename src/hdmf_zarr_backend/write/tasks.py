@@ -205,7 +205,7 @@ def cut(
     """Yield the tasks that write all chunks of an array, one for each shard if it has shards."""
     stored, has_shards = array.array, array.array.shards is not None
     count = 1 if has_shards else max(1, task_bytes // chunk_bytes(stored))
-    grid: Iterator[Index] = product(*map(range, shard_grid(stored))) if has_shards else chunk_indices(stored)
+    grid: Iterator[Index] = product(*map(range, shard_grid(stored)))  # that of the chunks, without shards
     if complete:
         grid = (index for index in grid if join(array.path, stored.chunk_name(index)) not in complete)
     while batch := list(islice(grid, count)):
