@@ -205,6 +205,13 @@ _MOST_UNITS = 2**31 - 1  # NumPy's maximum for one step of a date
 _MOST_IN_FIELD = 2**31 - 1  # NumPy's maximum for the bytes of a field
 
 
+def unknown_type(data_type: Any, error: Exception) -> MetadataError:
+    """Return the error about a data type that a node cannot have, for the reason that ``error`` gives."""
+    problem = f"the data type {data_type!r} is unknown ({error})"
+    remedy = "Convert the array with the program that wrote it, or run `zarrio verify` on the file."
+    return MetadataError(problem, remedy=remedy)
+
+
 def split_code(data_type: str) -> tuple[str, str, str, str | None]:
     """Return byte order, letter, size and unit of a data type of format 2 that is a code.
 

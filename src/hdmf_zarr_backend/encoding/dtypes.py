@@ -19,10 +19,11 @@ from hdmf_zarr_backend.encoding.data_types import (
     library_type,
     number_of_word,
     split_code,
+    unknown_type,
 )
 from hdmf_zarr_backend.encoding.elements import OPEN_WORDS, WORDS, type_element
 from hdmf_zarr_backend.encoding.hdf5_types import to_hdf5
-from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
+from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.element import REFERENCE, UTF8, ArrayOf, Compound, Element, Enum, Number, Precision, Time
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
@@ -56,9 +57,7 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     try:
         return from_zarr_type(data_type)
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
-        problem = f"the data type {data_type!r} is unknown ({error})"
-        remedy = "Convert the array with the program that wrote it, or run `zarrio verify` on the file."
-        raise MetadataError(problem, remedy=remedy) from error
+        raise unknown_type(data_type, error) from error
 
 
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:

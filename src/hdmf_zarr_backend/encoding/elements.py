@@ -20,6 +20,7 @@ from hdmf_zarr_backend.encoding.data_types import (
     itemsize,
     library_number,
     number_of_word,
+    unknown_type,
 )
 from hdmf_zarr_backend.encoding.hdf5_types import from_note
 from hdmf_zarr_backend.encoding.references import element_of_word
@@ -76,9 +77,7 @@ def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> E
     except (TypeError, ValueError) as error:
         if isinstance(error, MetadataError):
             raise
-        problem = f"the data type {data_type!r} is unknown ({error})"
-        remedy = "Convert the array with the program that wrote it, or run `zarrio verify` on the file."
-        raise MetadataError(problem, remedy=remedy) from error
+        raise unknown_type(data_type, error) from error
 
 
 def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> Element:
