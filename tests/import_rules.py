@@ -7,6 +7,7 @@ forbidden: a package that is not in `PACKAGES` is a finding, as is a third-party
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,6 +127,29 @@ def find_violations(source: Path) -> list[str]:
     return findings
 
 
+def imports_of_modules(source: Path) -> dict[str, set[str]]:
+    """Return the modules of the package that each of its modules imports, on use and for types too."""
+    paths = {path.relative_to(source).with_suffix("").as_posix(): path for path in source.rglob("*.py")}
+    named = {".".join([PACKAGE, *module.split("/")]).removesuffix(".__init__"): module for module in paths}
+    imported = {}
+    for module, path in paths.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        targets = [found.target for found in _imports(tree, module, at_start=True)]
+        # `from a import b` takes the module `a.b` if there is one, else a name of the module `a`
+        others = {named.get(target) or named.get(target.rpartition(".")[0]) for target in targets}
+        imported[module] = {other for other in others if other not in (None, module)}
+    return imported
+
+
+def find_circle(source: Path) -> list[str]:
+    """Return the modules of a circle of imports; an empty list if there is none."""
+    try:
+        TopologicalSorter(imports_of_modules(source)).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def _problem_with(found: Import, package: str, module: str) -> str | None:
     top, _, rest = found.target.partition(".")
     if top == PACKAGE:
@@ -156,8 +180,7 @@ def _imports(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
         above = [PACKAGE, *module.split("/")][: -node.level] if node.level else []
         base = ".".join([*above, *([node.module] if node.module else [])])
         for alias in node.names:
-            # Only in `from hdmf_zarr_backend import x` may the name be a package.
-            yield Import(f"{base}.{alias.name}" if base == PACKAGE else base, node.lineno, at_start)
+            yield Import(f"{base}.{alias.name}", node.lineno, at_start)
     elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
         name = node.args[0]
         if isinstance(name, ast.Constant) and isinstance(name.value, str) and not name.value.startswith("."):

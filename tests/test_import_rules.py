@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hdmf_zarr_backend.stores.base import Store
-from tests.import_rules import LIBRARIES, PACKAGE, PACKAGES, find_violations
+from tests.import_rules import LIBRARIES, PACKAGE, PACKAGES, find_circle, find_violations
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCE = REPOSITORY / "src" / PACKAGE
@@ -28,6 +28,13 @@ def test_the_table_has_no_loop_and_names_only_packages():
         ready = {package for package, allowed in PACKAGES.items() if package not in done and allowed <= done}
         assert ready, f"a loop among {sorted(set(PACKAGES) - done)}"
         done |= ready
+
+
+def test_no_module_imports_itself_by_way_of_others(tmp_path):
+    assert find_circle(SOURCE) == []
+    (tmp_path / "io.py").write_text("def f():\n    from hdmf_zarr_backend import nwb")
+    (tmp_path / "nwb.py").write_text("if TYPE_CHECKING:\n    from hdmf_zarr_backend.io import ZarrIO")
+    assert set(find_circle(tmp_path)) == {"io", "nwb"}
 
 
 def test_layers_of_import_linter_name_the_same_packages():

@@ -26,10 +26,9 @@ from numcodecs import registry
 
 from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.arrays.pickles import UnsafePickleError, loads_data
-from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, StructRows
+from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
 from hdmf_zarr_backend.encoding.data_types import library_type
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
-from hdmf_zarr_backend.encoding.references import ReferenceTexts
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,

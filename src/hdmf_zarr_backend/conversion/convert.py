@@ -253,7 +253,11 @@ def convert(
     if to == "virtual":
         from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use: few conversions need it
 
-        return convert_virtual(request, zarr_format)
+        made = convert_virtual(
+            request.source, request.target, zarr_format, storage=request.storage, reading=request.reading,
+            options=request.options, overwrite=overwrite, check=check,
+        )  # fmt: skip
+        return report_of(*made)
     _check_formats(location, found, wanted, zarr_format)
     nczarr = writing.nczarr
     if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner, check_version
 from hdmf_zarr_backend.encoding import registry, zarr2
@@ -34,7 +34,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import is_url, relative_source, split_location, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.options import Limits, WriteOptions
+from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore
@@ -44,9 +44,6 @@ from hdmf_zarr_backend.stores.transaction import DirectChange, new_local_file, p
 from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.write.sources import IndexedSource, forget_decoded
 from hdmf_zarr_backend.write.writer import PlanWriter, planned_bytes
-
-if TYPE_CHECKING:
-    from hdmf_zarr_backend.conversion.convert import ConversionReport, Request
 
 MUCH_INLINED = 16 * 2**20
 """Bytes of a dataset in the JSON above which a warning is issued, or another way is chosen."""
@@ -58,12 +55,22 @@ SUFFIX = ".zarr.json"
 """Suffix of the name of a file of references."""
 
 
-def convert_virtual(request: Request, zarr_format: ZarrFormat | None) -> ConversionReport:
-    """Write the references of an HDF5 file; parameters and errors as for `conversion.convert`."""
-    from hdmf_zarr_backend.conversion.convert import report_of  # which imports this module
+def convert_virtual(
+    source: Any,
+    target: Any,
+    zarr_format: ZarrFormat | None,
+    *,
+    storage: dict[str, Any],
+    reading: ReadOptions,
+    options: WriteOptions,
+    overwrite: bool,
+    check: bool,
+) -> tuple[WritePlan, str, str]:
+    """Write the references of an HDF5 file; return the plan, and the paths or URLs of source and target.
 
-    source, target, number = _checked(request.source, request.target, zarr_format)
-    storage = request.storage
+    Parameters and errors as for `conversion.convert`.
+    """
+    source, target, number = _checked(source, target, zarr_format)
     if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     check_apart(source, target)
@@ -72,21 +79,20 @@ def convert_virtual(request: Request, zarr_format: ZarrFormat | None) -> Convers
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     store = open_store(target, storage if is_url(target) else None)
     check_outside(store, is_new=True)
-    check_free(store, overwrite=request.overwrite)
-    is_nwb = request.check and check_version(source, storage)
-    with closing(Hdf5Tree(source, target, storage, request.reading)) as tree:
+    check_free(store, overwrite=overwrite)
+    is_nwb = check and check_version(source, storage)
+    with closing(Hdf5Tree(source, target, storage, reading)) as tree:
         files = _recorded(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file(number, is_checked=is_nwb)
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
         change = DirectChange(MemoryStore(inside, target))
-        change.commit({}, PlanWriter(change, plan, WriteOptions(progress=request.options.progress)).write())
+        change.commit({}, PlanWriter(change, plan, WriteOptions(progress=options.progress)).write())
         text = _document(plan, staying, inside, files)
         for location, (opened, name, record) in files.items():
             if opened.state(name) != record.state:
                 raise _has_changed(location)
-        report = report_of(plan, source, target)
     forget_decoded()
     limit = Limits().max_document_bytes
     if len(text) > limit:
@@ -99,11 +105,11 @@ def convert_virtual(request: Request, zarr_format: ZarrFormat | None) -> Convers
         folder, name = split_location(target)
         put_file(open_folder(folder, storage), name, text)
     else:
-        durable = request.options.durable
-        target_store, exclusive = LocalStore(target), not request.overwrite
+        durable = options.durable
+        target_store, exclusive = LocalStore(target), not overwrite
         with new_local_file(target_store, exclusive=exclusive, durable=durable) as path, open(path, "xb") as file:
             file.write(text)
-    return report
+    return plan, source, target
 
 
 def _checked(source: Any, target: Any, zarr_format: ZarrFormat | None) -> tuple[str, str, int]:

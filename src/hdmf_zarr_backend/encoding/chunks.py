@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from numcodecs import VLenUTF8
 
 from hdmf_zarr_backend.encoding.references import CELLS, reference_text, text_reference, unwrapped
 from hdmf_zarr_backend.model.element import check_characters
@@ -398,3 +399,23 @@ def _row(row: Any, cells: int) -> list[Any]:
     if len(row) != cells:
         raise ValueError(f"a row has {len(row)} fields instead of {cells}")
     return row
+
+
+# ---- references in format 3 -----------------------------------------------------------------------------------------
+
+
+class ReferenceTexts:
+    """The filter ``references`` of format 3: dicts as text of variable length, in the layout of ``vlen-utf8``."""
+
+    def encode(self, buf: Any) -> bytes:
+        """Return the bytes of an array of references."""
+        return bytes(VLenUTF8().encode(np.array(cell_texts(buf.reshape(-1).tolist(), "reference"), dtype=object)))
+
+    def decode(self, buf: Any, out: Any = None) -> Array:
+        """Return the references as an object array with one axis."""
+        return np.fromiter(map(functools.cache(text_reference), VLenUTF8().decode(buf)), dtype=object)
+
+    def split(self, buf: bytes) -> Elements:
+        """Return the elements of a chunk, each of which is decoded when it is read."""
+        texts = VLenUTF8().decode(buf)
+        return Elements(lambda position: text_reference(texts[position]), len(texts), len(buf))

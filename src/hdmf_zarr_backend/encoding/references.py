@@ -22,7 +22,6 @@ format 3.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,7 +34,6 @@ from hdmf_zarr_backend.model.element import REFERENCE, REGION, Reference
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, relative
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.encoding.chunks import Elements
     from hdmf_zarr_backend.encoding.hdf5_values import Array
 
 
@@ -44,7 +42,7 @@ REGION_WORD = "region"
 REFERENCE_3 = "_REFERENCE"
 OBJECT_REFERENCE = "object_reference"
 REFERENCE_TEXTS: dict[str, Any] = {"id": "references"}
-"""The filter of nodes of format 3, `ReferenceTexts`."""
+"""The filter of nodes of format 3, `encoding.chunks.ReferenceTexts`."""
 
 CELLS = "lindi"
 """Key in the configuration of ``json2``: number of fields of rows of LINDI, else 0; references are wrapped."""
@@ -339,35 +337,6 @@ def unwrapped(item: Any) -> Any:
     stored = item[REFERENCE_3]
     reference = {"path": stored} if isinstance(stored, str) else stored
     return {"source": ".", "object_id": None, "source_object_id": None, **reference}
-
-
-class ReferenceTexts:
-    """The filter ``references`` of format 3: dicts as text of variable length, in the layout of ``vlen-utf8``."""
-
-    def encode(self, buf: Any) -> bytes:
-        """Return the bytes of an array of references."""
-        import numpy as np
-        from numcodecs import VLenUTF8
-
-        from hdmf_zarr_backend.encoding.chunks import cell_texts
-
-        return bytes(VLenUTF8().encode(np.array(cell_texts(buf.reshape(-1).tolist(), "reference"), dtype=object)))
-
-    def decode(self, buf: Any, out: Any = None) -> Array:
-        """Return the references as an object array with one axis."""
-        import numpy as np
-        from numcodecs import VLenUTF8
-
-        return np.fromiter(map(functools.cache(text_reference), VLenUTF8().decode(buf)), dtype=object)
-
-    def split(self, buf: bytes) -> Elements:
-        """Return the elements of a chunk, each of which is decoded when it is read."""
-        from numcodecs import VLenUTF8
-
-        from hdmf_zarr_backend.encoding.chunks import Elements
-
-        texts = VLenUTF8().decode(buf)
-        return Elements(lambda position: text_reference(texts[position]), len(texts), len(buf))
 
 
 # ---- types ----------------------------------------------------------------------------------------------------------
