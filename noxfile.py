@@ -249,7 +249,10 @@ def suites(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def clients(session: nox.Session) -> None:
-    """At night: neuroconv, SpikeInterface, dandi and others on these files, each installed beside this package."""
+    """At night: neuroconv, SpikeInterface, dandi and others on these files, each installed beside this package.
+
+    ``-- pynwb`` runs one of them; ``-- --write`` writes docs/reference/clients.md.
+    """
     session.run("python", "-m", "pip", "install", "--quiet", "pip", "hatchling")
     session.run("python", "-m", "tests.clients", *session.posargs)
 
@@ -278,7 +281,11 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(name="bench-before", python=NEWEST)
 def bench_before(session: nox.Session) -> None:
-    """When you change what takes time: CPU times beside another commit, HEAD~1 or the one that is named."""
+    """When you change what takes time: CPU times beside another commit, HEAD~1 or the one that is named.
+
+    Both run on the same machine, in turn, in fresh processes, and ratios are taken in each of five rounds. It fails
+    where the median of a job is beyond ``--limit``.
+    """
     session.install(".[all]", *_group("bench"))
     commit, *options = (
         session.posargs if session.posargs and session.posargs[0][0] != "-" else ("HEAD~1", *session.posargs)

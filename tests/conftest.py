@@ -33,7 +33,8 @@ __all__ = [
 _DECISIVE = os.environ.get("HDMF_ZARR_BACKEND_CI") == "1"
 
 # No deadline: how long one example takes on a shared machine proves nothing. By default each run tries the same
-# examples; HDMF_ZARR_BACKEND_HYPOTHESIS=random tries new ones, as `nox -s slow` does.
+# examples; HDMF_ZARR_BACKEND_HYPOTHESIS=random tries new ones, as `nox -s slow` does. A test keeps one that failed as
+# an `@example`.
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HDMF_ZARR_BACKEND_HYPOTHESIS", "fixed"))
@@ -66,7 +67,7 @@ def peer014() -> Peer:
 
 @pytest.fixture(scope="session")
 def nwbfiles() -> list[Path]:
-    """Real NWB files in HDF5, sorted by name."""
+    """Real NWB files in HDF5, sorted by name: those below the folder that ``HDMF_ZARR_BACKEND_NWBFILES`` names."""
     folder = os.environ.get("HDMF_ZARR_BACKEND_NWBFILES")
     if not folder:
         pytest.skip("HDMF_ZARR_BACKEND_NWBFILES names no folder of NWB files")

@@ -1,11 +1,15 @@
-"""The architecture page shows the code as it is: walks, answers, packages, imports, modules, pictures.
+"""The architecture page shows the code as it is: walks, operations, answers, packages, imports, the picture.
 
-After a module has come or gone: ``python docs/_scripts/architecture.py``, and read what it has changed.
+After a package has come or gone: ``python docs/_scripts/architecture.py``, and read what it has changed.
 """
 
 import importlib
 import inspect
+import json
+import os
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,13 +21,18 @@ from typing import Any
 import numpy as np
 import pytest
 from hdmf.backends.hdf5 import H5DataIO
+from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import JournalWarning
 from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.stores.journal import JOURNAL
 from tests.import_rules import PACKAGE, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 SCRIPTS = ROOT / "docs" / "_scripts"
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 REPAIR = "run: python docs/_scripts/architecture.py"
@@ -39,7 +48,7 @@ def script() -> Iterator[ModuleType]:
         yield importlib.import_module("architecture")
 
 
-def test_page_and_pictures_are_as_the_script_makes_them(script):
+def test_page_and_picture_are_as_the_script_makes_them(script):
     for path, text in script.files().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: {REPAIR}"
 
@@ -58,7 +67,7 @@ def test_what_the_picture_of_the_data_flow_names_is_there(script):
 
 def section(title: str) -> str:
     """Return the text below a heading of the page, as far as the next one of its level."""
-    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     level = "#" * (3 if f"\n### {title}\n" in page else 2)
     text = page.split(f"\n{level} {title}\n")[1]
     return re.split(rf"^#{{2,{len(level)}}} ", text, flags=re.MULTILINE)[0]
@@ -84,7 +93,7 @@ def test_every_constant_and_file_that_a_page_names_is_there(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     files = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text)) - {"utils.py", "helpers.py", "common.py"}
     assert [name for name in files if not any((top / name).is_file() for top in (ROOT, SOURCE))] == []
-    for constant, file in re.findall(r"`([A-Z][A-Z_]+)` (?:in|of)\s`(\w+(?:/\w+)*)\.py`", text):
+    for constant, file in re.findall(r"`(_?[A-Z][A-Z_]+)` (?:in|of)\s`(\w+(?:/\w+)*)\.py`", text):
         assert hasattr(importlib.import_module(f"{PACKAGE}.{file.replace('/', '.')}"), constant), constant
 
 
@@ -100,14 +109,26 @@ def test_each_of_the_twelve_questions_has_an_answer_that_leads_to_the_file():
             assert path.is_file()
 
 
-def calls_of(action: Callable[[], Any]) -> list[tuple[str, str]]:
-    """Return the functions of the package that are called in this thread, as ``(module, name)``, in order."""
+def paragraph(title: str) -> str:
+    """Return the paragraph of the page that begins with these words."""
+    (found,) = re.findall(rf"^{re.escape(title)}(?:.+\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return found
+
+
+def calls_of(action: Callable[[], Any], *, until: str = "") -> list[tuple[str, str]]:
+    """Return the functions of the package that are called in this thread, as ``(module, name)``, in order.
+
+    The call of a function ``until`` writes them as JSON, and this process is killed.
+    """
     found: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         module = frame.f_globals.get("__name__", "")
         if event == "call" and module.startswith(f"{PACKAGE}."):
             found.append((module.removeprefix(f"{PACKAGE}."), frame.f_code.co_qualname))
+            if ":".join(found[-1]) == until:
+                os.write(sys.stdout.fileno(), json.dumps(found).encode())
+                os.kill(os.getpid(), signal.SIGKILL)
 
     before = sys.getprofile()
     sys.setprofile(note)
@@ -151,30 +172,23 @@ def append_row(place: Path) -> None:
 DATA = np.arange(400_000, dtype="f4")
 
 
-_OTHER_DATA = ("write.array_planner:plan_scalar",)
-"""What is called for other data than an array, or elsewhere too."""
-
-_IN_BLOCKS = ("arrays.chunks:opened_chunk", "arrays.blosc_blocks:read_range")
-"""What is called for a large chunk in Blosc."""
-
-
 def test_a_write_walks_as_the_page_says(tmp_path):
     calls = calls_of(lambda: write(tmp_path / "a.nwb.zarr", DATA))
-    assert_walked(calls, "Write an array", "encoding.zarr3:documents", "encoding.zarr3:last", *_OTHER_DATA)
+    assert_operation(calls, "Write an array")
 
 
 def test_a_read_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", ZarrDataIO(DATA, chunks=(1000,), compressor="zstd"))
     calls = calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr"))
-    assert_walked(calls, "Read a slice", "builders.assembler:Assembler.root", *_IN_BLOCKS)
+    assert_operation(calls, "Read a slice")
 
 
 def test_a_slice_of_a_large_blosc_chunk_is_read_in_blocks(tmp_path):
     write(tmp_path / "a.nwb.zarr", np.arange(2**18, dtype="f8"))
     calls = calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr"))
-    rest = iter(calls)
-    for found in _IN_BLOCKS:
-        assert code_name(*found.split(":")) in rest, f"{found} is not called, or not in this place"
+    names = _NAMED.findall(paragraph("In a Blosc chunk"))
+    assert len(names) == 2
+    assert_called(calls, names)
 
 
 def test_a_conversion_walks_as_the_page_says(tmp_path):
@@ -183,19 +197,156 @@ def test_a_conversion_walks_as_the_page_says(tmp_path):
     calls = calls_of(
         lambda: convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=WriteOptions(executor=None))
     )
-    assert_walked(calls, "Convert a gzip dataset")
+    assert_operation(calls, "Convert a gzip dataset")
 
 
 def test_an_append_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", DATA)
     others = ("builders.writing:write_difference", "write.writer:PlanWriter.write_changes")
-    assert_walked(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
+    assert_operation(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
 
 
-def assert_walked(calls: list[tuple[str, str]], title: str, *others: str) -> None:
-    """Compare the calls with a walk of the page: each function is called after the one that is named before it."""
-    walk = [(module, name) for module, name in _NAMED.findall(section(title)) if f"{module}:{name}" not in others]
-    assert len(walk) > 10
+def assert_operation(calls: list[tuple[str, str]], title: str, *others: str) -> None:
+    """Compare the calls with an operation of the page, but for what is called for ``others``."""
+    names = [
+        (module, name) for module, name in _NAMED.findall(paragraph(f"**{title}**")) if f"{module}:{name}" not in others
+    ]
+    assert len(names) > 10
+    assert_called(calls, names)
+
+
+def assert_called(calls: list[tuple[str, str]], names: list[tuple[str, str]]) -> None:
+    """Compare calls with names: each function is called after the one that is named before it."""
     rest = iter(calls)
-    for module, name in walk:
+    for module, name in names:
         assert code_name(module, name) in rest, f"{module}:{name} is not called, or not in this place"
+
+
+# ---- the five walks ------------------------------------------------------------------------------------------------
+
+
+def write_text(place: Path) -> None:
+    with ZarrIO(place, "w", zarr_format=3) as io:
+        io.write_builder(GroupBuilder("root", datasets={"text": DatasetBuilder("text", ["a", "ä"])}))
+
+
+def the_codec_of_text(folder: Path) -> list[tuple[str, str]]:
+    calls = calls_of(lambda: write_text(folder / "a.zarr"))
+    codecs = json.loads((folder / "a.zarr" / "text" / "zarr.json").read_text())["codecs"]
+    assert [codec["name"] for codec in codecs] == ["vlen-utf8", "blosc"]
+    return calls
+
+
+def write_rows(place: Path, text: str) -> None:
+    fields = [{"name": "text", "dtype": "utf8"}, {"name": "count", "dtype": "int32"}]
+    with ZarrIO(place, "w", zarr_format=3) as io:
+        io.write_builder(GroupBuilder("root", datasets={"rows": DatasetBuilder("rows", [(text, 1)], dtype=fields)}))
+
+
+def append_to_rows(place: Path, text: str) -> None:
+    with ZarrIO(place, "r+") as io:
+        io.read_builder().datasets["rows"].data.append((text, 2))
+
+
+def width(place: Path) -> int:
+    """Return the number of characters in the field of text."""
+    (field, _) = json.loads((place / "rows" / "zarr.json").read_text())["data_type"]["configuration"]["fields"]
+    return int(field["data_type"]["configuration"]["length_bytes"]) // 4
+
+
+def the_width_of_text(folder: Path) -> list[tuple[str, str]]:
+    place = folder / "a.zarr"
+    calls = calls_of(lambda: write_rows(place, "a"))
+    assert width(place) == 512
+    calls += calls_of(lambda: append_to_rows(place, 600 * "a"))
+    assert width(place) == 1024
+    write_rows(place, 600 * "a")
+    assert width(place) == 600
+    return calls
+
+
+def read_linked(place: Path) -> None:
+    with NWBZarrIO(place, "r") as io:
+        np.testing.assert_array_equal(io.read().acquisition["linked"].data[:3], DATA[:3])
+
+
+def where_a_link_leads(folder: Path) -> list[tuple[str, str]]:
+    write(folder / "a.nwb.zarr", DATA)
+    with NWBZarrIO(folder / "a.nwb.zarr", "r") as source, NWBZarrIO(folder / "b.nwb.zarr", "w") as io:
+        nwbfile, data = session_file(DATA), source.read().acquisition["raw"].data
+        nwbfile.add_acquisition(TimeSeries(name="linked", data=data, unit="V", rate=1.0))
+        io.write(nwbfile, link_data=True)
+    return calls_of(lambda: read_linked(folder / "b.nwb.zarr"))
+
+
+def killed(action: Callable[..., None], until: str, *arguments: str) -> list[tuple[str, str]]:
+    """Return the calls of a process that is killed in one of them."""
+    call = f"{action.__name__}({', '.join(arguments)})"
+    program = f"from tests.test_docs_architecture import *\ncalls_of(lambda: {call}, until={until!r})"
+    answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == -signal.SIGKILL, answer.stderr
+    return [(module, name) for module, name in json.loads(answer.stdout)]
+
+
+def what_a_killed_process_leaves(folder: Path) -> list[tuple[str, str]]:
+    place = folder / "a.nwb.zarr"
+    calls = killed(write, "stores.files:move_into_place", f"Path({str(place)!r})", "DATA")
+    (partial,) = folder.glob(".a.nwb.zarr.*.partial")
+    assert not place.exists()
+    write(place, DATA)
+    assert not partial.exists()
+    before = contents(place)
+    calls += killed(append_row, "stores.transaction:JournalledChange._commit", f"Path({str(place)!r})")
+    assert JOURNAL in contents(place)
+    with pytest.warns(JournalWarning, match="undone"):
+        calls += calls_of(lambda: NWBZarrIO(place, "r+").close())
+    assert contents(place) == before
+    return calls
+
+
+def contents(place: Path) -> dict[str, bytes]:
+    paths = (path for path in place.rglob("*") if path.is_file())
+    return {path.relative_to(place).as_posix(): path.read_bytes() for path in paths}
+
+
+def where_a_write_option_goes(folder: Path) -> list[tuple[str, str]]:
+    with NWBHDF5IO(folder / "a.nwb", "w") as io:
+        io.write(session_file(DATA))
+    calls: list[tuple[str, str]] = []
+    for name in "bc":
+        arguments = ["convert", str(folder / "a.nwb"), str(folder / f"{name}.nwb.zarr"), "--strict-json"]
+        calls += calls_of(lambda arguments=arguments: main(arguments))
+        calls += calls_of(lambda name=name: write(folder / f"{name}.zarr", DATA))
+    return calls
+
+
+WALKS = {
+    "The codec of new text": the_codec_of_text,
+    "The width of text in rows of format 3": the_width_of_text,
+    "Where a link leads": where_a_link_leads,
+    "What a killed process leaves": what_a_killed_process_leaves,
+    "Adding a write option": where_a_write_option_goes,
+}
+"""Title on the page -> a function that does what the walk is about in a folder, and returns the calls."""
+
+_LOOK = re.compile(r"^\d\. `([\w/]+)\.py`: (.+\n(?:   .+\n)*)", re.MULTILINE)
+
+
+def test_the_five_walks_are_traced():
+    assert re.findall(r"^### (.+)$", section("Five walks"), re.MULTILINE) == list(WALKS)
+
+
+@pytest.mark.parametrize("title", WALKS)
+def test_a_walk_is_two_looks_at_functions_that_are_called_in_this_order(tmp_path, title):
+    looks = _LOOK.findall(section(title))
+    assert len(looks) == 2
+    for file, text in looks:
+        assert {module for module, _ in _NAMED.findall(text)} == {file.replace("/", ".")}  # one file is one look
+    assert_called(WALKS[title](tmp_path), _NAMED.findall(section(title)))
+
+
+def test_the_pages_for_contributors_are_short():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.count("\n") <= 250
+    assert page.count("![") == 1
+    assert (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").count("\n") <= 150

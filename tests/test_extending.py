@@ -1,6 +1,11 @@
-"""Each extension that ``CONTRIBUTING.md`` describes, made by its steps: a store, a codec, types, an encoding."""
+"""Each extension that ``CONTRIBUTING.md`` describes, made by its steps: a store, a codec, types, an encoding.
 
+A type of HDF5 changes the code itself: its recipe names all places.
+"""
+
+import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,6 +39,8 @@ from tests.everything import bfloat16, low_level
 from tests.keystores import Shelf
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "hdmf_zarr_backend"
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 VALUES = np.arange(1000, dtype="i4").reshape(100, 10)
 
 formats = pytest.mark.parametrize("zarr_format", [2, 3])
@@ -102,6 +109,31 @@ def test_a_codec_that_is_not_registered_is_refused(tmp_path):
     with pytest.raises(MetadataError, match="inverted"):
         written(tmp_path / "a.zarr", root_of(numbers=DatasetBuilder("numbers", wrapped)))
     assert not (tmp_path / "a.zarr").exists()
+
+
+def recipe(title: str) -> str:
+    """Return the text of a recipe."""
+    return re.split(r"^##", CONTRIBUTING.split(f"\n### {title}\n")[1], flags=re.MULTILINE)[0]
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield ``module:name`` of each function of the package at the top of a module, and what it consists of."""
+    for path in SOURCE.rglob("*.py"):
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                yield f"{module}:{node.name}", node
+
+
+def test_the_recipe_names_each_function_with_a_case_for_a_type_of_hdf5():
+    cases = {
+        name
+        for name, function in functions()
+        for node in ast.walk(function)
+        if isinstance(node, ast.MatchClass) and ast.unparse(node.cls) in ("Opaque", "Time")
+    }
+    assert len(cases) > 5
+    assert sorted(name for name in cases if f"`{name}`" not in recipe("A kind of element")) == []
 
 
 @formats

@@ -1,4 +1,4 @@
-"""The tables and pictures of the architecture page, made from the code.
+"""The table and the picture of the architecture page, made from the code.
 
 ``python docs/_scripts/architecture.py`` rewrites them; ``tests/test_docs_architecture.py`` compares the page with them.
 The table of imports is that of ``tests/import_rules.py``, with which the tests compare every import.
@@ -18,7 +18,6 @@ from generated import ROOT, code_list, table, with_parts
 
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 DATA_FLOW = ROOT / "docs" / "explanation" / "data-flow.svg"
-LAYERS = ROOT / "docs" / "explanation" / "packages.svg"
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 
 
@@ -55,42 +54,14 @@ def packages_table(packages: Mapping[str, frozenset[str]]) -> str:
     return table(["package", "what it provides", "may import"], rows)
 
 
-def libraries_table(rules: ModuleType) -> str:
-    """Return where each third-party library may be imported."""
-    rows = []
-    for name, library in rules.LIBRARIES.items():
-        left_out = [package for package in rules.PACKAGES if package not in library.places]
-        places = code_list(sorted(library.places))
-        if len(library.places) > len(left_out):
-            places = f"everywhere but in {code_list(left_out)}"
-        rows.append((f"`{name}`", places, "inside functions only" if library.on_use else "at the top"))
-    return table(["library", "where", "how"], rows)
-
-
-def modules_table() -> str:
-    """Return the table of the modules of all packages."""
-    paths = sorted(path for path in SOURCE.glob("*/*.py") if path.name != "__init__.py")
-    rows = [(f"`{path.relative_to(SOURCE).with_suffix('').as_posix()}`", job(path)) for path in paths]
-    return table(["module", "what it provides"], rows)
-
-
 def files() -> dict[Path, str]:
-    """Return ``{path: text}`` of the page and the pictures as they should be."""
-    rules = import_rules()
-    texts = {
-        "packages": packages_table(rules.PACKAGES),
-        "libraries": libraries_table(rules),
-        "modules": modules_table(),
-    }
-    return {
-        PAGE: with_parts(PAGE.read_text(encoding="utf-8"), texts),
-        DATA_FLOW: pictures.data_flow(),
-        LAYERS: pictures.layers(rules.PACKAGES),
-    }
+    """Return ``{path: text}`` of the page and the picture as they should be."""
+    texts = {"packages": packages_table(import_rules().PACKAGES)}
+    return {PAGE: with_parts(PAGE.read_text(encoding="utf-8"), texts), DATA_FLOW: pictures.data_flow()}
 
 
 def main() -> None:
-    """Rewrite what is generated on the page, and the pictures."""
+    """Rewrite what is generated on the page, and the picture."""
     for path, text in files().items():
         path.write_text(text, encoding="utf-8")
 

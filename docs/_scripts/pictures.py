@@ -1,8 +1,7 @@
-"""The pictures of the architecture page as SVG: the way of the data, and the layers of the packages."""
+"""The picture of the architecture page as SVG: the way of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
@@ -146,35 +145,3 @@ def _lane(picture: Picture, y: float, names: tuple[str, ...], color: str, *, rev
         if number:
             ends = (x - gap + 3, y + 17), (x - 3, y + 17)
             picture.arrow(*(ends[::-1] if reverse else ends), color=color)
-
-
-# ---- the layers of the packages ------------------------------------------------------------------------------------
-
-
-def levels(packages: Mapping[str, frozenset[str]]) -> list[list[str]]:
-    """Return the packages from the lowest layer to the highest; a package is above all that it may import."""
-    height: dict[str, int] = {}
-    while len(height) < len(packages):
-        for package, allowed in packages.items():
-            below = [other for other in allowed if other in packages]
-            if package not in height and all(other in height for other in below):
-                height[package] = 1 + max((height[other] for other in below), default=-1)
-    return [[package for package in packages if height[package] == level] for level in range(max(height.values()) + 1)]
-
-
-def layers(packages: Mapping[str, frozenset[str]]) -> str:
-    """Return the picture of the layers: what is higher may import what is lower, never the other way round."""
-    found = [[package for package in level if package != "__init__"] for level in levels(packages)]
-    found = [level for level in found if level]
-    row, width, gap = 52, 88, 8
-    picture = Picture(640, 24 + row * len(found), "The packages in layers; imports go down only")
-    for number, level in enumerate(reversed(found)):
-        y = 20 + row * number
-        left = 350 - (len(level) * (width + gap) - gap) / 2
-        for place, package in enumerate(level):
-            picture.box(left + place * (width + gap), y, width, 36, package)
-    bottom = 20 + row * (len(found) - 1) + 36
-    picture.arrow((60, 24), (60, bottom))
-    picture.words(72, 32, "imports", size=12, color=_SOFT, anchor="start")
-    picture.words(72, 48, "go down", size=12, color=_SOFT, anchor="start")
-    return picture.svg()

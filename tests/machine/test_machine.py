@@ -1,4 +1,11 @@
-"""Random histories of files, over formats and kinds of stores; and stores with a defect, which they find."""
+"""Random histories of files, over formats and kinds of stores; and stores with a defect, which they find.
+
+``nox -s slow`` runs `HISTORIES` with new seeds; any number over some formats and stores is run by::
+
+    HDMF_ZARR_BACKEND_HISTORIES=2000 pytest -n 2 -m slow tests/machine -k "local and both"
+
+An error has the steps of its history in its notes. Write it as a plain test into the module of what was wrong.
+"""
 
 import os
 import secrets

@@ -1,4 +1,7 @@
-"""A real object store, which ``HDMF_ZARR_BACKEND_S3`` names: what a pretended S3 server may be wrong about."""
+"""A real object store, which ``HDMF_ZARR_BACKEND_S3`` names: what a pretended S3 server may be wrong about.
+
+It is an address such as ``http://127.0.0.1:7480`` of Ceph, with the access key ``tester`` and the secret ``secret``.
+"""
 
 import os
 import uuid

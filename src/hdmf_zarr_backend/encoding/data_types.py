@@ -48,7 +48,12 @@ _NUMPY = "numpy"
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A number that Zarr has."""
+    """A number that Zarr has: a row of `NUMBERS`, which all formats, NumPy, HDMF and HDF5 ask.
+
+    TensorStore knows those by name that `interop.datasets` lists. zarr-python 3 opens no consolidated file with a
+    number that it does not know. Where ``library`` is absent, such arrays are listed, reading their values or such
+    attributes is an error that names it, and such numbers of HDF5 become the float or integer that h5py makes of them.
+    """
 
     name: str  # in format 3, NumPy and HDMF; of a type that another library adds to NumPy also in format 2
     element: Number  # ``layout`` is the `Precision` that HDF5 has for a type that another library adds
@@ -122,7 +127,7 @@ NUMBERS = {
         NumberType("complex128", Number("complex", 16, "<")),
     )
 }
-"""The numbers of Zarr by name."""
+"""The numbers of Zarr by name: rows and not calls, so that workers and the command line know them too."""
 
 LIBRARY_NUMBERS: dict[Element, NumberType] = {
     number.element: number for number in NUMBERS.values() if not number.is_of_numpy

@@ -288,7 +288,11 @@ class Task(Protocol[R_co]):
 
 
 class Runner:
-    """Runs tasks in a pool; without one, one after the other in this thread."""
+    """Runs tasks in a pool; without one, one after the other in this thread.
+
+    Any `concurrent.futures.Executor` is a pool. For something else, write another `run`, which yields each task with
+    its result, limits the number of running tasks, and raises the first error after it has cancelled the rest.
+    """
 
     def __init__(self, pool: Executor | None = None, workers: int = 1, *, needs_pickle: bool = False) -> None:
         self._pool = pool
