@@ -15,12 +15,12 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, validators
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.arrays.shards import shard_named
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import Dataset, join, split
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.opening import open_store
 
 ACCEPTED = {
     "ascii-key": "names come from schemas and users, and every store and reader tried takes UTF-8",

@@ -6,12 +6,11 @@ from typing import Any
 
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.inlined import INLINE_KEY
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.zarr3 import DTYPE_3, REFERENCE_FIELDS_3, decode_values, encode_values
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
-from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, StoredArray
+from hdmf_zarr_backend.store.opening import open_store
 from tests.places import Place, delete, put
 
 _OF_TYPES = (DTYPE_3, REFERENCE_FIELDS_3)

@@ -18,26 +18,29 @@ PACKAGE = "hdmf_zarr_backend"
 PACKAGES: dict[str, frozenset[str]] = {
     package: frozenset(allowed.split())
     for package, allowed in {
-        "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop encoding arrays stores "
+        "__init__": "alias io nwb hdmf conversion upgrading dryrun reporting check comparison zom interop encoding "
+        "array store progress",
+        "cli": "__init__ conversion upgrading dryrun reporting check comparison zom interop io encoding store model "
         "progress",
-        "alias": "io nwb dataio hdf5 builders files encoding arrays stores model",
-        "cli": "__init__ conversion reporting checks comparison zom interop io files encoding stores model progress",
-        "reporting": "comparison checks files encoding stores model",
-        "conversion": "checks nwb io builders hdf5 write files arrays encoding stores model progress",
-        "checks": "builders write files arrays encoding stores model progress",
-        "comparison": "hdf5 files encoding stores model",
-        "zom": "write files encoding stores model",
-        "interop": "files arrays encoding stores model",
-        "nwb": "io builders files encoding stores model dataio progress",
-        "io": "interop builders write files arrays encoding stores model dataio progress",
-        "builders": "hdf5 write files arrays encoding stores model dataio progress",
-        "hdf5": "write arrays encoding stores model",
-        "write": "arrays encoding stores model progress",
-        "files": "arrays encoding stores model",
-        "arrays": "encoding stores model",
-        "encoding": "stores model",
-        "stores": "model",
-        "dataio": "encoding",
+        "reporting": "comparison check array encoding store model",
+        "dryrun": "conversion from_hdf5 io hdmf hdf5 write encoding store model",
+        "conversion": "virtual from_hdf5 check hdmf hdf5 write encoding store model progress",
+        "virtual": "from_hdf5 hdf5 write encoding store model progress",
+        "upgrading": "check hdmf write array encoding store model progress",
+        "from_hdf5": "nwb hdmf hdf5 write encoding store model",
+        "check": "hdmf write array encoding store model progress",
+        "comparison": "hdf5 array encoding store model",
+        "alias": "io nwb hdmf hdf5 array encoding store model",
+        "zom": "write encoding store model",
+        "nwb": "io hdmf encoding store model progress",
+        "io": "reporting interop hdmf write array encoding store model progress",
+        "interop": "array encoding store model",
+        "hdmf": "hdf5 write array encoding store model progress",
+        "hdf5": "write array encoding store model",
+        "write": "array encoding store model progress",
+        "array": "encoding store model",
+        "encoding": "store model",
+        "store": "model",
         "model": "",
         "options": "progress",
         "progress": "",
@@ -47,11 +50,28 @@ PACKAGES: dict[str, frozenset[str]] = {
 }
 
 
+#: The floors of the house, from the top: a package imports what is below it, or beside it and never in a circle.
+FLOORS: tuple[tuple[str, ...], ...] = tuple(
+    tuple(floor.split())
+    for floor in (
+        "cli",
+        "reporting dryrun conversion virtual upgrading from_hdf5 check comparison alias zom nwb io interop",
+        "hdmf",
+        "hdf5 write",
+        "array",
+        "encoding",
+        "store",
+        "model",
+        "options progress errors extras",
+    )
+)
+
+
 class Library(NamedTuple):
     """Where a third-party library may be imported."""
 
     places: frozenset[str]
-    """Packages (``"stores"``) or single modules (``"write/sources"``)."""
+    """Packages (``"store"``) or single modules (``"write/sources"``)."""
     on_use: bool = False
     """Only inside functions, or under TYPE_CHECKING: it is optional, or slow to start."""
 
@@ -69,32 +89,32 @@ _PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__"}
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
-    "hdmf": Library(frozenset(PACKAGES) - _PURE - {"model", "encoding", "stores", "arrays", "files", "write"}),
+    "hdmf": Library(frozenset(PACKAGES) - _PURE - {"model", "encoding", "store", "array", "write"}),
     "numcodecs": _in(
         "alias/names",
-        "dataio",
+        "hdmf",
         "encoding",
         "hdf5",
         "nwb",
-        "arrays",
+        "array",
         "write",
-        "builders",
+        "hdmf",
     ),
-    "zarr": _in("stores/zarr_python", "arrays", "alias/names"),
-    "filelock": _in("stores/lock"),
-    "google_crc32c": _in("arrays/codecs"),
+    "zarr": _in("store/zarr_python", "array", "alias/names"),
+    "filelock": _in("store/lock"),
+    "google_crc32c": _in("encoding/chunk_codec"),
     "orjson": _in("model/json_text"),
-    "pynwb": _in("nwb", "conversion/from_hdf5", "checks/validate"),
-    "h5py": _in("hdf5", "conversion/from_hdf5", "encoding"),
+    "pynwb": _in("nwb", "from_hdf5", "check/validate"),
+    "h5py": _in("hdf5", "from_hdf5", "encoding"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("interop"),
     "distributed": _on_use_in("write/tasks"),
     "xarray": _on_use_in("interop"),
-    "fsspec": _on_use_in("stores/clouds", "stores/web"),
-    "obstore": _on_use_in("stores/clouds"),
-    "aiohttp": _on_use_in("stores/clouds", "stores/web"),
-    "yarl": _on_use_in("stores/web"),
-    "icechunk": _on_use_in("stores/zarr_python"),
+    "fsspec": _on_use_in("store/clouds", "store/web"),
+    "obstore": _on_use_in("store/clouds"),
+    "aiohttp": _on_use_in("store/clouds", "store/web"),
+    "yarl": _on_use_in("store/web"),
+    "icechunk": _on_use_in("store/zarr_python"),
     "pydantic": _on_use_in("zom"),
     "pydantic_zarr": _on_use_in("zom"),
     "tqdm": _on_use_in("progress"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.store.base import Store
 
 
 class Shelf(Store):

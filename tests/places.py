@@ -20,9 +20,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.stores.base import Store, Write
-from hdmf_zarr_backend.stores.opening import open_folder, open_store
-from hdmf_zarr_backend.stores.transaction import DirectChange
+from hdmf_zarr_backend.store.base import Store, Write
+from hdmf_zarr_backend.store.opening import open_folder, open_store
+from hdmf_zarr_backend.store.transaction import DirectChange
 
 Place = Any
 """A `Path` or a `Url`."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.stores.clouds import object_settings
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.clouds import object_settings
+from hdmf_zarr_backend.store.opening import open_store
 from tests.clouds import CLOUDS, Cloud
 from tests.servers import S3Server
 from tests.zarrs import IS_ZARR_2

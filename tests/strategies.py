@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hdmf_zarr_backend.model.nodes import Dataset, Group
-from hdmf_zarr_backend.model.stored import ChunkKeys
+from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Group
 from tests.documents import dataset_node
 
 DOCUMENTS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")

@@ -23,7 +23,6 @@ from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, repair, upgrade, validate, verify
-from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
@@ -39,6 +38,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.zom import to_zom
 from tests import samples

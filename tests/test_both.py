@@ -25,8 +25,8 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.base import DOCUMENTS
-from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.store.base import DOCUMENTS
+from hdmf_zarr_backend.store.memory import MemoryStore
 from tests import samples, trees
 from tests.hostile import seeds
 from tests.places import stored_files

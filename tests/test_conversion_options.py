@@ -13,7 +13,7 @@ from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.conversion.dryrun import dry_run
+from hdmf_zarr_backend.dryrun import dry_run
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests.options import arguments

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hdmf.data_utils import DataChunkIterator, DataIO
 
-from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.encoding.codecs import codec_config
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 
 OPTIONS = {
     "chunks": (2, 3),

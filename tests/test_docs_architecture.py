@@ -28,7 +28,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import JournalWarning
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.journal import JOURNAL
+from hdmf_zarr_backend.store.journal import JOURNAL
 from tests.import_rules import PACKAGE, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -202,7 +202,7 @@ def test_a_conversion_walks_as_the_page_says(tmp_path):
 
 def test_an_append_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", DATA)
-    others = ("builders.writing:write_difference", "write.writer:PlanWriter.write_changes")
+    others = ("hdmf.writing:write_difference", "write.writer:PlanWriter.write_changes")
     assert_operation(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
 
 
@@ -290,13 +290,13 @@ def killed(action: Callable[..., None], until: str, *arguments: str) -> list[tup
 
 def what_a_killed_process_leaves(folder: Path) -> list[tuple[str, str]]:
     place = folder / "a.nwb.zarr"
-    calls = killed(write, "stores.files:move_into_place", f"Path({str(place)!r})", "DATA")
+    calls = killed(write, "store.files:move_into_place", f"Path({str(place)!r})", "DATA")
     (partial,) = folder.glob(".a.nwb.zarr.*.partial")
     assert not place.exists()
     write(place, DATA)
     assert not partial.exists()
     before = contents(place)
-    calls += killed(append_row, "stores.transaction:JournalledChange._commit", f"Path({str(place)!r})")
+    calls += killed(append_row, "store.transaction:JournalledChange._commit", f"Path({str(place)!r})")
     assert JOURNAL in contents(place)
     with pytest.warns(JournalWarning, match="undone"):
         calls += calls_of(lambda: NWBZarrIO(place, "r+").close())

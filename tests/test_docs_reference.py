@@ -17,7 +17,7 @@ import pytest
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend import alias, errors, interop, zom
-from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS
+from hdmf_zarr_backend.check.findings import DAMAGE, REMARKS
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"

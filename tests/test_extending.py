@@ -22,18 +22,18 @@ from hdmf.spec import NamespaceCatalog
 from numcodecs.abc import Codec
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert, verify
-from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.encoding import elements, registry, zarr2
 from hdmf_zarr_backend.encoding.data_types import LIBRARY_NUMBERS, NUMBERS, NumberType, letter_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
 from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
-from hdmf_zarr_backend.files.parser import ParsedFile, parse
+from hdmf_zarr_backend.hdmf.from_zarr import ZarrPlanner
+from hdmf_zarr_backend.hdmf.reading import ReadSession
 from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.stores.memory import MemoryStore
-from hdmf_zarr_backend.stores.transaction import DirectChange
+from hdmf_zarr_backend.store.memory import MemoryStore
+from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
 from tests.everything import bfloat16, low_level
 from tests.keystores import Shelf

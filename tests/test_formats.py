@@ -15,12 +15,12 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
 from tests.trees import dataset, group, read_builder, root, write_builder

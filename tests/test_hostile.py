@@ -28,7 +28,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     UnsafeDataError,
 )
-from hdmf_zarr_backend.stores.lock import lock_path
+from hdmf_zarr_backend.store.lock import lock_path
 from tests import samples
 from tests.documents import check_error as check
 from tests.watching import listening
@@ -280,7 +280,7 @@ class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
     "codec",
     [
         {"id": "evil", "code": "..."}, {"id": "os.system", "command": "true"}, {"id": "numcodecs.pickles.Pickle"},
-        {"id": "hdmf_zarr_backend.arrays.pickles"}, {"id": "__reduce__"}, {"id": "unheard-of"}, {"id": ""},
+        {"id": "hdmf_zarr_backend.encoding.pickles"}, {"id": "__reduce__"}, {"id": "unheard-of"}, {"id": ""},
     ],
     ids=lambda codec: codec["id"] or "empty",
 )  # fmt: skip

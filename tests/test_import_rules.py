@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hdmf_zarr_backend.stores.base import Store
-from tests.import_rules import LIBRARIES, PACKAGE, PACKAGES, find_circle, find_violations
+from hdmf_zarr_backend.store.base import Store
+from tests.import_rules import FLOORS, LIBRARIES, PACKAGE, PACKAGES, find_circle, find_violations, imports_of_modules
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCE = REPOSITORY / "src" / PACKAGE
@@ -37,11 +37,29 @@ def test_no_module_imports_itself_by_way_of_others(tmp_path):
     assert set(find_circle(tmp_path)) == {"io", "nwb"}
 
 
-def test_layers_of_import_linter_name_the_same_packages():
+def test_a_package_imports_what_is_below_it_or_on_its_floor():
+    height = {package: -number for number, floor in enumerate(FLOORS) for package in floor}
+    assert sorted(height) == sorted(PACKAGES.keys() - {"__init__"})
+    ways = [(one, other) for one, allowed in PACKAGES.items() for other in allowed if {one, other} <= height.keys()]
+    assert [(one, other) for one, other in ways if height[other] > height[one]] == []
+    assert len(FLOORS) <= 10
+
+
+def test_the_layers_of_import_linter_are_the_floors():
     document = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     contract = next(c for c in document["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
-    names = [name.strip(" ()") for layer in contract["layers"] for name in layer.split("|")]
-    assert sorted(names) == sorted(set(PACKAGES) - {"__init__"})
+    layers = [tuple(name.strip(" ()") for name in layer.split(":")) for layer in contract["layers"]]
+    assert layers == list(FLOORS)
+
+
+def test_one_module_of_encoding_opens_stores_and_nothing_that_writes_imports_it():
+    """Metadata flow one way."""
+    imported = imports_of_modules(SOURCE)
+    opening = [module for module in imported if "store/opening" in imported[module]]
+    assert [module for module in opening if module.startswith("encoding/")] == ["encoding/parser"]
+    assert [
+        module for module in imported if module.startswith("write/") and "encoding/parser" in imported[module]
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +70,7 @@ def test_layers_of_import_linter_name_the_same_packages():
         ("io.py", "if TYPE_CHECKING:\n    import zarr", "may not import zarr"),
         ("cli/main.py", "import importlib\nimportlib.import_module('zarr')", "may not import zarr"),
         ("hdf5/filters.py", "class A:\n    from hdf5plugin import Zstd", "must be imported on use"),
-        ("stores/zarr_python.py", "import requests", "requests is not in the table"),
+        ("store/zarr_python.py", "import requests", "requests is not in the table"),
         ("attic/boxes.py", "import json", "package 'attic' is not in the table"),
     ],
 )
@@ -93,7 +111,7 @@ def test_the_start_is_light(module):
 
 
 def test_what_reads_web_servers_is_imported_where_a_url_is_opened():
-    code = f"import sys, {PACKAGE}.io; print('{PACKAGE}.stores.web' in sys.modules)"
+    code = f"import sys, {PACKAGE}.io; print('{PACKAGE}.store.web' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert answer.stdout.strip() == "False", answer.stderr
@@ -124,7 +142,7 @@ def changes_of_stores(text: str) -> set[str]:
 
 
 def test_a_store_is_changed_by_its_transaction_only() -> None:
-    """What sets and deletes keys is private, and is called by few modules of the package `stores`."""
+    """What sets and deletes keys is private, and is called by few modules of the package `store`."""
     public = vars(Store).keys() - WRITES
     assert vars(Store).keys() >= WRITES
     assert not public & {name.removeprefix("_") for name in WRITES}
@@ -133,5 +151,5 @@ def test_a_store_is_changed_by_its_transaction_only() -> None:
     }  # fmt: skip
     found = {path: changes_of_stores(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
     modules = {path.relative_to(SOURCE).as_posix(): changes for path, changes in found.items() if changes}
-    assert modules.pop("conversion/virtual.py") == {"DirectChange"}  # in memory
-    assert modules.keys() == {f"stores/{name}.py" for name in ("files", "journal", "lock", "memory", "transaction")}
+    assert modules.pop("virtual.py") == {"DirectChange"}  # in memory
+    assert modules.keys() == {f"store/{name}.py" for name in ("files", "journal", "lock", "memory", "transaction")}

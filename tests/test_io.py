@@ -20,9 +20,9 @@ from pynwb import NWBHDF5IO, TimeSeries
 from pynwb.file import NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.encoding.reserved import RESERVED
 from hdmf_zarr_backend.errors import MetadataError, ModeError, UsageError
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated

@@ -372,17 +372,16 @@ CASES: dict[str, tuple[bool, list[tuple[str, str, str]], float | None]] = {
 
 FOLLOWING = {
     "link_in": {"encoding/references", "model/links"},
-    "find_link": {"builders/planner", "encoding/references"},  # an append refuses another link of the same name
+    "find_link": {"hdmf/planner", "encoding/references"},  # an append refuses another link of the same name
     "former_names": {"encoding/references", "model/links"},
     "names_siblings": {"encoding/references", "model/links"},
-    "sibling_source": {"model/link_sources", "model/links"},
+    "sibling_source": {"model/links"},
     "resolve_source": {
         "hdf5/tree",
-        "model/link_sources",
         "model/links",
-        "stores/reference_files",
+        "store/reference_files",
     },  # of other formats
-    "may_exist": {"files/parser", "model/links", "stores/opening"},
+    "may_exist": {"encoding/parser", "model/links", "store/opening"},
 }
 """What a function needs to follow links, and the modules that use it; HDF5 files and LINDI have links of their own."""
 

@@ -18,7 +18,7 @@ from numcodecs import Zstd
 from pynwb import NWBHDF5IO, NWBFile
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ReadOptions, WriteOptions, ZarrDataIO, ZarrIO, convert, verify
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.lazy import LazyArray
 
 report = convert("a.nwb", "a.nwb.zarr", zarr_format=3, codec="zstd", shards="auto")
 count: int = report.datasets

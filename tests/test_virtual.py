@@ -16,10 +16,10 @@ import zarr
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import virtual as writing
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.conversion import virtual as writing
-from hdmf_zarr_backend.conversion.convert import convert
+from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.errors import (
     LimitError,
     LinkRefusedError,
@@ -33,7 +33,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdf5 import plan
 from hdmf_zarr_backend.options import ExternalLinks, Limits, ReadOptions, ReadRules
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
 from tests.places import delete_keys, put
 

@@ -21,24 +21,24 @@ CHUNKS = 32
 
 
 def _in_place(writer: Any, **_: Any) -> Any:
-    """Return a change of the file itself, in the place of `stores.transaction.StagedChange`."""
-    from hdmf_zarr_backend.stores.files import NewFolder
-    from hdmf_zarr_backend.stores.transaction import DirectChange
+    """Return a change of the file itself, in the place of `store.transaction.StagedChange`."""
+    from hdmf_zarr_backend.store.files import NewFolder
+    from hdmf_zarr_backend.store.transaction import DirectChange
 
     os.makedirs(writer.store.folder)
     return DirectChange(NewFolder(writer.store.folder, location=writer.store.location))
 
 
 def _own_lock(keys: Any, **_: Any) -> Any:
-    """Return a lock that only this process knows, in the place of `stores.lock.writer_lock`."""
-    from hdmf_zarr_backend.stores.lock import ProcessLock
+    """Return a lock that only this process knows, in the place of `store.lock.writer_lock`."""
+    from hdmf_zarr_backend.store.lock import ProcessLock
 
     return ProcessLock(keys.location)
 
 
 def _codec(config: dict[str, Any], dtype: Any) -> Any:
-    """Return a codec without a checksum, in the place of `arrays.codecs._guarded_codec`."""
-    from hdmf_zarr_backend.arrays.codecs import make_codec
+    """Return a codec without a checksum, in the place of `encoding.chunk_codec._guarded_codec`."""
+    from hdmf_zarr_backend.encoding.chunk_codec import make_codec
 
     return make_codec(config, dtype)
 
@@ -48,15 +48,15 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 _OFF: dict[str, Any] = {
-    "stores.transaction.writer_lock": _own_lock,
-    "stores.transaction.StagedChange": _in_place,
-    "arrays.codecs._guarded_codec": _codec,
-    "arrays.codecs.decode_bounded": lambda codec, data, most: codec.decode(data),
-    "arrays.codecs.check_stated": _nothing,
-    "arrays.chunks.ChunkReader._check_chunk": _nothing,
-    "arrays.chunks.ChunkReader._check_selection": _nothing,
-    "files.parser.check_texts": _nothing,
-    "files.parser.check_document": _nothing,
+    "store.transaction.writer_lock": _own_lock,
+    "store.transaction.StagedChange": _in_place,
+    "encoding.chunk_codec._guarded_codec": _codec,
+    "encoding.chunk_codec.decode_bounded": lambda codec, data, most: codec.decode(data),
+    "encoding.chunk_codec.check_stated": _nothing,
+    "array.chunks.ChunkReader._check_chunk": _nothing,
+    "array.chunks.ChunkReader._check_selection": _nothing,
+    "encoding.parser.check_texts": _nothing,
+    "encoding.parser.check_document": _nothing,
 }
 
 

@@ -23,8 +23,8 @@ from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuild
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.arrays.codecs import ALLOWED_CODECS
 from hdmf_zarr_backend.encoding import dtypes, nczarr, reserved
+from hdmf_zarr_backend.encoding.chunk_codec import ALLOWED_CODECS
 from hdmf_zarr_backend.encoding.data_types import NUMBER_WORDS, NUMBERS
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.options import WriteOptions

@@ -102,11 +102,11 @@ _STATIONS = (
 )
 
 #: What leads from one station to the next when a file is written, and back when it is read: modules, or hdmf.
-WRITE_STEPS = ("hdmf: build", "builders/planner", "encoding/zarr2", "write/writer")
-READ_STEPS = ("hdmf: construct", "builders/assembler", "encoding/zarr2", "files/parser")
+WRITE_STEPS = ("hdmf: build", "hdmf/planner", "encoding/zarr2", "write/writer")
+READ_STEPS = ("hdmf: construct", "hdmf/assembler", "encoding/zarr2", "encoding/parser")
 FORMATS = ("dtypes", "attributes", "references", "nczarr", "zarr2", "zarr3")
-WRITE_VALUES = ("write/array_planner", "write/sources", "write/tasks", "arrays/codecs")
-READ_VALUES = ("arrays/codecs", "arrays/chunks", "arrays/lazy", "builders/datasets")
+WRITE_VALUES = ("write/array_planner", "write/sources", "write/tasks", "encoding/chunk_codec")
+READ_VALUES = ("encoding/chunk_codec", "array/chunks", "array/lazy", "hdmf/datasets")
 
 
 def data_flow() -> str:

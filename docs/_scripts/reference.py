@@ -12,7 +12,7 @@ from pathlib import Path
 
 from generated import ROOT, code_list, parts, table, with_parts
 
-from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, REPAIRABLE
+from hdmf_zarr_backend.check.findings import DAMAGE, REMARKS, REPAIRABLE
 from hdmf_zarr_backend.cli.main import COMMANDS, build_parser
 
 COMMAND_LINE = ROOT / "docs" / "reference" / "command-line.md"

@@ -32,19 +32,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.checks.repair import consolidate, repair
-    from hdmf_zarr_backend.checks.validate import validate
-    from hdmf_zarr_backend.checks.verify import verify
+    from hdmf_zarr_backend.check.repair import consolidate, repair
+    from hdmf_zarr_backend.check.validate import validate
+    from hdmf_zarr_backend.check.verify import verify
     from hdmf_zarr_backend.comparison import compare
-    from hdmf_zarr_backend.conversion.convert import convert
-    from hdmf_zarr_backend.conversion.dryrun import dry_run
-    from hdmf_zarr_backend.conversion.upgrade import upgrade
-    from hdmf_zarr_backend.dataio import ZarrDataIO
+    from hdmf_zarr_backend.conversion import convert
+    from hdmf_zarr_backend.dryrun import dry_run
     from hdmf_zarr_backend.errors import ZarrBackendError
+    from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
-    from hdmf_zarr_backend.reporting import report
+    from hdmf_zarr_backend.reporting.page import report
+    from hdmf_zarr_backend.upgrading import upgrade
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _MODULES = {
@@ -53,17 +53,17 @@ _MODULES = {
     "ReadOptions": "options",
     "WriteOptions": "options",
     "ZarrBackendError": "errors",
-    "ZarrDataIO": "dataio",
+    "ZarrDataIO": "hdmf.dataio",
     "ZarrIO": "io",
     "compare": "comparison",
-    "consolidate": "checks.repair",
-    "convert": "conversion.convert",
-    "dry_run": "conversion.dryrun",
-    "repair": "checks.repair",
-    "report": "reporting",
-    "upgrade": "conversion.upgrade",
-    "validate": "checks.validate",
-    "verify": "checks.verify",
+    "consolidate": "check.repair",
+    "convert": "conversion",
+    "dry_run": "dryrun",
+    "repair": "check.repair",
+    "report": "reporting.page",
+    "upgrade": "upgrading",
+    "validate": "check.validate",
+    "verify": "check.verify",
 }
 
 

@@ -17,8 +17,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.array.content import ZarrContent
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.dtypes import widened
+from hdmf_zarr_backend.encoding.parser import existing_documents, not_found
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
@@ -27,8 +29,6 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
     printable,
 )
-from hdmf_zarr_backend.files.content import ZarrContent
-from hdmf_zarr_backend.files.parser import existing_documents, not_found
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -52,10 +52,10 @@ from hdmf_zarr_backend.model.element import (
     Text,
     Time,
 )
-from hdmf_zarr_backend.model.link_sources import is_url
-from hdmf_zarr_backend.model.stored import indices_of
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.opening import is_hdf5, located, open_store
+from hdmf_zarr_backend.model.links import is_url
+from hdmf_zarr_backend.model.nodes import indices_of
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.opening import is_hdf5, located, open_store
 
 __all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
 

@@ -20,19 +20,21 @@ from hdmf.build import BuildManager, ObjectMapper, TypeMap
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
-from hdmf_zarr_backend.arrays.edits import Edits
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.assembler import check_link_paths
-from hdmf_zarr_backend.builders.datasets import dataset_html, let_indices_grow
-from hdmf_zarr_backend.builders.lazy import construction_errors
-from hdmf_zarr_backend.builders.namespaces import newest_versions
-from hdmf_zarr_backend.builders.reading import ReadSession, attach_herd
-from hdmf_zarr_backend.builders.schema import check_conversions, check_types, documentation, largest_shape
-from hdmf_zarr_backend.builders.specs import load_cached_namespaces, namespace_texts
-from hdmf_zarr_backend.builders.targets import Targets, builders_below, object_id
+from hdmf_zarr_backend.array.edits import Edits
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import registry, zarr3
 from hdmf_zarr_backend.encoding.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.encoding.nczarr import check_format as check_nczarr
+from hdmf_zarr_backend.encoding.parser import (
+    ParsedFile,
+    check_outside,
+    is_empty_group,
+    is_hdmf_zarr,
+    not_found,
+    nothing_to_read,
+    parse,
+    unfinished_write,
+)
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     ModeError,
@@ -46,28 +48,26 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
     warn,
 )
-from hdmf_zarr_backend.files.parser import (
-    ParsedFile,
-    check_outside,
-    is_empty_group,
-    is_hdmf_zarr,
-    not_found,
-    nothing_to_read,
-    parse,
-    unfinished_write,
-)
-from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
+from hdmf_zarr_backend.hdmf.assembler import check_link_paths
+from hdmf_zarr_backend.hdmf.datasets import dataset_html, let_indices_grow
+from hdmf_zarr_backend.hdmf.lazy import construction_errors
+from hdmf_zarr_backend.hdmf.namespaces import newest_versions
+from hdmf_zarr_backend.hdmf.reading import ReadSession, attach_herd
+from hdmf_zarr_backend.hdmf.schema import check_conversions, check_types, documentation, largest_shape
+from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces, namespace_texts
+from hdmf_zarr_backend.hdmf.targets import Targets, builders_below, object_id
+from hdmf_zarr_backend.model.links import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
 from hdmf_zarr_backend.model.render import escape
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.journal import warn_of_pending
-from hdmf_zarr_backend.stores.opening import check_abilities, open_store
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.journal import warn_of_pending
+from hdmf_zarr_backend.store.opening import check_abilities, open_store
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
-    from hdmf_zarr_backend.builders.containers import KnownFields
-    from hdmf_zarr_backend.builders.planner import WriteRequest
-    from hdmf_zarr_backend.stores.transaction import Writer
+    from hdmf_zarr_backend.hdmf.containers import KnownFields
+    from hdmf_zarr_backend.hdmf.planner import WriteRequest
+    from hdmf_zarr_backend.store.transaction import Writer
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 READING_MODES = ("r", "r-")
@@ -116,7 +116,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
             remedy="Export it to a new file, and change that.",
         )
     if writer is not None:
-        from hdmf_zarr_backend.builders.from_zarr import check_derivable, make_alike
+        from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, make_alike
 
         check_derivable(store, found.state)
         if found.state == "2 is newer" and found.consolidated:
@@ -334,7 +334,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._store is None:
             return None
         if self._zarr_group is None:
-            from hdmf_zarr_backend.stores.zarr_python import open_zarr_group, opens  # few users need zarr's own view
+            from hdmf_zarr_backend.store.zarr_python import open_zarr_group, opens  # few users need zarr's own view
 
             number = None if self._parsed is None else self._number
             self._zarr_group = open_zarr_group(self._store, number) if opens(number) else self._store
@@ -351,7 +351,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             return
         check_abilities(self._place, self._mode)  # before anything is requested
         if self._mode not in READING_MODES:
-            from hdmf_zarr_backend.stores.transaction import Writer
+            from hdmf_zarr_backend.store.transaction import Writer
 
             local = self._place.folder or self._place.zip_file
             if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
@@ -399,7 +399,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._commit_message = None
         try:
             if error is not None and self._may_flush and self._edits is not None:
-                from hdmf_zarr_backend.builders.writing import drop_changes
+                from hdmf_zarr_backend.hdmf.writing import drop_changes
 
                 with self._edits.gate:
                     drop_changes(self._edits, self.path, error)
@@ -416,7 +416,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         try:
             if self._may_flush and self._writer is not None:
                 if self._edits is not None and self._store is not None and self._parsed is not None:
-                    from hdmf_zarr_backend.builders.writing import EditedFile, flush_edits
+                    from hdmf_zarr_backend.hdmf.writing import EditedFile, flush_edits
 
                     file = EditedFile(self._store, self._parsed, self._edits, self._options)
                     with self._edits.gate:
@@ -571,7 +571,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows of an open file: its tree, with shapes, chunks and codecs."""
-        from hdmf_zarr_backend.files.outline import (
+        from hdmf_zarr_backend.reporting.outline import (
             Outline,
             outline_html,  # on use: for notebooks
         )
@@ -665,7 +665,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @cached_property
     def _fields(self) -> KnownFields:
-        from hdmf_zarr_backend.builders.containers import KnownFields
+        from hdmf_zarr_backend.hdmf.containers import KnownFields
 
         return KnownFields()
 
@@ -714,7 +714,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 store=self.source,
                 remedy="Give a container, such as an NWBFile.",
             )
-        from hdmf_zarr_backend.builders.containers import check_origin
+        from hdmf_zarr_backend.hdmf.containers import check_origin
 
         check_origin(container, self.manager, self.path)
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
@@ -770,7 +770,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         given, self._unchecked = self._unchecked, None  # not for builders that are given
         if given is not None:
             check_conversions(given[0], self.manager, self.path, is_stored=given[1])
-        from hdmf_zarr_backend.builders.planner import WriteRequest
+        from hdmf_zarr_backend.hdmf.planner import WriteRequest
 
         targets = Targets(
             self.path, export_source, self.manager, object_id(builder), self._file_ids(), builder, self._source_manager
@@ -820,7 +820,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _carry_out(self, request: WriteRequest) -> None:
         if self._parsed is None:
-            from hdmf_zarr_backend.builders.writing import write_new
+            from hdmf_zarr_backend.hdmf.writing import write_new
 
             hierarchy, inlined = write_new(request, self._place, self._writer)
             state: State | None = "alike" if request.has_both else None
@@ -833,7 +833,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             return
         session = self._session()
         assert self._edits is not None  # made where the file was opened or written
-        from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
+        from hdmf_zarr_backend.hdmf.writing import EditedFile, write_difference
 
         file = EditedFile(session.own.store, self._parsed, self._edits, self._options)
         with self._edits.gate:
@@ -910,7 +910,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if clear_cache or known is None or known.parent is not None:  # hdmf refuses what was not read as a root
                 super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
             else:
-                from hdmf_zarr_backend.builders.containers import build_again
+                from hdmf_zarr_backend.hdmf.containers import build_again
 
                 lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
                 built = build_again(container, src_io, self.source, lazy)

@@ -13,15 +13,14 @@ from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
 from hdmf_zarr_backend.encoding.both import ZarrFormat
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.io import NEW_FILE_MODES, ZarrIO
-from hdmf_zarr_backend.model.nodes import Group
-from hdmf_zarr_backend.model.stored import is_small_number
+from hdmf_zarr_backend.model.nodes import Group, is_small_number
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.opening import open_store
 
 with library_of("nwb", "NWBZarrIO"):
     import pynwb

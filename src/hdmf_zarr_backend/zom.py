@@ -15,12 +15,12 @@ from typing import Any
 
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
+from hdmf_zarr_backend.encoding.parser import check_outside, parse
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, UsageError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node, gc_paused, join, split
-from hdmf_zarr_backend.stores.opening import check_free, open_store, remove_empty_folder
+from hdmf_zarr_backend.store.opening import check_free, open_store, remove_empty_folder
 from hdmf_zarr_backend.write.plan import checked_name
 from hdmf_zarr_backend.write.writer import new_file
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, verify
-from hdmf_zarr_backend.checks import verify as checking
-from hdmf_zarr_backend.checks.findings import Report
+from hdmf_zarr_backend.check import verify as checking
+from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.store.base import Abilities
+from hdmf_zarr_backend.store.memory import MemoryStore
 from tests import samples, trees
 from tests.options import arguments
 

@@ -14,7 +14,7 @@ import pytest
 from hdmf.common import DynamicTable, VectorData, get_manager
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, validate
-from hdmf_zarr_backend.checks.findings import KINDS
+from hdmf_zarr_backend.check.findings import KINDS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.options import ReadOptions

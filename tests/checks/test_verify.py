@@ -16,12 +16,12 @@ from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from pynwb import NWBFile
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, upgrade, validate, verify
-from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, Report
+from hdmf_zarr_backend.check.findings import DAMAGE, REMARKS, Report
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.base import Abilities
+from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples, trees
 from tests.zarrs import needs_zarr_3, open_group
 

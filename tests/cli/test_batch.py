@@ -69,7 +69,7 @@ def test_problems_and_files_that_cannot_be_read_are_told_apart(files, zarrio):
 
 
 def test_each_file_is_told_when_it_is_done(files, capsys, monkeypatch):
-    from hdmf_zarr_backend.checks import repair
+    from hdmf_zarr_backend.check import repair
 
     shown: list[str] = []
     monkeypatch.setattr(repair, "consolidate", lambda path, **_: shown.append(capsys.readouterr().out))
@@ -89,7 +89,7 @@ def test_what_is_no_number_of_threads(command, jobs, zarrio):
 
 
 def test_the_threads_of_an_upgrade(files, monkeypatch):
-    from hdmf_zarr_backend.conversion import upgrade as upgrading
+    from hdmf_zarr_backend import upgrading
 
     asked = []
 

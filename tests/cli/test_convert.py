@@ -44,7 +44,7 @@ class Report:
 
 
 class Calls(list[tuple[str, str, dict[str, Any]]]):
-    """Stands for `hdmf_zarr_backend.conversion.convert` and keeps what it was asked; files named ``bad`` fail."""
+    """Stands for `hdmf_zarr_backend.conversion` and keeps what it was asked; files named ``bad`` fail."""
 
     def convert(self, source: str, target: str, **options: Any) -> Report:
         self.append((source, target, options))
@@ -58,7 +58,7 @@ class Calls(list[tuple[str, str, dict[str, Any]]]):
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
     made = Calls()
-    module = ModuleType("hdmf_zarr_backend.conversion.convert")
+    module = ModuleType("hdmf_zarr_backend.conversion")
     module.convert = made.convert  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return made

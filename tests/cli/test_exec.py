@@ -111,7 +111,7 @@ def test_beside_hdmf_zarr_014(peer014, tmp_path):
         for command, start in ((["script.py"], []), (["python", "script.py"], ZARRIO))
     ]
     assert printed[0] == ["0.14.0", "0.14.0", "hdmf_zarr.utils", list(range(5))]
-    assert printed[1] == [VERSION, VERSION, "hdmf_zarr_backend.arrays.lazy", list(range(5))]
+    assert printed[1] == [VERSION, VERSION, "hdmf_zarr_backend.array.lazy", list(range(5))]
 
 
 def test_the_tool_does_not_load_hdmf_before_it_needs_it(tmp_path):

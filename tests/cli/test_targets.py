@@ -13,7 +13,7 @@ import pytest
 
 from hdmf_zarr_backend.cli.changes import pairs_of
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.model.link_sources import HDF5_SUFFIXES
+from hdmf_zarr_backend.model.links import HDF5_SUFFIXES
 from tests.places import stored_files
 from tests.trees import dataset, root, write_builder
 

@@ -14,7 +14,7 @@ from pynwb import NWBHDF5IO
 
 from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.comparison import Difference, compare
-from hdmf_zarr_backend.conversion.convert import convert as convert_file
+from hdmf_zarr_backend.conversion import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.element import Target, Text
 from tests import samples

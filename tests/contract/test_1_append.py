@@ -12,7 +12,7 @@ from pynwb import NWBHDF5IO, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.arrays import edits
+from hdmf_zarr_backend.array import edits
 from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, StoreError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples

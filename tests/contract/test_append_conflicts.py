@@ -11,7 +11,7 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.arrays import edits
+from hdmf_zarr_backend.array import edits
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, ValueRefusedError
 from tests import samples
 from tests.contract.test_1_append import valid

@@ -21,8 +21,8 @@ from pynwb.behavior import Position, SpatialSeries
 from pynwb.image import GrayscaleImage
 
 from hdmf_zarr_backend import NWBZarrIO
-from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from tests import samples
 from tests.documents import change_attributes
 

@@ -27,7 +27,7 @@ from hdmf.common import (
 )
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.arrays import edits as edits_module
+from hdmf_zarr_backend.array import edits as edits_module
 from tests.watching import listening
 
 VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", "values", "sharded")

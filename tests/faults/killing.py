@@ -23,9 +23,9 @@ import numpy as np
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.stores import files as store_files
-from hdmf_zarr_backend.stores import local as local_store
-from hdmf_zarr_backend.stores import zip as zip_store
+from hdmf_zarr_backend.store import files as store_files
+from hdmf_zarr_backend.store import local as local_store
+from hdmf_zarr_backend.store import zip as zip_store
 from tests import trees
 from tests.faults.appending import VARIANTS, append
 

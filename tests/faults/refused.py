@@ -24,7 +24,7 @@ import numpy as np
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.stores.files import partial_path
+from hdmf_zarr_backend.store.files import partial_path
 from tests import trees
 
 JOBS = ("write", "append", "zip", "to-hdf5", "from-hdf5", "follow")

@@ -13,7 +13,7 @@ import pytest
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.arrays import edits as edits_module
+from hdmf_zarr_backend.array import edits as edits_module
 from hdmf_zarr_backend.errors import JournalWarning, StoreError, StoreFullError, StoreUnreachableError
 from tests.faults.appending import append, failing, write_before
 from tests.places import stored_files

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore
 from tests import trees
 from tests.faults.appending import failing
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5

@@ -23,7 +23,7 @@ from tests import trees
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a writer is killed by a signal")
 
 ROWS, CHUNK = 1000, 40
-EARLY = "from hdmf_zarr_backend.arrays import edits\nedits.WAITING_BYTES = 4000\n"
+EARLY = "from hdmf_zarr_backend.array import edits\nedits.WAITING_BYTES = 4000\n"
 """Lets values be written before the file is closed, as those of many megabytes are."""
 
 
@@ -120,7 +120,7 @@ def test_a_reader_is_not_warned_of_a_change_of_which_only_the_journal_is_left(tm
     path = ones(tmp_path / "a.zarr")
     killed(
         f"""
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore
 delete = LocalStore._delete
 def die(store, keys):
     keys = list(keys)

@@ -17,10 +17,9 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
-from hdmf_zarr_backend.arrays.codecs import CRC32C
-from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
 from hdmf_zarr_backend.encoding.data_types import encode_type
 from hdmf_zarr_backend.encoding.fills import decode_fill, encode_fill
 from hdmf_zarr_backend.errors import (
@@ -32,6 +31,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import trees
 from tests.documents import change_attributes

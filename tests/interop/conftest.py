@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hdmf_zarr_backend.conversion.convert import convert
+from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples

@@ -9,12 +9,12 @@ import h5py
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore
 from tests.interop import digests
 from tests.interop.digests import digest
 from tests.peers import Peer

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pynwb import NWBFile, get_type_map
 
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.interop import tensorstore_spec
 from tests import samples

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.conversion.convert import convert
+from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples

@@ -14,7 +14,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, upgrade
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.conversion.convert import convert
+from hdmf_zarr_backend.conversion import convert
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from tests import samples

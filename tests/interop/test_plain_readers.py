@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hdmf.build import GroupBuilder
 
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples
 from tests.interop.exchange import DIGESTS, digests_of
 from tests.trees import write_builder
@@ -53,7 +53,7 @@ print(json.dumps(reported))
 
 _LEGACY = """
 import hdmf_zarr_backend
-from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
+from hdmf_zarr_backend.array.zarr_legacy import enable_legacy_files
 enable_legacy_files()
 """
 

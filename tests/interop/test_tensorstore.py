@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pynwb import H5DataIO, TimeSeries
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.chunks import ChunkCache
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding.layout import chunks_by_elements
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.interop import tensorstore_spec
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
 from tests.documents import dataset_node
 from tests.interop.exchange import arrays_in

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from hdmf_zarr_backend.errors import StoreError
-from hdmf_zarr_backend.stores import lock as locks
-from hdmf_zarr_backend.stores import memory
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.zip import NewZipStore
+from hdmf_zarr_backend.store import lock as locks
+from hdmf_zarr_backend.store import memory
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.zip import NewZipStore
 
 Kind: TypeAlias = Literal["refused", "refused on", "answer lost", "killed before", "killed after", "half"]
 """What happens at an operation that changes the store.

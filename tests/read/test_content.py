@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hdmf_zarr_backend.array.content import ZarrContent
 from hdmf_zarr_backend.comparison import compare, open_content, summarise
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.element import Target
 

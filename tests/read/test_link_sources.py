@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.model.link_sources import (
+from hdmf_zarr_backend.model.links import (
     THIS_FILE,
     is_url,
     relative_source,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from hdmf_zarr_backend.encoding.parser import check_link
 from hdmf_zarr_backend.errors import LinkRefusedError
-from hdmf_zarr_backend.files.parser import check_link
 
 LOCAL, WEB, BUCKET = "/data/lab/a.zarr", "https://host/lab/a.zarr", "s3://bucket/lab/a.zarr"
 

@@ -14,7 +14,7 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
-from hdmf_zarr_backend.checks.findings import DAMAGE, KINDS, REMARKS, REPAIRABLE
+from hdmf_zarr_backend.check.findings import DAMAGE, KINDS, REMARKS, REPAIRABLE
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from tests.places import stored_files

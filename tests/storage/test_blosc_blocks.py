@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs import Blosc, blosc
 
-from hdmf_zarr_backend.arrays.blosc_blocks import DecodedBlocks, find_blocks, read_range
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.chunks import ChunkCache
+from hdmf_zarr_backend.array.lazy import LazyArray
+from hdmf_zarr_backend.encoding.blosc_blocks import DecodedBlocks, find_blocks, read_range
+from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.errors import ChunkError
-from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.base import OpenValue
-from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.memory import InlinedStore
+from hdmf_zarr_backend.model.nodes import Dataset, StoredArray
+from hdmf_zarr_backend.store.base import OpenValue
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.memory import InlinedStore
 from tests.keystores import MemoryKeys
 from tests.places import delete_keys, put
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.arrays.codecs import TooLargeError, check_stated, decode_bounded, zstd_bound
+from hdmf_zarr_backend.encoding.chunk_codec import TooLargeError, check_stated, decode_bounded, zstd_bound
 from hdmf_zarr_backend.errors import LimitError, UsageError
 from hdmf_zarr_backend.options import Limits, ReadOptions
 

@@ -17,9 +17,9 @@ import pytest
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UnlockedWarning
 from hdmf_zarr_backend.interop import add_nczarr
-from hdmf_zarr_backend.stores.clouds import ObjectStore
-from hdmf_zarr_backend.stores.lock import KeyLock
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.clouds import ObjectStore
+from hdmf_zarr_backend.store.lock import KeyLock
+from hdmf_zarr_backend.store.opening import open_store
 from tests import trees
 from tests.keystores import MemoryKeys
 from tests.places import delete_keys, put

@@ -21,9 +21,9 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf_zarr_backend import ZarrIO, convert, repair
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError
-from hdmf_zarr_backend.stores import lock as locks
-from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.lock import FileLock, Holder, lock_path, writer_lock
+from hdmf_zarr_backend.store import lock as locks
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.lock import FileLock, Holder, lock_path, writer_lock
 from tests import trees
 from tests.storekinds import StoreKind
 
@@ -196,7 +196,7 @@ def test_folders_that_were_made_for_nothing_are_removed(tmp_path: Path) -> None:
 
 _KILLED = """
 import os, signal, sys
-from hdmf_zarr_backend.stores.lock import FileLock
+from hdmf_zarr_backend.store.lock import FileLock
 lock = FileLock(sys.argv[1])
 child = os.fork()  # it goes on, and must not keep the lock
 if child:

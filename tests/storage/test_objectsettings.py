@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.stores import clouds as objectsettings
-from hdmf_zarr_backend.stores.clouds import ObjectStore, object_settings
+from hdmf_zarr_backend.store import clouds as objectsettings
+from hdmf_zarr_backend.store.clouds import ObjectStore, object_settings
 
 VARIABLES = (
     "AWS_ACCESS_KEY_ID", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",

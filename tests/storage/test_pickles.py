@@ -26,8 +26,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hdmf_zarr_backend.arrays.codecs import DataPickle
-from hdmf_zarr_backend.arrays.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.encoding.chunk_codec import DataPickle
+from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
 from tests.proportion import ends
 
 PROTOCOLS = range(6)

@@ -10,7 +10,7 @@ import pytest
 from hdmf.build import DatasetBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec
+from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec
 from hdmf_zarr_backend.errors import ChunkError
 from tests import trees
 

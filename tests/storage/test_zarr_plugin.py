@@ -25,8 +25,8 @@ import zarr
 from numcodecs.registry import codec_registry
 from zarr.dtype import data_type_registry
 
-import hdmf_zarr_backend.arrays.zarr_legacy as older
-import hdmf_zarr_backend.arrays.zarr_plugin as plugin
+import hdmf_zarr_backend.array.zarr_legacy as older
+import hdmf_zarr_backend.array.zarr_plugin as plugin
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -246,7 +246,7 @@ print(json.dumps([loaded, ours(), added, sorted(before.keys() - after.keys())]))
     before, after, added, gone = _python(code, ours, installed=installed)
     assert before == gone == []
     package = "hdmf_zarr_backend"
-    assert set(after) == {package, f"{package}.arrays", f"{package}.extras", plugin.__name__}
+    assert set(after) == {package, f"{package}.array", f"{package}.extras", plugin.__name__}
     assert added == {"hdmf_zarr_backend.json2": f"{plugin.__name__}.JSON2ObjectDType"}
 
 

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from hdmf_zarr_backend.errors import FormatsDifferWarning, IncompleteStoreError, JournalWarning, StoreNotFoundError
-from hdmf_zarr_backend.stores import transaction
-from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.memory import QueuedStore
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store import transaction
+from hdmf_zarr_backend.store.base import Abilities
+from hdmf_zarr_backend.store.memory import QueuedStore
+from hdmf_zarr_backend.store.opening import open_store
 from tests.faults import appending
 from tests.store.steps import State, Step, Steps, apply, states
 from tests.watching import listening
@@ -189,7 +189,7 @@ class Disk(Memory):
 
         with pytest.MonkeyPatch.context() as patch, listening(hear):
             if not self.exchanges:
-                patch.setattr("hdmf_zarr_backend.stores.files._renameat2", lambda one, other, flag: False)
+                patch.setattr("hdmf_zarr_backend.store.files._renameat2", lambda one, other, flag: False)
             act(open_store(str(self.path), {}))
         return [*found, self._values()]
 

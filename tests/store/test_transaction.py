@@ -20,8 +20,8 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     StoreLockedError,
 )
-from hdmf_zarr_backend.stores import journal, transaction
-from hdmf_zarr_backend.stores.journal import (
+from hdmf_zarr_backend.store import journal, transaction
+from hdmf_zarr_backend.store.journal import (
     JOURNAL,
     LAST_RECORD,
     Record,
@@ -30,8 +30,8 @@ from hdmf_zarr_backend.stores.journal import (
     recover,
     warn_of_pending,
 )
-from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.transaction import Change, Writer, open_for_writing
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.transaction import Change, Writer, open_for_writing
 from hdmf_zarr_backend.write.plan import checked_name
 from tests.places import put, put_all, streaming
 from tests.store.places import Cell, Memory, count

@@ -24,9 +24,9 @@ from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorInde
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import ChunkError, FormatsDifferWarning, StoreError, StoreFullError, StoreRefusedError
 from hdmf_zarr_backend.interop import add_nczarr
-from hdmf_zarr_backend.stores import transaction
-from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.journal import JOURNAL, LAST_RECORD, LastRecord, Record, recover
+from hdmf_zarr_backend.store import transaction
+from hdmf_zarr_backend.store.base import Abilities
+from hdmf_zarr_backend.store.journal import JOURNAL, LAST_RECORD, LastRecord, Record, recover
 from tests import trees
 from tests.faults import appending
 from tests.store.places import UNFINISHED, Act, Cell, Disk, Memory, Queue, bucket, count, some

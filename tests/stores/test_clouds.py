@@ -9,8 +9,8 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError, StoreNotFoundError, StoreRefusedError, StoreUnreachableError
-from hdmf_zarr_backend.stores.clouds import FsspecStore, ObjectStore
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.clouds import FsspecStore, ObjectStore
+from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
 from tests.clouds import ACCOUNT, CLOUDS, KEY, connection_string
 from tests.places import delete_keys, put, put_all, streaming

@@ -9,7 +9,7 @@ from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import StoreExistsError
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
 from tests.places import put
 

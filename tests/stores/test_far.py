@@ -29,8 +29,8 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
 )
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.remote import REQUESTS
+from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.remote import REQUESTS
 from tests import samples, trees
 from tests.places import delete_keys
 from tests.servers import Proxy, S3Server, WebServer, quick, serving

@@ -12,8 +12,8 @@ import pytest
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import LimitError, ReadOnlyStoreError, StoreError
 from hdmf_zarr_backend.options import Limits, ReadRules
-from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.zip import NewZipStore
+from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.zip import NewZipStore
 from tests import samples, trees
 from tests.places import put, put_all
 

@@ -25,8 +25,8 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.zarr_python import IcechunkStore
+from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.zarr_python import IcechunkStore
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests import samples, trees
 from tests.places import delete_keys, put

@@ -16,15 +16,15 @@ from zarr import storage as zarr_storage
 
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreFullError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.model.link_sources import resolve_source
-from hdmf_zarr_backend.stores import memory, remote
-from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.memory import InlinedStore, MemoryStore, QueuedStore
-from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour, open_store
-from hdmf_zarr_backend.stores.remote import at_once
-from hdmf_zarr_backend.stores.transaction import Writer
-from hdmf_zarr_backend.stores.zip import NewZipStore
+from hdmf_zarr_backend.model.links import resolve_source
+from hdmf_zarr_backend.store import memory, remote
+from hdmf_zarr_backend.store.base import Abilities
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.memory import InlinedStore, MemoryStore, QueuedStore
+from hdmf_zarr_backend.store.opening import may_exist, open_neighbour, open_store
+from hdmf_zarr_backend.store.remote import at_once
+from hdmf_zarr_backend.store.transaction import Writer
+from hdmf_zarr_backend.store.zip import NewZipStore
 from tests.keystores import MemoryKeys
 from tests.places import delete_keys, put, put_all
 from tests.storekinds import ALL_KINDS
@@ -295,7 +295,7 @@ def test_requests_after_a_fork_have_threads_of_their_own(monkeypatch):
 
 
 def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
-    from hdmf_zarr_backend.stores import clouds as obstore_module
+    from hdmf_zarr_backend.store import clouds as obstore_module
 
     keys: Any = open_store(s3.url("a.zarr"), s3.options)
     put(keys, "a", b"1")

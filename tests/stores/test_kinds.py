@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
 from tests.clouds import CLOUDS
 from tests.places import delete_keys, put

@@ -11,7 +11,7 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
 from tests.places import put
 

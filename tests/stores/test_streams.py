@@ -10,8 +10,8 @@ import pytest
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
-from hdmf_zarr_backend.stores.clouds import FsspecStore
-from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.store.clouds import FsspecStore
+from hdmf_zarr_backend.store.opening import open_store
 from tests import trees
 from tests.places import delete_keys, streaming
 from tests.servers import S3Server

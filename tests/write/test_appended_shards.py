@@ -10,9 +10,9 @@ import zarr
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
-from hdmf_zarr_backend.arrays import edits
-from hdmf_zarr_backend.stores.journal import JOURNAL
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.array import edits
+from hdmf_zarr_backend.store.journal import JOURNAL
+from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples
 from tests.peers import Peer
 from tests.storekinds import StoreKind

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, dry_run, upgrade, verify
-from hdmf_zarr_backend.checks.repair import repair
+from hdmf_zarr_backend.check.repair import repair
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, UsageError
 from hdmf_zarr_backend.options import WriteOptions

@@ -10,13 +10,13 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import convert, dry_run, verify
-from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.array.shards import ShardReader
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.errors import ConflictError, UsageError
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.write import plan
 from tests.documents import metadata
 from tests.options import arguments

@@ -15,15 +15,15 @@ from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.chunks import ChunkCache
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.conversion.dryrun import DryRun, dry_run
+from hdmf_zarr_backend.dryrun import DryRun, dry_run
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.zom import model_json
 from tests import samples
 from tests.blocks import Windows

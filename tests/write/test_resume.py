@@ -25,10 +25,10 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores import files, transaction
-from hdmf_zarr_backend.stores.files import RECORD, Resumption
-from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.lock import lock_path
+from hdmf_zarr_backend.store import files, transaction
+from hdmf_zarr_backend.store.files import RECORD, Resumption
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.lock import lock_path
 from tests import trees
 from tests.places import stored_files
 
@@ -38,9 +38,9 @@ BUDGET = 400_000  # tasks of one or two chunks
 KILLED = """
 import os, signal, sys
 from hdmf_zarr_backend import WriteOptions, convert
-from hdmf_zarr_backend.stores import local as local_store
-from hdmf_zarr_backend.stores import files as store_files
-from hdmf_zarr_backend.stores import transaction
+from hdmf_zarr_backend.store import local as local_store
+from hdmf_zarr_backend.store import files as store_files
+from hdmf_zarr_backend.store import transaction
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0

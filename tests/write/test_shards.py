@@ -14,18 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named
-from hdmf_zarr_backend.checks.verify import verify
+from hdmf_zarr_backend.array.chunks import ChunkCache
+from hdmf_zarr_backend.array.lazy import LazyArray
+from hdmf_zarr_backend.array.shards import chunks_in_shard, shard_grid, shard_named
+from hdmf_zarr_backend.check.verify import verify
 from hdmf_zarr_backend.encoding.layout import SHARD_BYTES, Sharding, shards_by_bytes
 from hdmf_zarr_backend.encoding.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.model.stored import Shards, StoredArray
+from hdmf_zarr_backend.model.nodes import Dataset, Shards, StoredArray
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.transaction import DirectChange
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.iterators import GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, give_shards
 from hdmf_zarr_backend.write.sources import ZarrSource

@@ -14,13 +14,13 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, UsageError
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores import files as store_files
-from hdmf_zarr_backend.stores import local as local_store
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import partial_path, place, replace, sync_folder
-from hdmf_zarr_backend.stores.local import LocalStore, sync_files
-from hdmf_zarr_backend.stores.lock import lock_path, writer_lock
-from hdmf_zarr_backend.stores.transaction import Writer
+from hdmf_zarr_backend.store import files as store_files
+from hdmf_zarr_backend.store import local as local_store
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.files import partial_path, place, replace, sync_folder
+from hdmf_zarr_backend.store.local import LocalStore, sync_files
+from hdmf_zarr_backend.store.lock import lock_path, writer_lock
+from hdmf_zarr_backend.store.transaction import Writer
 from tests import trees
 from tests.places import put, stored_files
 from tests.store.steps import State, Steps, states

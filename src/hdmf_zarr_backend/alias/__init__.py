@@ -143,6 +143,6 @@ def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3,
         add_finder()
     if zarr_format is not None:
         name_format(zarr_format)
-    from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files  # imported here: it imports zarr
+    from hdmf_zarr_backend.array.zarr_legacy import enable_legacy_files  # imported here: it imports zarr
 
     enable_legacy_files()

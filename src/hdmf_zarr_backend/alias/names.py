@@ -34,12 +34,9 @@ from typing import Any, ClassVar
 from hdmf.build import DatasetBuilder
 
 import hdmf_zarr_backend.io
-from hdmf_zarr_backend import dataio
-from hdmf_zarr_backend.arrays.codecs import make_codec
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
-from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
-from hdmf_zarr_backend.builders.targets import ROOT as ROOT_NAME
+from hdmf_zarr_backend.array.lazy import LazyArray
+from hdmf_zarr_backend.encoding.chunk_codec import make_codec
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import (
@@ -50,11 +47,14 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     warn,
 )
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.hdf5.filters import codecs_of, filters_of
-from hdmf_zarr_backend.model.link_sources import THIS_FILE
-from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
-from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
+from hdmf_zarr_backend.hdmf import dataio
+from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
+from hdmf_zarr_backend.hdmf.specs import SPECIFICATIONS
+from hdmf_zarr_backend.hdmf.targets import ROOT as ROOT_NAME
+from hdmf_zarr_backend.model.links import THIS_FILE
+from hdmf_zarr_backend.store.opening import open_neighbour, open_store
+from hdmf_zarr_backend.store.zarr_python import open_zarr_group
 
 _READING = ("r", "r-")
 

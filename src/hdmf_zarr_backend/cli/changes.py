@@ -34,11 +34,11 @@ from hdmf_zarr_backend.cli.command import (
     write_options,
 )
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.link_sources import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.conversion.convert import ConversionReport
+    from hdmf_zarr_backend.conversion import ConversionReport
 
 _SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "shards")
 """Options with the names that the arguments of `convert` have."""
@@ -188,7 +188,7 @@ def _converted(
     source: str, target: str, arguments: Namespace, options: dict[str, Any], progress: Progress
 ) -> ConversionReport:
     # imported here: hdmf and zarr take seconds to import
-    from hdmf_zarr_backend.conversion.convert import convert
+    from hdmf_zarr_backend.conversion import convert
 
     try:
         return convert(
@@ -332,7 +332,7 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
     # imported here: NumPy is slow to import
     if wanted == "hdf5":
         from hdmf_zarr_backend.comparison import open_content
-        from hdmf_zarr_backend.stores.opening import is_hdf5
+        from hdmf_zarr_backend.store.opening import is_hdf5
 
         is_whole = False
         if not is_url(target) and is_hdf5(target):
@@ -340,8 +340,8 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
                 open_content(target).close()
                 is_whole = True
     else:
-        from hdmf_zarr_backend.conversion.convert import format_for
-        from hdmf_zarr_backend.files.parser import is_whole as is_whole_zarr
+        from hdmf_zarr_backend.conversion import format_for
+        from hdmf_zarr_backend.encoding.parser import is_whole as is_whole_zarr
 
         new = format_for((2, 3), nczarr=arguments.nczarr, shards=arguments.shards)
         from_hdf5 = None if _is_named_zarr(source) else new
@@ -396,7 +396,7 @@ def upgrade_command(arguments: Namespace) -> Exit:
       zarrio upgrade --drop 3 session.nwb.zarr
     """
     # imported here: hdmf and zarr take seconds to import
-    from hdmf_zarr_backend.conversion.upgrade import upgrade
+    from hdmf_zarr_backend.upgrading import upgrade
 
     options = {"keep": arguments.keep, "drop": arguments.drop, "dry_run": arguments.dry_run}
     options["storage_options"] = storage_options(arguments)
@@ -442,7 +442,7 @@ def repair_command(arguments: Namespace) -> Exit:
       zarrio repair session.nwb.zarr --drop-links
     """
     # imported here: NumPy is slow to import
-    from hdmf_zarr_backend.checks.repair import repair
+    from hdmf_zarr_backend.check.repair import repair
 
     choices = {"drop_links": arguments.drop_links, "break_lock": arguments.break_lock}
     repairs = repair(arguments.path, storage_options=storage_options(arguments), **choices)
@@ -483,7 +483,7 @@ def consolidate_command(arguments: Namespace) -> Exit:
       zarrio consolidate *.nwb.zarr --json
     """
     # imported here: NumPy is slow to import
-    from hdmf_zarr_backend.checks.repair import consolidate
+    from hdmf_zarr_backend.check.repair import consolidate
 
     options = storage_options(arguments)
     return each_file(

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
-from hdmf_zarr_backend.model.link_sources import is_url, split_chain
+from hdmf_zarr_backend.model.links import is_url, split_chain
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress, terminal_progress
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.checks.findings import Problem
+    from hdmf_zarr_backend.check.findings import Problem
 
 T = TypeVar("T")
 

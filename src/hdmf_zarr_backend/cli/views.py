@@ -32,15 +32,15 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
 )
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError, printable
-from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, counted, item_tree, render, size_text
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.checks.findings import Report, Validation
-    from hdmf_zarr_backend.conversion.dryrun import DryRun
-    from hdmf_zarr_backend.files.outline import Outline
+    from hdmf_zarr_backend.check.findings import Report, Validation
+    from hdmf_zarr_backend.dryrun import DryRun
+    from hdmf_zarr_backend.reporting.outline import Outline
 
 _STYLES: dict[Role, Style] = {"title": "bold", "group": "bold", "link": "cyan"}
 
@@ -106,7 +106,7 @@ def inspect_command(arguments: Namespace) -> Exit:
       zarrio inspect session.nwb.zarr --json | jq '.[].nodes[] | select(.kind == "array") | .path'
     """
     # imported here: `zarrio --help` does not need it
-    from hdmf_zarr_backend.files.outline import open_outline
+    from hdmf_zarr_backend.reporting.outline import open_outline
 
     options = storage_options(arguments)
 
@@ -185,7 +185,7 @@ def dry_run_command(arguments: Namespace) -> Exit:
             remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
         )
     # on use: hdmf is slow to import
-    from hdmf_zarr_backend.conversion.dryrun import dry_run
+    from hdmf_zarr_backend.dryrun import dry_run
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards")}
@@ -201,7 +201,7 @@ def dry_run_command(arguments: Namespace) -> Exit:
 
 
 def _plan_json(path: str, found: DryRun) -> dict[str, Any]:
-    from hdmf_zarr_backend.files.outline import key_encoding
+    from hdmf_zarr_backend.reporting.outline import key_encoding
 
     nodes: dict[str, Any] = found.hierarchy.flat()
     return {
@@ -224,7 +224,7 @@ def _plan_json(path: str, found: DryRun) -> dict[str, Any]:
 
 
 def _print_plan(arguments: Namespace, found: DryRun) -> None:
-    from hdmf_zarr_backend.files.outline import Outline, format_label
+    from hdmf_zarr_backend.reporting.outline import Outline, format_label
 
     estimates = None
     if not arguments.no_estimate:
@@ -431,8 +431,8 @@ def verify_command(arguments: Namespace) -> Exit:
       zarrio verify session.nwb.zarr --dandi
     """
     # imported here: NumPy is slow to import
-    from hdmf_zarr_backend.checks.findings import COMMON_REMARKS
-    from hdmf_zarr_backend.checks.verify import verify
+    from hdmf_zarr_backend.check.findings import COMMON_REMARKS
+    from hdmf_zarr_backend.check.verify import verify
 
     options = {"executor": executor_of(arguments), "dandi": arguments.dandi, **reading(arguments)}
 
@@ -500,7 +500,7 @@ def validate_command(arguments: Namespace) -> Exit:
       zarrio validate *.nwb.zarr --json | jq '.[] | select(.valid | not) | .source'
       zarrio validate session.nwb.zarr --namespace core
     """
-    from hdmf_zarr_backend.checks.validate import validate  # imported here: hdmf is slow to import
+    from hdmf_zarr_backend.check.validate import validate  # imported here: hdmf is slow to import
 
     use_cached, options = not arguments.installed, reading(arguments)
 

@@ -1,1 +1,1 @@
-"""Encodings of the model: Zarr 2, Zarr 3, LINDI, NCZarr, HDF5's types and values, chunks of objects. Opens no store."""
+"""Encodings of the model: Zarr 2, Zarr 3, LINDI, NCZarr, HDF5's types and values, codecs. `parser` reads a file."""

@@ -21,8 +21,7 @@ from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.data_types import STRUCTURED, as_structured, itemsize
 from hdmf_zarr_backend.encoding.fills import decode_fill
 from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
 
 BOTH: Literal["both"] = "both"
 """The ``zarr_format`` of such a file, and the name of its note."""

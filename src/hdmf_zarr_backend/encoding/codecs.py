@@ -20,7 +20,7 @@ from typing import Any, TypeGuard
 
 from hdmf_zarr_backend.encoding.data_types import Endian, little
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.model.stored import Order, Shards
+from hdmf_zarr_backend.model.nodes import Order, Shards
 
 REFERENCES = "references"
 STRUCT = "struct"

@@ -44,8 +44,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
     Unknown,
 )
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Memo
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Memo, StoredArray
 
 Form: TypeAlias = Literal["plain", "objects", "rows"]
 

@@ -27,7 +27,7 @@ from hdmf_zarr_backend.encoding.data_types import (
 )
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.element import check_characters
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import StoredArray
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,8 +26,7 @@ from hdmf_zarr_backend.encoding.elements import row_word
 from hdmf_zarr_backend.encoding.reserved import DTYPE
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import Compound, Element, Reference, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
 
 CHUNK_BYTES = 4 * 2**20
 """Target size in bytes of one chunk of a new array."""

@@ -28,9 +28,8 @@ from hdmf_zarr_backend.encoding.references import CELLS, REFERENCE_3
 from hdmf_zarr_backend.encoding.reserved import DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.encoding.zarr3 import decode_values
 from hdmf_zarr_backend.errors import MetadataError, at
-from hdmf_zarr_backend.model.link_sources import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.links import THIS_FILE
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, StoredArray, absolute, join
 
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"
 """LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node."""

@@ -217,7 +217,7 @@ class RegionReference:
         return decode_region(self.region)
 
     def read(self) -> Any:
-        """Return the selected values, in the data type of the dataset; raises the errors of `arrays.lazy.LazyArray`."""
+        """Return the selected values, in the data type of the dataset; raises the errors of `array.lazy.LazyArray`."""
         import numpy as np
 
         data = self.builder.data

@@ -19,17 +19,18 @@ from hdmf_zarr_backend.encoding.inlined import inline_block
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
+    ChunkKeys,
     Damaged,
     Dataset,
     Group,
     Hierarchy,
     Node,
+    StoredArray,
     check_axes,
     checked_lengths,
     split,
     without_damaged,
 )
-from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
 
 GROUP = ".zgroup"
 ARRAY = ".zarray"

@@ -82,18 +82,21 @@ from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, UsageE
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
+    ChunkKeys,
     Damaged,
     Dataset,
     Group,
     Hierarchy,
     Memo,
     Node,
+    Order,
+    Original,
+    StoredArray,
     check_axes,
     checked_lengths,
     split,
     without_damaged,
 )
-from hdmf_zarr_backend.model.stored import ChunkKeys, Order, Original, StoredArray
 
 DOCUMENT = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"

@@ -29,8 +29,8 @@ import h5py
 import numpy as np
 from h5py import h5d, h5p, h5t
 
-from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.encoding import elements
+from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
 from hdmf_zarr_backend.encoding.codecs import is_chunk_shape
 from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, numpy_dtype, plain, widened
@@ -55,8 +55,7 @@ from hdmf_zarr_backend.hdf5.filters import (
 )
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_word, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
 
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]

@@ -44,12 +44,12 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.model.link_sources import is_url, why_not
+from hdmf_zarr_backend.model.links import is_url, why_not
 from hdmf_zarr_backend.model.nodes import gc_paused
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
-from hdmf_zarr_backend.stores.base import FileState, Store, resource_failure
-from hdmf_zarr_backend.stores.opening import open_parent
-from hdmf_zarr_backend.stores.zip import RangeFile
+from hdmf_zarr_backend.store.base import FileState, Store, resource_failure
+from hdmf_zarr_backend.store.opening import open_parent
+from hdmf_zarr_backend.store.zip import RangeFile
 
 _open: weakref.WeakValueDictionary[tuple[str, int, int], FileBytes] = weakref.WeakValueDictionary()
 _lock = threading.Lock()

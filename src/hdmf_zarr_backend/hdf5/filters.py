@@ -37,7 +37,7 @@ import numpy as np
 from h5py import h5d, h5o, h5t, h5z
 from h5py._objects import phil  # the lock around HDF5, without which old releases of h5py read and write raw chunks
 
-from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, between_filters, decode_bounded, make_codec
+from hdmf_zarr_backend.encoding.chunk_codec import DECODE_ERRORS, between_filters, decode_bounded, make_codec
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.model.nodes import Memo
 

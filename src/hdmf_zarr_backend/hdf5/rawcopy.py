@@ -24,8 +24,8 @@ import numpy.typing as npt
 from h5py import h5d
 from h5py._objects import phil
 
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec
-from hdmf_zarr_backend.arrays.selection import Overlap, normalise, overlaps
+from hdmf_zarr_backend.array.selection import Overlap, normalise, overlaps
+from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
@@ -42,8 +42,8 @@ from hdmf_zarr_backend.hdf5.filters import (
     lz4_to_hdf5,
 )
 from hdmf_zarr_backend.hdf5.types import Array
-from hdmf_zarr_backend.model.stored import chunk_region
-from hdmf_zarr_backend.stores.base import resource_failure
+from hdmf_zarr_backend.model.nodes import chunk_region
+from hdmf_zarr_backend.store.base import resource_failure
 from hdmf_zarr_backend.write.sources import cache_of
 
 Index = tuple[int, ...]
@@ -605,7 +605,7 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
 # ---- HDF5 as Zarr, without a copy ------------------------------------------------------------------------------------
 # If Zarr has the filters of an HDF5 chunk, the chunk in the file is a Zarr chunk. A contiguous dataset is divided into
 # pieces of complete rows, each a chunk without a codec. The last piece may extend beyond the dataset, since nothing
-# outside an array is read, but not beyond the file. `conversion.virtual` writes the references (kerchunk).
+# outside an array is read, but not beyond the file. `virtual` writes the references (kerchunk).
 
 LEAST_BYTES = 256
 """Minimum average size of a stored chunk in bytes; below it, a reference is larger than the chunk itself."""

@@ -60,7 +60,7 @@ from hdmf_zarr_backend.model.content import (
     hdf5_filter,
 )
 from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
-from hdmf_zarr_backend.model.link_sources import relative_source
+from hdmf_zarr_backend.model.links import relative_source
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import ReadOptions
 

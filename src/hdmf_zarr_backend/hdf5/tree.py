@@ -38,11 +38,10 @@ from hdmf_zarr_backend.hdf5.files import (
     reading,
     warn_broken,
 )
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source, why_not
-from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.links import THIS_FILE, Resolver, is_url, relative_source, resolve_source, why_not
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.stores.base import resource_failure
+from hdmf_zarr_backend.store.base import resource_failure
 
 # ---- HDF5 -> Zarr ----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5f, h5fd, h5g, h5o, h5p, h5r, h5s, h5t
 
-from hdmf_zarr_backend.arrays.chunks import (
+from hdmf_zarr_backend.array.chunks import (
     ChunkCache,
     ChunkReader,
     absent_chunk,
@@ -31,8 +31,8 @@ from hdmf_zarr_backend.arrays.chunks import (
     fill_array,
     stored_chunk,
 )
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec, value_bytes
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, value_bytes
 from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
@@ -67,11 +67,10 @@ from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import Placement, ZarrNode
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.base import Store, resource_failure
-from hdmf_zarr_backend.stores.local import NO_LINKS
+from hdmf_zarr_backend.store.base import Store, resource_failure
+from hdmf_zarr_backend.store.local import NO_LINKS
 from hdmf_zarr_backend.write.tasks import chunk_indices, region_of, runner, task_bytes_for, whole_chunk
 
 _MANY_ATTRIBUTES = 1000

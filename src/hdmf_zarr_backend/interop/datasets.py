@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import zarr3
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.references import decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
 from hdmf_zarr_backend.errors import UsageError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.clouds import object_settings
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.clouds import object_settings
 
 __all__ = ["tensorstore_spec", "to_dask", "to_xarray"]
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache
-from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.array.chunks import ChunkCache
+from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.both import renewed
+from hdmf_zarr_backend.encoding.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.errors import (
@@ -32,14 +33,13 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
 )
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.interop.datasets import to_dask
 from hdmf_zarr_backend.model.json_text import check_strict, dump, load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.transaction import Writer, open_for_writing
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.transaction import Writer, open_for_writing
 
 
 @known_arguments

@@ -1,22 +1,275 @@
-"""`Resolver`: follows links and references to the nodes that they lead to. Nothing else in the package follows links.
+"""`Resolver` follows links and references, and nothing else in the package does; the locations of files; sources.
 
-A source names the file itself (``"."``, or one of its former names), or another file relative to the store. hdmf-zarr
-0.10 named other files from the folder of the store instead, so this is the second choice in files without the version
-of this package. A path may lead through links, and these into other files; the number of links from one to the next and
-the number of files are limited, and circles are found.
+On disk a source is ``"."`` for the same file (or one of its former names), else a path relative to the store itself (a
+sibling is ``../b.zarr``) with ``/`` as separator on every system, or a URL. In memory a *location* is an absolute local
+path or a URL. `resolve_source` is the inverse of `relative_source`. A URL may be an fsspec chain
+(``simplecache::https://host/a.zarr``), whose last part is the address of the file; the others determine how it is read.
 
-Source: hdmf-zarr storage specification, "Links"; docs/format, "Links"; what hdmf-zarr 0.1 to 0.13 wrote.
+hdmf-zarr 0.10 named other files from the folder of the store instead, so this is the second choice in files without the
+version of this package. A path may lead through links, and these into other files; the number of links from one to the
+next and the number of files are limited, and circles are found.
+
+Source: hdmf-zarr storage specification, "Links"; docs/format, "Links"; what hdmf-zarr 0.1 to 0.13 wrote (0.10 wrote the
+store's own name).
 """
 
 from __future__ import annotations
 
+import os
+import posixpath
+import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from hdmf_zarr_backend.errors import LinkRefusedError, ReferenceTargetError, StoreNotFoundError
-from hdmf_zarr_backend.model.link_sources import OWN_SOURCES, resolve_source, sibling_source
+from hdmf_zarr_backend.errors import LinkRefusedError, ReferenceTargetError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, absolute, relative
+
+THIS_FILE = "."
+OWN_SOURCES = (THIS_FILE, "", "./")
+LOCAL_URLS = ("file://", "local://")
+"""Prefixes of URLs of this machine; fsspec has two names for the protocol."""
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
+_CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
+_DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
+
+ZARR_SUFFIXES = (".zarr", ".zip")
+"""Suffixes of the names of new Zarr files: directories, and zip files."""
+
+HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
+"""Suffixes of the names of HDF5 files, where these cannot be recognised by their signature."""
+
+S3_SCHEMES = frozenset({"s3", "s3a"})
+GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
+AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
+WEB_SCHEMES = frozenset({"http", "https"})
+SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
+"""Protocols of servers, which never read files of this machine."""
+
+ARCHIVES = frozenset({"zip", "tar", "libarchive"})
+"""Protocols of fsspec for a path in an archive, whose address follows: ``zip://folder/a.nwb.zarr::s3://b/c.zip``."""
+
+_WRAPPER = re.compile("[a-z]+")
+_IN_ARCHIVE = re.compile(f"({'|'.join(ARCHIVES)})(?:://([^:]*))?::(.*)", re.DOTALL)
+
+_FOLLOW = {
+    "remedy": 'Pass read_options=ReadOptions(external_links="follow"), if you trust the file.',
+    "remedy_cli": "Use --external-links follow, if you trust the file.",
+}
+_WITHIN = {
+    "remedy": 'Pass read_options=ReadOptions(external_links="within"), or "follow", if you trust the file.',
+    "remedy_cli": "Use --external-links within, or follow, if you trust the file.",
+}
+
+# protocols of fsspec that keep a copy of what another one reads
+_CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
+
+
+def is_url(location: str) -> bool:
+    """Tell whether ``location`` has a scheme such as ``s3://``. A Windows drive is not a scheme."""
+    return _URL.match(location) is not None or _CHAIN.match(location) is not None
+
+
+def split_chain(location: str) -> tuple[str, str]:
+    """Split a location into the chain before the file (``"simplecache::"``, usually ``""``), and the address."""
+    match = _CHAIN.match(location)
+    return (match[0], location[match.end() :]) if match else ("", location)
+
+
+def to_posix(path: str) -> str:
+    """Return a local path with ``/`` as separator."""
+    return path.replace("\\", "/") if _DRIVE.match(path) or ("\\" in path and "/" not in path) else path
+
+
+def relative_source(target: str, origin: str) -> str:
+    """Return the source with which the file at ``origin`` refers to the file at ``target``."""
+    if target == origin:
+        return THIS_FILE
+    how, place = split_chain(target)
+    if how and how == split_chain(origin)[0]:
+        return relative_source(place, split_chain(origin)[1])
+    if is_url(origin) and not is_url(target):
+        # relative to a URL, an absolute path would be one on that server
+        path = to_posix(target)
+        return LOCAL_URLS[0] + quote(path if path.startswith("/") else f"/{path}", safe="/:", errors="surrogateescape")
+    if is_url(target):
+        if split_chain(target)[0] != split_chain(origin)[0] or _split_url(target)[0] != _split_url(origin)[0]:
+            return target
+        source = posixpath.relpath(_split_url(target)[1] or "/", _split_url(origin)[1] or "/")
+        # a URL with a query, a doubled slash or a dot in its path cannot be expressed as a relative path
+        return source if resolve_source(source, origin) == target else target
+    target, origin = to_posix(target), to_posix(origin)
+    if _root(target) != _root(origin):
+        return target
+    source = posixpath.relpath(target, origin)
+    return source if resolve_source(source, origin) == posixpath.normpath(target) else target
+
+
+def _root(path: str) -> str:
+    """Return the root that two paths must share for a relative path to exist: a drive, or two slashes and a server."""
+    if _DRIVE.match(path):
+        return path[:2].lower()
+    return "//" + path.split("/")[2] if path.startswith("//") and not path.startswith("///") else ""
+
+
+def _split_url(url: str) -> tuple[str, str]:
+    """Return scheme and host, and the path, of a URL."""
+    match = _URL.match(url)
+    return (match[1], match[2]) if match else ("", url)
+
+
+def resolve_source(source: str, origin: str) -> str:
+    """Return the location for a ``source`` in the file at ``origin``."""
+    if source in OWN_SOURCES:
+        return origin
+    if source.startswith(tuple(f"{prefix}/" for prefix in LOCAL_URLS)):  # without a host
+        path = unquote(source.partition("://")[2], errors="surrogateescape")
+        return path[1:] if _DRIVE.match(path[1:]) else path
+    if is_url(source):
+        return source
+    how, place = split_chain(origin)
+    if how:
+        return how + resolve_source(source, place)
+    if is_url(origin):
+        host, path = _split_url(origin)
+        return host + posixpath.normpath(posixpath.join(path or "/", to_posix(source)))
+    source = to_posix(source)
+    if source.startswith("/") or _DRIVE.match(source):
+        return posixpath.normpath(source)
+    return posixpath.normpath(posixpath.join(to_posix(origin), source))
+
+
+def sibling_source(source: str, origin: str) -> str:
+    """Return the location for a source relative to the folder of ``origin``, as hdmf-zarr 0.10 wrote it."""
+    if is_url(origin):
+        host, path = _split_url(origin)
+        return host + posixpath.normpath(posixpath.join(posixpath.dirname(path) or "/", to_posix(source)))
+    return posixpath.normpath(posixpath.join(posixpath.dirname(to_posix(origin)), to_posix(source)))
+
+
+def full_location(source: str) -> str:
+    """Return a URL unchanged, and the absolute path of anything else."""
+    return source if is_url(source) else os.path.abspath(source)
+
+
+def is_same_place(one: str, other: str) -> bool:
+    """Tell whether two locations are the same file, also through symbolic links."""
+    if is_url(one) or is_url(other):
+        return one == other
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of ``path``, which stays valid when the working directory changes."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{path!r} is not a path", remedy="Give a str or a pathlib.Path.")
+    text = os.fspath(path)
+    if text.startswith(LOCAL_URLS):
+        given, text = text, unquote(urlsplit(text).path)
+        if not text:
+            raise UsageError(f"{given!r} does not name a file", remedy="Name the file: file:///folder/a.nwb.zarr.")
+    if is_url(text):
+        raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
+    return os.path.abspath(text)
+
+
+def location_of(path: str | os.PathLike[str]) -> str:
+    """Return the location of a file: an absolute path, or a URL without a slash at its end."""
+    if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
+        stripped = path.rstrip("/")
+        return path if stripped.endswith(":") else stripped
+    return local_path(path)
+
+
+def inside_of(path: str) -> tuple[str, str] | None:
+    """Return problem and remedy of a path below a file that is not a folder, None for any other path."""
+    from zipfile import is_zipfile  # for these messages only
+
+    file = next((folder for folder in map(str, Path(path).parents) if os.path.lexists(folder)), "")
+    if not os.path.isfile(file):
+        return None
+    if is_zipfile(file):
+        return f"this is a part of the zip file {file!r}, and not a file", f"Give the path of the file: {file!r}."
+    return f"{file!r} is a file, not a folder", "Check the path."
+
+
+def split_location(location: str) -> tuple[str, str]:
+    """Return folder and name of a file; a query, which may grant access, stays with the folder."""
+    if not is_url(location):
+        return os.path.split(location)
+    if (chain := _IN_ARCHIVE.fullmatch(location)) is not None:
+        scheme, inside, archive = chain.groups("")
+        folder, _, name = inside.rpartition("/")
+        return f"{scheme}://{folder}::{archive}", name
+    parts = urlsplit(location)
+    folder, _, name = parts.path.rpartition("/")
+    return urlunsplit((parts.scheme, parts.netloc, folder, parts.query, "")), name
+
+
+# ---- links to other files ------------------------------------------------------------------------------------------
+
+
+def _protocols(location: str) -> list[str]:
+    """Return the protocols of a chain of fsspec, the one of the file itself last; ``file`` for local paths."""
+    protocols = []
+    for number, part in enumerate(parts := location.split("::"), 1):
+        name, mark, _ = part.partition("://")
+        is_wrapper = _WRAPPER.fullmatch(part) and number < len(parts)  # the last may be a path that looks like one
+        is_remote = mark and len(name) > 1 and name.lower() + mark not in LOCAL_URLS  # one letter: a drive of Windows
+        protocols.append(name.lower() if is_remote or is_wrapper else "file")
+    return protocols
+
+
+def why_not(
+    target: str, origin: str, policy: str | None, *, free: bool, kind: str = "links"
+) -> tuple[str, dict[str, str]] | None:
+    """Return why a file may not refer to another one, and the remedies of the error, if any; None if it may.
+
+    This rule holds for links, references, files in chunk references, and external files of HDF5.
+    """
+    if policy == "never":
+        return f"{kind} to other files are not followed", _WITHIN
+    chain, is_remote = _protocols(target), is_url(origin)
+    if is_remote and "file" in chain:
+        return "a file on a server does not lead to files of this machine", {}
+    is_path = not is_url(target) and "::" not in target
+    is_of_server = chain[-1] in SERVER_SCHEMES and set(chain[:-1]) <= _CACHES
+    is_as_origin = chain == _protocols(origin) if is_remote else policy == "follow"
+    if not (is_path or is_of_server or is_as_origin):
+        return f"the protocols {', '.join(chain)} are not followed", {} if is_remote else _FOLLOW
+    default = free if is_path else not is_remote
+    if (default if policy is None else policy == "follow") or _is_within(target, origin):
+        return None
+    return f"{kind} out of the folder that holds the file are not followed", _FOLLOW
+
+
+def _is_within(target: str, origin: str) -> bool:
+    """Return whether a file is in the folder that holds ``origin``, or below it."""
+    if not is_url(origin):
+        folder = os.path.dirname(os.path.realpath(origin))
+        try:
+            return not is_url(target) and os.path.realpath(target).startswith(folder.rstrip(os.sep) + os.sep)
+        except ValueError:  # paths of this machine cannot contain a NUL or a lone surrogate
+            return False
+    how, place = split_chain(origin)
+    target_how, target_place = split_chain(target)
+    folder = posixpath.dirname(place.rstrip("/")) + "/"
+    plain = unquote(target_place)
+    if target_how != how or ".." in plain.replace("\\", "/").split("/"):
+        return False
+    return folder.count("/") > 2 and target_place.startswith(folder)
+
+
+def authority(location: str) -> tuple[str, str]:
+    """Return the protocol and the server of a URL; options are passed on only between files with the same of both.
+
+    The server is the host of a web server, or the account in a URL such as ``abfss://container@account/...``.
+    """
+    scheme, _, rest = location.rpartition("://")
+    host = rest.partition("/")[0]
+    return scheme, host if scheme.endswith(("http", "https")) else host.partition("@")[2]
 
 
 class LinkedFile(Protocol):

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.encoding.layout import Layout, Sharding, as_scalar, new_d
 from hdmf_zarr_backend.encoding.references import RegionReference, infer_reference
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Time
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import StoredArray
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.write.sources import (
     ElementSource,
@@ -38,7 +38,7 @@ from hdmf_zarr_backend.write.sources import (
 )
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.arrays.lazy import LazyArray
+    from hdmf_zarr_backend.array.lazy import LazyArray
 
 Encode = Callable[[Any], Any]
 Fields = Sequence[tuple[str, Element]]
@@ -348,7 +348,7 @@ def keep_layout(planned: PlannedArray, data: LazyArray, *, chunks: bool, codecs:
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     """Let a planned array use the chunks of the stored array that it copies, as they are where possible."""
-    from hdmf_zarr_backend.arrays.lazy import EditableArray
+    from hdmf_zarr_backend.array.lazy import EditableArray
 
     source = planned.source
     if source is None or isinstance(data, EditableArray):

@@ -16,20 +16,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.chunks import fill_array
-from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.selection import Axis, full_key, normalise, overlaps, separately
-from hdmf_zarr_backend.arrays.shards import WaitingShards
+from hdmf_zarr_backend.array.chunks import fill_array
+from hdmf_zarr_backend.array.selection import Axis, full_key, normalise, overlaps, separately
+from hdmf_zarr_backend.array.shards import WaitingShards
 from hdmf_zarr_backend.encoding import dtypes, elements
 from hdmf_zarr_backend.encoding.casting import cast, cast_text, infer, to_text, unmasked
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.layout import OBJECT_BYTES, VLEN_BYTES, Layout, default_chunks, new_dataset
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import ASCII, UTF8
-from hdmf_zarr_backend.model.nodes import join
-from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.transaction import Change
+from hdmf_zarr_backend.model.nodes import StoredArray, join
+from hdmf_zarr_backend.store.transaction import Change
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.write.sources import is_utf8
 from hdmf_zarr_backend.write.tasks import Sink, ValuesTask, chunk_indices

@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.encoding import zarr3
 from hdmf_zarr_backend.encoding.casting import cast, to_bytes, to_text
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.chunks import cell_width
 from hdmf_zarr_backend.encoding.codecs import in_core_words, is_expressible
 from hdmf_zarr_backend.encoding.elements import describe
@@ -45,12 +45,11 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Shards, StoredArray, absolute, split
 from hdmf_zarr_backend.model.render import few
-from hdmf_zarr_backend.model.stored import Shards, StoredArray
-from hdmf_zarr_backend.stores.base import Store, is_document
-from hdmf_zarr_backend.stores.files import partial_path
-from hdmf_zarr_backend.stores.journal import JOURNAL
+from hdmf_zarr_backend.store.base import Store, is_document
+from hdmf_zarr_backend.store.files import partial_path
+from hdmf_zarr_backend.store.journal import JOURNAL
 from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, row_blocks
 
 

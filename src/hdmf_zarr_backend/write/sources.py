@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.chunks import ChunkCache, ChunkReader, check_stored_form
-from hdmf_zarr_backend.arrays.shards import ShardReader
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader, check_stored_form
+from hdmf_zarr_backend.array.shards import ShardReader
 from hdmf_zarr_backend.encoding.casting import Place, cast, row_values, to_text, unmasked
 from hdmf_zarr_backend.encoding.data_types import library_number
 from hdmf_zarr_backend.encoding.dtypes import dtype_of
@@ -24,7 +24,7 @@ from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.store.base import Store
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]

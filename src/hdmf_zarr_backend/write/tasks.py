@@ -30,9 +30,9 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.chunks import fill_array
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec, register_plug_ins, registered_plug_ins
-from hdmf_zarr_backend.arrays.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
+from hdmf_zarr_backend.array.chunks import fill_array
+from hdmf_zarr_backend.array.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
+from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, register_plug_ins, registered_plug_ins
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
@@ -42,11 +42,10 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.extras import install_command
-from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.model.stored import StoredArray, chunk_region
+from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET
-from hdmf_zarr_backend.stores.base import Write, resource_failure
-from hdmf_zarr_backend.stores.transaction import Change
+from hdmf_zarr_backend.store.base import Write, resource_failure
+from hdmf_zarr_backend.store.transaction import Change
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]

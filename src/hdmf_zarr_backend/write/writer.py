@@ -13,23 +13,22 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named, split_shard
+from hdmf_zarr_backend.array.shards import inner_grid, shard_named, split_shard
 from hdmf_zarr_backend.encoding import nczarr, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.nczarr import set_dimensions
 from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import Resumption
-from hdmf_zarr_backend.stores.journal import Root
-from hdmf_zarr_backend.stores.lock import Holder
-from hdmf_zarr_backend.stores.memory import MemoryStore
-from hdmf_zarr_backend.stores.transaction import Change, Writer
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.files import Resumption
+from hdmf_zarr_backend.store.journal import Root
+from hdmf_zarr_backend.store.lock import Holder
+from hdmf_zarr_backend.store.memory import MemoryStore
+from hdmf_zarr_backend.store.transaction import Change, Writer
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.plan import (
     PlannedArray,

@@ -20,8 +20,8 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.stores import transaction
+from hdmf_zarr_backend.array.lazy import LazyArray
+from hdmf_zarr_backend.store import transaction
 
 _REAL_FILE = h5py.File
 _NAMES = {"zlib": "gzip"}  # what h5py calls a codec

@@ -1,0 +1,640 @@
+"""`ChunkReader`: reads selections of one array, and fetches and decodes only the parts of chunks that they need.
+
+`ChunkCache` has the decoded chunks of one file: hdmf reads a table of references or strings row by row, and to decode
+its chunk for each row would take quadratic time.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.array.selection import Axis, Overlap, copy_part, full_mask, normalise, overlaps
+from hdmf_zarr_backend.array.shards import ENTRY_BYTES, ShardReader, inner_grid
+from hdmf_zarr_backend.encoding import zarr2, zarr3
+from hdmf_zarr_backend.encoding.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range, stated_bytes
+from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, reading_codec
+from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
+from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+from hdmf_zarr_backend.encoding.fills import EMPTY_OBJECTS, fill_scalar
+from hdmf_zarr_backend.encoding.lindi import external_of
+from hdmf_zarr_backend.encoding.zarr3 import has_records
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
+from hdmf_zarr_backend.model.json_text import load
+from hdmf_zarr_backend.model.nodes import StoredArray, join
+from hdmf_zarr_backend.store.base import DOCUMENTS, OpenValue, Store
+
+Index = tuple[int, ...]
+
+FETCHED_BYTES = 2**27
+"""Decoded bytes of the chunks that are fetched together from a remote store; `FETCHED_CHUNKS` bounds their number.
+
+Recordings have chunks of 16 MiB, and a slice of several should take the time of one request.
+"""
+
+FETCHED_CHUNKS = 512
+BLOCKWISE_BYTES = 2**20
+"""A smaller chunk is always decoded completely."""
+
+FEW = 16
+"""The most chunks of an array that may get larger chunks: 16 small ones are quickly written again."""
+
+
+# ---- decoded chunks --------------------------------------------------------------------------------------------------
+
+CACHE_BYTES = 64 * 2**20
+# The forms of a chunk in the cache: suffixes that no key of a store has
+CHUNK = ""
+"""The complete chunk, an array that must not be changed."""
+
+ELEMENTS = "/#"
+"""The elements of the chunk as text: `SplitElements` or `Elements`."""
+
+BLOCKS = "/@"
+"""Some blocks of the chunk, `DecodedBlocks`; after adding blocks, put them again, to count their bytes."""
+
+
+def memory_bytes(chunk: Array) -> int:
+    """Return the memory that a chunk takes, estimated for objects."""
+    return chunk.size * 200 if chunk.dtype.hasobject else chunk.nbytes
+
+
+class ChunkCache:
+    """Decoded chunks by key, bounded in bytes: the least recently used are dropped, and those beyond ``largest``."""
+
+    def __init__(self, max_bytes: int = CACHE_BYTES, *, largest: int | None = None) -> None:
+        self._max = max_bytes
+        self._largest = max_bytes // 4 if largest is None else largest
+        self._bytes = 0
+        self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
+        return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
+
+    def get(self, key: str, form: str = CHUNK) -> Any:
+        """Return the chunk of ``key`` in one of its forms, None if it is not in the cache."""
+        key += form
+        with self._lock:
+            entry = self._chunks.get(key)
+            if entry is None:
+                return None
+            self._chunks.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: str, chunk: Any, form: str = CHUNK) -> None:
+        """Keep the chunk of ``key`` in one of its forms, all of which have ``nbytes``."""
+        size = memory_bytes(chunk) if form == CHUNK else chunk.nbytes
+        if size > self._largest:
+            return
+        key += form
+        with self._lock:
+            self._drop(key)
+            self._chunks[key] = (chunk, size)
+            self._bytes += size
+            while self._bytes > self._max:
+                self._drop(next(iter(self._chunks)))
+
+    def forget(self, path: str) -> None:
+        """Forget all chunks of the array at ``path``."""
+        with self._lock:
+            for key in [key for key in self._chunks if key.startswith(f"{path}/")]:
+                self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        entry = self._chunks.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry[1]
+
+
+# ---- stored chunks ---------------------------------------------------------------------------------------------------
+
+
+def stored_chunk(store: Store, path: str, name: str) -> bytes | None:
+    """Return the stored bytes of a chunk, None if it is not stored."""
+    try:
+        return store.get(join(path, name))
+    except StoreError as error:
+        raise _chunk_error(error, store, (path, name)) from error.__cause__
+
+
+def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
+    """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and chunk names."""
+    try:
+        return store.get_many([join(path, name) for path, name in chunks])
+    except StoreError as error:
+        raise _chunk_error(error, store, *chunks) from error.__cause__
+
+
+def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
+    """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it."""
+    try:
+        return store.open_value(join(path, name))
+    except StoreError as error:
+        raise _chunk_error(error, store, (path, name)) from error.__cause__
+
+
+def _chunk_error(error: StoreError, store: Store, *chunks: tuple[str, str]) -> StoreError | ChunkError:
+    for path, name in chunks:
+        if store.is_blocked(join(path, name)):
+            problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
+            return ChunkError(problem, store=store.location, path=path, remedy="Restore it from a copy.")
+    return error
+
+
+def absent_chunk(name: str) -> ChunkError:
+    """Return the error for a chunk that is not stored, where that is refused."""
+    return ChunkError(
+        f"the chunk {name!r} is not stored",
+        remedy='Restore it, or read with missing_chunks="fill".',
+        remedy_cli="Restore it, or convert it with `zarrio convert --missing-chunks fill`.",
+    )
+
+
+def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
+    """Check what the stored bytes of a chunk state about themselves, without decoding them."""
+    configs = array.codecs
+    identity = str(configs[-1].get("id")) if configs else ""
+    check, dtype = _CHECKS.get(identity), numpy_dtype(array.data_type)
+    nbytes: int | None = math.prod(array.chunks) * dtype.itemsize  # before the last codec
+    if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
+        nbytes = None  # other codecs before it change the number
+    if not data or (check is not None and not check(data, nbytes)):
+        problem = f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk"
+        raise ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
+
+
+def _is_blosc(data: bytes, nbytes: int | None) -> bool:
+    stated = stated_bytes(data)
+    return stated is not None and stated[1] == len(data) and nbytes in (None, stated[0])
+
+
+def _is_gzip(data: bytes, nbytes: int | None) -> bool:
+    is_length = nbytes is None or nbytes >= 2**32 or int.from_bytes(data[-4:], "little") == nbytes
+    return data[:2] == b"\x1f\x8b" and is_length
+
+
+_CHECKS: dict[str, Callable[[bytes, int | None], bool]] = {
+    "": lambda data, nbytes: nbytes in (None, len(data)),
+    "blosc": _is_blosc,
+    "lz4": lambda data, nbytes: len(data) > 4 and nbytes in (None, int.from_bytes(data[:4], "little")),
+    "zlib": lambda data, nbytes: len(data) > 6 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0,
+    "gzip": _is_gzip,
+    "bz2": lambda data, nbytes: data[:3] == b"BZh",
+    "zstd": lambda data, nbytes: data[:4] == b"\x28\xb5\x2f\xfd",
+    "fletcher32": lambda data, nbytes: nbytes in (None, len(data) - 4),
+}
+_CHECKS |= {"shuffle": _CHECKS[""], "crc32": _CHECKS["fletcher32"], "adler32": _CHECKS["fletcher32"]}
+
+
+# ---- fill values ----------------------------------------------------------------------------------------------------
+# Source: Zarr v2 specification, "Fill value encoding".
+
+
+def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Return the content of a chunk that is not stored: without a fill value zero, empty text or None, as in zarr."""
+    elsewhere = external_of(stored)
+    if elsewhere is not None:
+        url, name = elsewhere
+        problem = f"the values are not in this file, but in the dataset {name!r} of {url}"
+        remedy = f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --to virtual`."
+        raise ChunkError(problem, remedy=remedy)
+    array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
+    value = fill_scalar(stored, dtype)
+    if value is None and has_records(stored):
+        return StructRows(stored.first_filter["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
+    if value is None and dtype.kind == "O":
+        value = EMPTY_OBJECTS.get(stored.first_filter.get("id"))
+    if value is not None:
+        array[...] = value
+    return array
+
+
+def check_unwritten(store: Store, path: str, array: StoredArray) -> None:
+    """Make sure that the chunks that an array lacks are few enough to be created; keys are listed only if needed."""
+    limits = store.read_rules.limits
+    # each chunk becomes an object in the copy, which has costs of its own
+    cost = max(math.prod(array.chunks) * numpy_dtype(array.data_type).itemsize, 2**16)
+    stated = math.prod(array.grid)
+    if stated * cost <= limits.max_unwritten_bytes:
+        return
+    stored = 0
+    if store.abilities.listing:
+        objects = sum(key.rpartition("/")[2] not in DOCUMENTS for key in store.list_prefix(path))
+        # the index of a shard has an entry for each of its chunks
+        stored = objects * min(math.prod(inner_grid(array)), limits.max_stored_bytes // ENTRY_BYTES)
+    absent = stated - stored
+    what = f"{stated:,} chunks are stated, and at most {stored:,} of them are stored"
+    with at(store, path):
+        limits.check("max_unwritten_bytes", absent * cost, what)
+
+
+# ---- the reader ------------------------------------------------------------------------------------------------------
+
+
+class ChunkReader:
+    """Reads selections of one array.
+
+    An array that is open for changes has ``changed``, which returns the chunk at an index if it was changed and is not
+    written yet, else None; and ``cut``, which returns what is left of a stored chunk if the array became smaller.
+    """
+
+    def __init__(self, store: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
+        self.store = store
+        self.path = path
+        self.array = array
+        self._cache = cache
+        self.changed: Callable[[Index], Array | None] | None = None
+        self.cut: Callable[[Index, Array], Array] | None = None
+        self._codec_inputs: Any = (None, None)
+        self._rules = store.read_rules
+        self._allowed: Any = None
+        self._codec: ChunkCodec | None = None  # made on use: an array is looked at whose codec is not known
+        self._is_remote = store.abilities.is_remote
+        self._opens = array.shards is None and store.opens_values
+        self._fetched_chunks: dict[Index, bytes | None] = {}
+        self._shards = None if array.shards is None else ShardReader(store, path, array)
+
+    def _stored(self, index: Index) -> bytes | None:
+        """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
+        self._check_chunk()
+        if index in self._fetched_chunks:
+            return self._fetched_chunks[index]
+        if self._shards is not None:
+            return self._shards.get(index)
+        return stored_chunk(self.store, self.path, self.array.chunk_name(index))
+
+    def _check_chunk(self) -> None:
+        """Refuse to read chunks that are larger than the limit, before memory is allocated for one."""
+        limits, chunks = self._rules.limits, self.array.chunks
+        if self._allowed is chunks:
+            return
+        size = math.prod(chunks) * self.codec.dtype.itemsize
+        with at(self.store, self.path):
+            limits.check("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
+        self._allowed = chunks
+
+    def _check_selection(self, axes: list[Axis]) -> None:
+        """Refuse a selection that is larger than the limits, before memory is allocated for it."""
+        limits = self._rules.limits
+        size, count = self.codec.dtype.itemsize, 1
+        for axis, chunk in zip(axes, self.array.chunks, strict=True):
+            size *= axis.length
+            count *= axis.chunks(chunk)
+        advice = "Read a smaller part at a time. "
+        with at(self.store, self.path):
+            if size > limits.max_read_bytes:
+                raise limits.exceeded("max_read_bytes", size, f"{size:,} bytes are requested at once", advice)
+            if count > limits.max_read_chunks:
+                raise limits.exceeded("max_read_chunks", count, f"{count:,} chunks are requested at once", advice)
+
+    @property
+    def codec(self) -> ChunkCodec:
+        """The codec of the chunks; replaced when the data type or the filters of the array change."""
+        data_type, filters = self._codec_inputs
+        if self._codec is None or data_type is not self.array.data_type or filters is not self.array.filters:
+            self._codec_inputs = self.array.data_type, self.array.filters
+            with at(self.store, self.path):
+                self._codec = reading_codec(self.array, self._rules)
+        return self._codec
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The data type of decoded chunks, which is known without the codec."""
+        if self._codec is not None:
+            return self.codec.dtype
+        with at(self.store, self.path):
+            return numpy_dtype(self.array.data_type)
+
+    def read(self, key: Any = ()) -> Array:
+        """Return what ``key`` selects, always as an array (0-d for a single element)."""
+        if (piece := self._piece(key)) is not None:
+            return piece
+        masked = full_mask(key, self.array.shape)
+        if masked is not None:
+            return self.read(masked[0])[masked[1]]
+        axes = normalise(key, self.array.shape)
+        if (values := self._single_chunk(axes)) is not None:
+            return values
+        self._check_selection(axes)
+        result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
+        for reader, batch in self._fetching(overlaps(axes, self.array.chunks), FETCHED_BYTES):
+            for part in batch:
+                if not (reader._load_blocks(part, result) or reader._load_into(part, result)):
+                    copy_part(reader.chunk(part.chunk), part.inner, result, part.outer)
+        return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
+
+    def _fetching(self, parts: Iterator[Overlap], nbytes: int) -> Iterable[tuple[ChunkReader, Iterable[Overlap]]]:
+        """Return parts of a selection with their reader; from a remote store, as many together as have ``nbytes``."""
+        if not self._is_remote:
+            return [(self, parts)]
+        count = max(1, min(nbytes // max(1, math.prod(self.array.chunks) * self.dtype.itemsize), FETCHED_CHUNKS))
+        batches = iter(lambda: list(itertools.islice(parts, count)), [])
+        return ((self._fetched([part.chunk for part in batch]) if len(batch) > 1 else self, batch) for batch in batches)
+
+    def chunks(self, nbytes: int, wanted: Callable[[Index], bool]) -> Iterator[tuple[Index, Array]]:
+        """Yield the chunks that are wanted, with their indices; of a remote store, ``nbytes`` are fetched together."""
+        parts = overlaps(normalise((), self.array.shape), self.array.chunks)
+        for reader, batch in self._fetching((part for part in parts if wanted(part.chunk)), nbytes):
+            for part in batch:
+                yield part.chunk, reader.chunk(part.chunk)
+
+    def _fetched(self, indices: list[Index]) -> ChunkReader:
+        """Return a reader that holds the stored bytes of those of some chunks that are not decoded already."""
+        names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
+        missing = [index for index in indices if self._cache.get(names[index]) is None]
+        if self.changed is not None:
+            missing = [index for index in missing if self.changed(index) is None]
+        reader = copy.copy(self)
+        if self._shards is not None:
+            reader._fetched_chunks = self._shards.get_many(missing)
+        else:
+            found = stored_chunks(self.store, [(self.path, self.array.chunk_name(index)) for index in missing])
+            reader._fetched_chunks = {index: found.get(names[index]) for index in missing}
+        return reader
+
+    def _load_into(self, part: Overlap, result: Array) -> bool:
+        """Decode a completely selected chunk straight into ``result``, uncached; return False if that is impossible."""
+        if not self.codec.decodes_in_place or self.changed is not None:
+            return False
+        target = _direct_target(part, result, self.array.chunks)
+        if target is None:
+            return False
+        key = join(self.path, self.array.chunk_name(part.chunk))
+        if self._cache.get(key) is not None or (data := self._stored(part.chunk)) is None:
+            return False
+        self._decoded(part.chunk, data, out=target)
+        return True
+
+    def _load_blocks(self, part: Overlap, result: Array) -> bool:
+        """Decode the blocks of a large chunk that hold the selected rows; return False if that is impossible.
+
+        A completely selected chunk is read this way too where possible, so that cached blocks are not read again.
+        """
+        rows = part.inner[0] if part.inner else None
+        if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
+            return False
+        first, stop, _ = rows.indices(self.array.chunks[0])
+        index, key = part.chunk, join(self.path, self.array.chunk_name(part.chunk))
+        is_complete = stop - first >= self.array.chunks[0]
+        if self._cache.get(key) is not None or (is_complete and not self._opens):
+            return False
+        shape = (stop - first, *self.array.chunks[1:])
+        target = _direct_target(part, result, shape)
+        read = np.empty(shape, self.codec.dtype) if target is None else target
+        flat = read.reshape(-1).view(np.uint8)
+        with ExitStack() as files:
+            stored = functools.cache(lambda: self._stored_blocks(index, key, files))
+            try:
+                if not self._read_range(flat, first * (flat.size // shape[0]), index, stored):
+                    return False
+                self.codec.check(read, functools.partial(self._named, index))
+            except ChunkError as error:
+                raise self._explained(error) from error.__cause__
+        if target is None:
+            copy_part(read, (slice(None), *part.inner[1:]), result, part.outer)
+        return True
+
+    def _read_range(
+        self, out: npt.NDArray[np.uint8], start: int, index: Index, stored: Callable[[], BloscBlocks | None]
+    ) -> bool:
+        """Fill ``out`` with the decoded bytes of a chunk that begin at ``start``; return False if it has no blocks.
+
+        ``stored`` returns its blocks; it is called only if these bytes are not decoded yet.
+        """
+        key = join(self.path, self.array.chunk_name(index))
+        known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
+        if known is None:
+            blocks = stored()
+            if blocks is None:
+                return False
+            known = DecodedBlocks(blocks.length, blocks.nbytes)
+        decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
+        if read_range(out, start, known, stored, decode):
+            self._cache.put(key, known, BLOCKS)
+        return True
+
+    def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
+        """Return the blocks of a chunk, maybe of an open file, which ``files`` closes; None if it has none.
+
+        A chunk without blocks is decoded, and put into the cache.
+        """
+        self._check_chunk()
+        nbytes = math.prod(self.array.chunks) * self.codec.dtype.itemsize
+        value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if self._opens else None
+        if value is not None and (blocks := find_blocks(files.enter_context(value), nbytes)) is not None:
+            return blocks
+        data = self._stored(index)
+        blocks = None if data is None else find_blocks(data, nbytes)
+        if blocks is None:
+            self._cache.put(key, self._decoded(index, data))
+        return blocks
+
+    @property
+    def _has_blocks(self) -> bool:
+        """Whether part of a chunk is cheaper than the complete chunk: chunks are large, and their store is local."""
+        if self._is_remote or self.changed is not None or not self.codec.has_blocks:
+            return False
+        return math.prod(self.array.chunks) * self.codec.dtype.itemsize >= BLOCKWISE_BYTES
+
+    def _piece(self, key: Any) -> Array | None:
+        """Return an element or a range of a 1-d array within one chunk: the fast path for ragged columns."""
+        if len(self.array.shape) != 1:
+            return None
+        bounds = _bounds(key, self.array.shape[0])
+        if bounds is None:
+            return None
+        start, stop = bounds
+        size = self.array.chunks[0]
+        number = start // size
+        if start >= stop or (stop - 1) // size != number or (stop - start == size and not self.codec.is_object):
+            return None
+        if self._has_blocks:
+            return None
+        piece = self.chunk((number,))[start - number * size : stop - number * size].copy()
+        return piece if type(key) is slice else piece.reshape(())
+
+    def _single_chunk(self, axes: list[Axis]) -> Array | None:
+        """Return a new array if the selection is a complete array that is stored as one chunk, None otherwise."""
+        array = self.array
+        if array.shape != array.chunks or self.codec.is_object or 0 in array.shape or self.changed is not None:
+            return None
+        if any(a.drop or a.indices is not None or (a.start, a.stop, a.step) != (0, n, 1)
+               for a, n in zip(axes, array.shape, strict=True)):  # fmt: skip
+            return None
+        index = (0,) * len(array.shape)
+        return self._decoded(index, self._stored(index))
+
+    def element(self, position: int) -> Any:
+        """Return one element along the first axis of an array of references or rows, without decoding its chunk."""
+        array = self.array
+        index = (position // array.chunks[0], *(0 for _ in array.shape[1:]))
+        key = join(self.path, array.chunk_name(index))
+        if self.changed is not None or array.shape[1:] != array.chunks[1:] or self._cache.get(key) is not None:
+            raise LookupError(key)
+        split: Elements | None = self._cache.get(key, ELEMENTS)
+        if split is None:
+            stored = functools.cache(lambda: self._stored(index))
+            row = self._row(position, index, stored)
+            if row is not None:
+                return row
+            data, most = stored(), self._rules.limits.max_object_bytes
+            split = None if data is None else self.codec.split(data, max_object_bytes=most)
+            if split is None or split.shape[:1] != array.chunks[:1]:
+                raise LookupError(key)
+            self._cache.put(key, split, ELEMENTS)
+        try:
+            return split[position % array.chunks[0]]
+        except ValueError as error:
+            raise LookupError(key) from error
+
+    def _row(self, position: int, index: Index, stored: Callable[[], bytes | None]) -> list[Any] | None:
+        """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk.
+
+        ``stored``, which returns the stored bytes, is called only if the block is not cached.
+        """
+        rows = self.codec.rows_in_blocks()
+        if rows is None or self._is_remote:
+            return None
+        count, size = self.array.chunks[0], rows.dtype.itemsize
+
+        @functools.cache
+        def blocks() -> BloscBlocks | None:
+            data = stored()
+            return None if data is None else find_blocks(data, count * size)
+
+        record = np.empty(size, np.uint8)
+        try:
+            return rows.row(record) if self._read_range(record, position % count * size, index, blocks) else None
+        except (ChunkError, UnicodeDecodeError, ValueError):
+            return None  # decoding the chunk raises the error
+
+    def chunk(self, index: Index) -> Array:
+        """Return the complete decoded chunk at ``index``; the caller must not change it."""
+        key = join(self.path, self.array.chunk_name(index))
+        if self.changed is not None and (changed := self.changed(index)) is not None:
+            return changed
+        chunk: Array | None = self._cache.get(key)
+        if chunk is None:
+            chunk = self._decoded(index, self._stored(index))
+            self._cache.put(key, chunk)
+        return chunk if self.cut is None else self.cut(index, chunk)
+
+    def forget(self, path: str) -> None:
+        """Forget the decoded chunks of the array at ``path``, which have been rewritten."""
+        self._cache.forget(path)
+        if self._shards is not None:
+            self._shards.forget()
+
+    def _decoded(self, index: Index, data: bytes | None, *, out: Array | None = None) -> Array:
+        """Return a chunk as `decode` does; if its shard was replaced meanwhile, read the index again."""
+        try:
+            return self.decode(index, data, out=out)
+        except ChunkError:
+            if self._shards is None:
+                raise
+            self._shards.forget()
+            chunk = self.decode(index, self._shards.get(index))
+        if out is None:
+            return chunk
+        out[...] = chunk
+        return out
+
+    def decode(self, index: Index, data: bytes | None, *, out: Array | None = None) -> Array:
+        """Return the chunk at ``index`` from its stored bytes; if they are None, the chunk of the fill value.
+
+        ``out``, a C-contiguous array of the chunk's shape, receives the values if the codec decodes in place.
+        """
+        self._check_chunk()
+        try:
+            if data is None:
+                if self.store.read_rules.refuses_absent:
+                    raise absent_chunk(self.array.chunk_name(index))
+                # it would read as the fill value; the document is read again only for arrays that may get larger chunks
+                may_be_old = self.array.shards is None and math.prod(self.array.grid) <= FEW and self.changed is None
+                if may_be_old and (error := _error_of_change(self.store, self.path, self.array)) is not None:
+                    raise error
+                return fill_array(self.array, self.codec.dtype, self.array.chunks)
+            most = self._rules.limits.max_object_bytes
+            what = functools.partial(self._named, index)
+            return self.codec.decode(data, self.array.chunks, out=out, max_object_bytes=most, what=what)
+        except ZarrBackendError as error:
+            raise self._explained(error) from error.__cause__
+
+    def _named(self, index: Index) -> str:
+        return f"the chunk {self.array.chunk_name(index)!r}"
+
+    def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
+        """Return an error with its place, or that of an array that was changed while it was open."""
+        if isinstance(error, ChunkError) and self.changed is None:
+            error = _error_of_change(self.store, self.path, self.array) or error
+        error.locate(self.store, self.path)
+        return error
+
+
+def _direct_target(part: Overlap, result: Array, shape: Index) -> Array | None:
+    """Return the part of ``result`` that a decoder can fill with values of ``shape``, None if they must be copied."""
+    for positions in part.outer:
+        if not isinstance(positions, slice) or positions.step not in (None, 1):
+            return None
+    target = result[part.outer]
+    return target if target.shape == shape and target.flags.c_contiguous else None
+
+
+def _bounds(key: Any, length: int) -> tuple[int, int] | None:
+    """Return start and stop of an index or a slice without a step, None for any other key."""
+    if type(key) is slice and key.step in (None, 1):
+        start, stop, _ = key.indices(length)
+        return start, stop
+    if type(key) is not int and not isinstance(key, np.integer):
+        return None
+    start = int(key) + (length if key < 0 else 0)
+    return (start, start + 1) if 0 <= start < length else None
+
+
+# ---- arrays that another writer has changed --------------------------------------------------------------------------
+# Another writer may give an array larger chunks or elements while it is open here. They are stored under the names of
+# the old chunks, after the document that describes them. Old chunks that are not needed are deleted when the change is
+# complete.
+
+
+def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError | None:
+    """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
+    known: tuple[Index, Any] = array.chunks, array.data_type
+    if array.original is not None:
+        known = zarr3.stated_chunks(array.original.document)
+    stored = _stated_now(store, path, array)
+    if stored is None or len(stored[0]) != len(known[0]):
+        return None
+    is_larger = stored[0][:1] > known[0][:1]
+    if not is_larger and stored[1] == known[1]:
+        return None
+    what = "other chunks" if is_larger else "another data type"
+    return StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
+
+
+def _stated_now(store: Store, path: str, array: StoredArray) -> tuple[Index, Any] | None:
+    """Return chunks and data type in the document of an array as it is now, None if it is absent or damaged."""
+    name = zarr2.ARRAY if array.original is None else zarr3.DOCUMENT
+    key = join(path, name)
+    text = store.unwrapped.get(key)
+    try:
+        document = None if text is None else load(text, key=key)
+        if document is None:
+            return None
+        if name == zarr2.ARRAY:
+            found = zarr2.parse_array(document, {}, path)
+            return found.stored.chunks, found.stored.data_type
+        return zarr3.stated_chunks(document) if zarr3.check_document(document, path) == "array" else None
+    except MetadataError:
+        return None  # the consolidated document may be intact; `verify` reports that of the array

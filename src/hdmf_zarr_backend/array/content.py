@@ -1,0 +1,408 @@
+"""`ZarrContent`: the content of a Zarr file, node by node, for comparing.
+
+There are two views of a file. As Zarr: its own chunks, codecs and links. As HDF5: what each object was, or would be, in
+HDF5, from the notes of a conversion, so that a lossless conversion shows no difference from its source.
+
+`hdf5.reader` has the counterpart for HDF5 files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element
+from hdmf_zarr_backend.encoding.dtypes import dtype_of, element_of, numpy_dtype
+from hdmf_zarr_backend.encoding.elements import Described, describe
+from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
+from hdmf_zarr_backend.encoding.hdf5_values import decode_array, plain_values
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.parser import parse, resolver_of
+from hdmf_zarr_backend.encoding.references import Link, decode_reference, is_reference
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, hdf5_note, notes_of, visible
+from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
+from hdmf_zarr_backend.model.content import (
+    AttributeContent,
+    DatasetContent,
+    DatatypeContent,
+    FilterStep,
+    GroupContent,
+    LinkContent,
+    NodeContent,
+    Selection,
+    Values,
+    canonical_region,
+    hdf5_filter,
+)
+from hdmf_zarr_backend.model.element import REFERENCE, REGION, UTF8, ArrayOf, Compound, Element, Reference, Target, Text
+from hdmf_zarr_backend.model.links import THIS_FILE
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, StoredArray, absolute, join, relative, split
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.journal import warn_of_pending
+from hdmf_zarr_backend.store.opening import open_store
+
+Resolve: TypeAlias = Callable[[Any], Target]
+
+
+# ---- blocks of arrays ---------------------------------------------------------------------------------------------
+
+
+def _block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
+    """Return a decoded block as plain values; ``shape`` is that of the block in HDMF, without the axes of an element.
+
+    Rows come from the codecs as ``(n, k)`` objects, or as ``n`` tuples.
+    """
+    if isinstance(element, Compound) and values.dtype.kind == "O":
+        rows = values.reshape(-1, values.shape[-1]) if values.ndim > len(shape) else values.reshape(-1)
+        return _json_values(list(rows), (len(rows),), element, resolve).reshape(shape)
+    if isinstance(element, Text) and values.dtype.kind == "O":
+        # any other object among text becomes JSON, so that it does not look like empty text
+        is_text = (str, bytes, type(None))
+        texts = [item if isinstance(item, is_text) else json.dumps(item, default=repr) for item in values.flat]
+        values = _objects(texts, values.shape)
+    shape = (*shape, *_axes_of(element))
+    if values.size != math.prod(shape):
+        raise DamagedFileError(f"the shape of the values does not fit their type {element}")
+    return plain_values(values.reshape(shape), element, resolve)
+
+
+def _axes_of(element: Element) -> tuple[int, ...]:
+    return element.shape if isinstance(element, ArrayOf) else ()
+
+
+def _json_values(value: Any, shape: tuple[int, ...], element: Element, resolve: Resolve) -> Values:
+    """Return values that are stored as JSON: rows, attributes in notes, fill values; else a MetadataError."""
+    values = decode_array(value, shape, element, dtype_of(element), resolve)
+    return plain_values(values, element, lambda target: target)
+
+
+def _null(_: Any) -> Target:
+    return Target(None)
+
+
+# ---- attributes ---------------------------------------------------------------------------------------------------
+
+
+def _attribute_content(value: Any) -> AttributeContent:
+    """Return a decoded attribute as HDF5 would store it."""
+    if type(value) is str:  # as most are
+        return AttributeContent(UTF8, (), _objects([value], ()))
+    if isinstance(value, Target) or (isinstance(value, list) and set(map(type, value)) == {Target}):
+        targets, shape = ([value], ()) if isinstance(value, Target) else (value, (len(value),))
+        kind = REFERENCE if targets[0].region is None else REGION
+        return AttributeContent(kind, shape, _objects(targets, shape))
+    is_json = isinstance(value, dict) or (isinstance(value, list) and bool(value))
+    array = as_array(None if is_json else value)
+    items = array.reshape(-1).tolist() if array.dtype.kind in "OUT" else []
+    if not all(isinstance(item, str | bytes) for item in items):
+        text = json.dumps(value if is_json else array.tolist(), sort_keys=True, default=repr)
+        return AttributeContent(JSON_ROW, (), np.array((text,), [("json", object)]))
+    element = default_element(array)
+    return AttributeContent(element, array.shape, plain_values(array, element, _null))
+
+
+def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
+    """Return an attribute with the type in its note, from a conversion from HDF5; ``found`` is the stored one.
+
+    A note has ``type``, and ``space``, or ``shape`` and ``value``. Raises a DamagedFileError for an invalid note.
+    """
+    if "type" not in note:
+        return found
+    element = from_note(note["type"])
+    if note.get("space") == "null":
+        return AttributeContent(element, None, None)
+    if "value" in note:
+        try:
+            shape = tuple(int(n) for n in note["shape"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedFileError(f"the note of an attribute has no valid shape ({error})") from error
+        return AttributeContent(element, shape, _json_values(note["value"], shape, element, resolve))
+    return found if found is None or found.value is None else _as_noted(found, element)
+
+
+def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
+    """Return the attribute with the noted type, unless its value was changed since."""
+    values, shape = found.value, found.shape
+    assert values is not None and shape is not None
+    if element.kind == found.dtype.kind or (
+        found.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
+    ):
+        return replace(found, dtype=element)
+    if isinstance(element, ArrayOf) and shape[-len(element.shape) :] == element.shape:
+        inner = _as_noted(found, element.base)
+        outer = shape[: len(shape) - len(element.shape)]
+        return AttributeContent(replace(element, base=inner.dtype), outer, inner.value)
+    if values.size == 0 and isinstance(element, Reference):
+        return AttributeContent(element, shape, _objects([], shape))
+    return found
+
+
+def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
+    return np.fromiter(items, object, len(items)).reshape(shape)  # does not look into the items
+
+
+class ArrayReader:
+    """Describes the arrays of one file. The modules that decode values are imported when the first value is read."""
+
+    def __init__(self, store: Store, resolve: Resolve, *, as_hdf5: bool) -> None:
+        self._store = store
+        self._resolve = resolve
+        self._as_hdf5 = as_hdf5
+        self.cache: Any = None
+        self._checked: set[str] = set()
+
+    def content(
+        self, path: str, node: Dataset[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
+    ) -> DatasetContent:
+        """Return the content of the array at ``path``, in the terms of `model.content`."""
+        stored = node.stored
+        means = describe(node, is_spec=is_spec)
+        shape, note, axes = means.shape, means.note, len(means.shape or ())
+        chunks: tuple[int, ...] | None = None
+        filters: tuple[FilterStep, ...] = ()
+        layout: tuple[str, ...] = ()
+        if not self._as_hdf5:
+            chunks, filters = stored.chunks[:axes] if axes else None, _codecs(stored)
+        elif note is not None:
+            steps = note["filters"] if isinstance(note.get("filters"), list) else []
+            known = [step for step in steps if isinstance(step, list) and list(map(type, step)) == [int, int, list]]
+            filters = tuple(hdf5_filter(code, tuple(options), None) for code, _, options in known)
+            chunks = tuple(note["chunks"]) if isinstance(note.get("chunks"), list) else None
+            layout = () if chunks is not None else (str(note.get("layout", "contiguous")),)
+        kept = notes_of(node.attributes).get("maxshape")  # it may include the axes of elements
+        maxshape = tuple(kept[:axes]) if isinstance(kept, list) and shape is not None and len(kept) >= axes else shape
+        return DatasetContent(
+            attributes=attributes,
+            dtype=means.element,
+            shape=shape,
+            maxshape=maxshape,
+            chunks=chunks,
+            layout=layout,
+            filters=filters,
+            fill=self._fill(stored, means),
+            read=partial(self._read, path, stored, means),
+            grid=stored.chunks[:axes] if axes else None,
+            has_storage=not self._as_hdf5 or note is not None,
+        )
+
+    def _read(self, path: str, stored: StoredArray, means: Described, selection: Selection) -> Values:
+        from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader, check_unwritten
+
+        self.cache = self.cache or ChunkCache()
+        with at(self._store, path):
+            if path not in self._checked:
+                check_unwritten(self._store, path, stored)
+                self._checked.add(path)
+            reader = ChunkReader(self._store, path, stored, self.cache)
+            block = reader.read((*selection, *[slice(None)] * (len(stored.shape) - len(selection))))
+            lengths = tuple(part.stop - part.start for part in selection)
+            return _block_values(block, means.element, lengths, self._resolve)
+
+    def _fill(self, stored: StoredArray, means: Described) -> Values | None:
+        from hdmf_zarr_backend.encoding.fills import fill_scalar
+
+        element = means.element
+        note = (means.note or {}).get("fill")
+        if isinstance(note, dict) and "value" in note:
+            return _json_values(note["value"], (), element, self._resolve)
+        if self._as_hdf5 and note == "undefined":
+            return None
+        # old files have pickles as fill values of rows and references: these are not needed, and never decoded
+        is_text = isinstance(element, Text)
+        dtype = numpy_dtype(stored.data_type)
+        chosen = fill_scalar(stored, dtype) if is_text or means.form == "plain" else None
+        if is_text and chosen == 0:  # zarr 2 declared 0 for all types, also for text that is stored as JSON
+            chosen = ""
+        if chosen is not None:
+            return _block_values(np.full(_axes_of(element), chosen, dtype), element, (), self._resolve)
+        if not self._as_hdf5:
+            return None
+        # HDF5's default: zero, empty text, a null reference
+        dtype = dtype_of(element) if dtype.kind == "O" and isinstance(element, Compound) else dtype
+        return plain_values(np.zeros(_axes_of(element), dtype), element, _null)
+
+
+def _codecs(stored: StoredArray) -> tuple[FilterStep, ...]:
+    """Return the codecs of an array in the order in which they are applied."""
+    steps = []
+    for config in stored.codecs:
+        options = sorted(f"{key}={value}" for key, value in config.items() if key != "id")
+        steps.append(FilterStep(str(config["id"]), tuple(options)))
+    return tuple(steps)
+
+
+_DANGLING = "<dangling>"
+
+
+class ZarrContent(Mapping[str, NodeContent]):
+    """`FileContent` of a Zarr file, whose values are read from the chunks, not from the consolidated document.
+
+    Links are not followed. References are resolved to the path of their target, also through links.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
+        self._as_hdf5 = as_hdf5
+        self._store: Store = open_store(path)
+        self.source = self._store.location
+        warn_of_pending(self._store)
+        self._hierarchy = parse(self._store, use_inlined=False).hierarchy
+        self._resolver = resolver_of(self._store, self._hierarchy)
+        self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
+        self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
+        self._stored_links: dict[str, Link] = {}
+        self._links: dict[str, LinkContent] = {}
+        self._datatypes: dict[str, dict[str, Any]] = {}
+        self._paths: list[str] = []
+        hidden: set[str] = set()
+        for node_path, node in self._hierarchy.walk():
+            parent = split(node_path)[0]
+            if parent in hidden or node_path in hidden:
+                hidden.add(node_path)  # below the copied target of an external link
+                continue
+            self._paths.append(absolute(node_path))
+            if isinstance(node, Group):
+                hidden |= self._add_members(node_path, node)
+
+    def _add_members(self, path: str, node: Group[Attributes]) -> set[str]:
+        """Add the links and named types of a group; return the paths of members that were links in HDF5."""
+        for link in self._resolver.main.links(path, node):
+            place = absolute(join(path, link.name))
+            self._stored_links[place] = link
+            location = self._resolver.locate(self._resolver.main, link.target.source)
+            target = absolute(link.target.path)
+            is_own = location == self.source
+            external = LinkContent("external", target, link.target.source, location)
+            self._add(place, LinkContent("soft", target) if is_own else external)
+        note = hdf5_note(node)
+        copies: set[str] = set()
+        for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
+            content = self._noted_link(path, name, noted)
+            if content is not None and (name in node.members or absolute(join(path, name)) in self._links):
+                self._add(absolute(join(path, name)), content)
+                copies.add(join(path, name))
+        for name, datatype in as_dict(note.get("datatypes")).items():
+            if name not in node.members and isinstance(datatype, dict):
+                self._datatypes[absolute(join(path, name))] = datatype
+                self._paths.append(absolute(join(path, name)))
+        return copies
+
+    def _add(self, place: str, link: LinkContent) -> None:
+        if place not in self._links:
+            self._paths.append(place)
+        self._links[place] = link
+
+    def close(self) -> None:
+        """Free the decoded chunks."""
+        self._arrays.cache = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, path: str) -> NodeContent:
+        if path in self._links:
+            return self._links[path]
+        with at(self.source, path):
+            if path in self._datatypes:
+                return self._datatype(self._datatypes[path])
+            node = self._hierarchy.get(path)
+            if node is None:
+                raise KeyError(path)
+            attributes = self._attributes(path, node)
+            if isinstance(node, Group):
+                return GroupContent(attributes)
+            is_spec = self._spec_path is not None and path.startswith(f"/{self._spec_path}/")
+            return self._arrays.content(relative(path), node, attributes, is_spec=is_spec)
+
+    def _datatype(self, note: dict[str, Any]) -> DatatypeContent:
+        attributes = {}
+        for name, noted in as_dict(note.get("attributes")).items():
+            noted_content = _noted_attribute(None, as_dict(noted), self._resolve)
+            if noted_content is not None:
+                attributes[name] = noted_content
+        return DatatypeContent(attributes, from_note(note.get("type")))
+
+    def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
+        """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
+        place = absolute(join(group, name))
+        if noted == "hard" and place in self._links:
+            return LinkContent("hard", self._links[place].target)
+        if isinstance(noted, dict) and isinstance(noted.get("soft"), str):
+            parts = posixpath.join(absolute(group), noted["soft"]).split("/")
+            return LinkContent("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
+        if isinstance(noted, dict) and isinstance(noted.get("source"), str) and isinstance(noted.get("path"), str):
+            location = self._resolver.locate(self._resolver.main, noted["source"])
+            return LinkContent("external", absolute(noted["path"]), noted["source"], location)
+        return None
+
+    def _resolve(self, value: Any) -> Target:
+        """Return the target of a stored reference; an invalid one is dangling."""
+        if value is None:
+            return Target(None)
+        try:
+            decoded = decode_reference(value)
+        except ZarrBackendError:
+            return Target(_DANGLING)
+        return self._follow(decoded.source, decoded.node_path, decoded.region)
+
+    def _attribute_reference(self, value: dict[str, Any]) -> Target:
+        return self._resolve(value.get("value") or {})
+
+    def _follow(self, source: str, path: str, region: Any) -> Target:
+        try:
+            source, path, target = self._resolver.find_inside(source, path)
+        except ReferenceTargetError as error:
+            is_datatype = error.store == self.source and error.path in self._datatypes
+            return Target(error.path if is_datatype else _DANGLING)
+        except ZarrBackendError:
+            return Target(_DANGLING)
+        if target is None:
+            location = self._resolver.locate(self._resolver.main, source)
+            return Target(absolute(path), canonical_region(region, None), source, location)
+        shape = target.stored.shape if isinstance(target, Dataset) else None
+        return Target(absolute(path), canonical_region(region, shape))
+
+    def _attributes(self, path: str, node: Node) -> dict[str, AttributeContent]:
+        stored = node.attributes
+        values = decode_attributes(stored, resolve=self._attribute_reference)
+        found = {name: _attribute_content(value) for name, value in values.items()}
+        names = visible(stored)
+        found.update(self._reference_tables(stored, names))
+        for key, remark in as_dict(notes_of(stored).get("attributes")).items():
+            # a type but no value: decoded, it looks like an array of length 0
+            if key in names and as_dict(remark).get("null") and "dtype" in remark:
+                found[names[key]] = AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
+        notes = as_dict(hdf5_note(node).get("attributes"))
+        for name, note in notes.items():
+            noted = _noted_attribute(found.get(name), as_dict(note), self._resolve)
+            if noted is not None:
+                found[name] = noted
+        was_text = "value" in as_dict(notes.get(SPECLOC))
+        if path == "/" and self._spec_path is not None and not was_text:
+            target = self._follow(THIS_FILE, self._spec_path, None)
+            found[SPECLOC] = AttributeContent(REFERENCE, (), _objects([target], ()))
+        return found
+
+    def _reference_tables(self, stored: Attributes, names: dict[str, str]) -> dict[str, AttributeContent]:
+        """Return the attributes of references with several axes, which are nested JSON lists in every format."""
+        found = {}
+        for key, name in names.items():
+            if not isinstance(stored[key], list) or not stored[key] or not isinstance(stored[key][0], list):
+                continue
+            items = np.array(stored[key], dtype=object)
+            if not items.size or not all(is_reference(item) for item in items.flat):
+                continue
+            is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
+            values = _objects([self._attribute_reference(item) for item in items.flat], items.shape)
+            found[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
+        return found

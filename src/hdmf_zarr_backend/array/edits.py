@@ -1,0 +1,587 @@
+"""`Edits`: the changes to the arrays of an open file, kept in memory until they are written together.
+
+Otherwise a table that grows row by row would write one chunk per row and column. Changed chunks are kept decoded and
+are visible at once; stored chunks that are only cut, by an array that became smaller, are cut whenever they are read.
+`Edits.flush` puts them into a change of the file (`store.transaction`), chunks first and shapes with the commit, so
+that another reader sees either the old or the new array. That order does not help an array whose data type changes,
+since its chunks keep their names: it is replaced, chunk by chunk, while the root refuses readers.
+
+The changes are kept here until they are committed. A write that failed is undone, and can be repeated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from hdmf_zarr_backend.array.chunks import FEW, ChunkCache, ChunkReader, fill_array, memory_bytes
+from hdmf_zarr_backend.array.shards import WaitingShards, shard_grid, shard_of
+from hdmf_zarr_backend.encoding.chunks import Array, cell_texts
+from hdmf_zarr_backend.encoding.codecs import field_types
+from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
+from hdmf_zarr_backend.encoding.zarr3 import has_records, row_bytes
+from hdmf_zarr_backend.errors import StoreError, at
+from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray, join
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.journal import Root
+from hdmf_zarr_backend.store.transaction import Change, Writer
+
+Encode = Callable[[Any], Any]
+Index = tuple[int, ...]
+
+WAITING_BYTES = 64 * 2**20
+"""Largest number of bytes of changed chunks in memory."""
+
+REWRITTEN_BYTES = 32 * 2**20
+"""Decoded bytes of stored chunks that are cut or get larger elements, and are fetched together from a remote store."""
+
+
+@dataclass(slots=True, eq=False)
+class DeferredReference:
+    """A reference whose target may not be in the file yet; its path is known when the file is written."""
+
+    target: Any
+
+
+class Metadata(Protocol):
+    """The metadata of a file."""
+
+    def documents(self, path: str, node: Dataset[Attributes]) -> Iterable[tuple[str, Any]]:
+        """Return the documents of a dataset by their keys."""
+
+    @property
+    def inlined(self) -> dict[str, bytes]:
+        """``{key: bytes}`` of the chunks inside the consolidated document."""
+
+    @property
+    def root_keys(self) -> Sequence[str]:
+        """The keys of the documents that a commit sets."""
+
+    def mark(self) -> Root:
+        """Return the documents that refuse readers while the file has neither its old nor its new state."""
+
+
+class _ChangedArray:
+    """The changes of one array; the reader and the node have it as it is now."""
+
+    def __init__(self, reader: ChunkReader, node: Dataset[Attributes]) -> None:
+        self.reader = reader
+        self.node = node
+        self.path = reader.path
+        self.before: Index = reader.array.grid  # the number of chunks along each axis as it is stored
+        self.chunks: dict[Index, Array] = {}  # the changed ones, decoded
+        # the stored chunks that are only cut, with the shape that is left of the array, in which they have values
+        self.cut: dict[Index, Index] = {}
+        self.removed: set[Index] = set()  # the chunks that were cut off
+        self.early: set[Index] = set()  # the changed chunks that are written already
+        # where elements become larger: a reader of the stored chunks, and the new type
+        self.narrow: tuple[ChunkReader, np.dtype[Any]] | None = None
+        self.is_replaced = False  # all chunks are rewritten, with larger elements or as larger chunks
+        self.shards = self._no_shards()  # the changed chunks of a sharded array, encoded, until these are written
+
+    def _no_shards(self) -> WaitingShards | None:
+        array = self.reader.array
+        if array.shards is None:
+            return None
+        return WaitingShards(self.reader.store, self.path, array, shard_grid(array, self.before))
+
+    def forget(self) -> None:
+        """Forget what was decoded, and what waits for its shard."""
+        self.reader.forget(self.path)
+        if self.shards is not None:
+            self.shards.close()
+            self.shards = self._no_shards()
+
+    def chunk(self, index: Index, *, is_marked: bool) -> Array | None:
+        """Return a changed chunk, None for one that is read from the store: all others, once the root is marked."""
+        chunk = self.chunks.get(index)
+        if chunk is not None:
+            return chunk
+        if index in self.removed:
+            return self.fill()
+        waiting = None if self.shards is None else self.shards.waiting(index)
+        if waiting is not None:
+            return self.reader.decode(index, waiting)
+        if self.narrow is None or index in self.early or is_marked:
+            return None
+        old, dtype = self.narrow
+        return self.left_of(index, old.chunk(index).astype(dtype))
+
+    def left_of(self, index: Index, chunk: Array) -> Array:
+        """Return what is left of a stored chunk, which may be cut."""
+        return self.cut_to(self.cut[index], index, chunk) if index in self.cut else chunk
+
+    def cut_to(self, shape: Index, index: Index, chunk: Array) -> Array:
+        """Return a chunk with fill values beyond a shape of the array."""
+        axes = zip(shape, index, self.reader.array.chunks, strict=True)
+        inside = tuple(slice(0, n - i * c) for n, i, c in axes)
+        left = self.fill()
+        left[inside] = chunk[inside]
+        return left
+
+    def fill(self) -> Array:
+        """Return a chunk of fill values."""
+        return fill_array(self.reader.array, self.reader.codec.dtype, self.reader.array.chunks)
+
+    def indices(self) -> Iterable[Index]:
+        """Return the indices of all chunks."""
+        return itertools.product(*map(range, self.reader.array.grid))
+
+    def key(self, index: Index) -> str:
+        """Return the key of a chunk or a shard."""
+        return join(self.path, self.reader.array.chunk_name(index))
+
+    def is_new(self, index: Index) -> bool:
+        """Return whether a chunk is outside of the stored array."""
+        return not _is_inside(index, self.before)
+
+    def is_late(self, index: Index) -> bool:
+        """Return whether readers of the new shape find the same in the stored chunk, and those of the old one more."""
+        shape = None if self.is_replaced else self.cut.get(index)
+        return shape is not None and all(n <= m for n, m in zip(self.reader.array.shape, shape, strict=True))
+
+    def changed_shards(self, *, are_full: bool = False) -> list[Index]:
+        """Return the shards with chunks that wait, inside of the present shape; ``are_full``: if all chunks wait."""
+        if self.shards is None:
+            return []
+        grid = shard_grid(self.reader.array)
+        changed = [shard for shard in sorted(self.shards.shards()) if _is_inside(shard, grid)]
+        if are_full:  # at the end of the first axis the array may grow
+            changed = [shard for shard in changed if shard[0] + 1 < grid[0] and self.shards.is_full(shard)]
+        return changed
+
+    def may_be_early(self) -> dict[Index, Array]:
+        """Return the chunks that may be written before the rest, because the stored metadata stay correct."""
+        if self.reader.codec.dtype.hasobject:  # references may not have a path yet
+            return {}
+        return {index: chunk for index, chunk in self.chunks.items() if not self.is_replaced or self.is_new(index)}
+
+    def without_values(self) -> list[Index]:
+        """Return the new chunks without values, and those cut off from a shard that stays: absent ones are damage."""
+        array = self.reader.array
+        missing: list[Index] = []
+        if any(n > m for n, m in zip(array.grid, self.before, strict=True)):
+            known = self.chunks.keys() | self.early
+            missing = [index for index in self.indices() if self.is_new(index) and index not in known]
+        if array.shards is not None:
+            grid = shard_grid(array)
+            stored = (index for index in sorted(self.removed) if not self.is_new(index) or index in self.early)
+            missing += [index for index in stored if _is_inside(shard_of(array, index), grid)]
+        return missing
+
+
+class Edits:
+    """The changed chunks and shapes of one file."""
+
+    def __init__(self, store: Store, metadata: Metadata, writer: Writer) -> None:
+        self._store = store
+        self._metadata = metadata
+        self.writer = writer
+        self._change: Change | None = None
+        self._open: dict[str, tuple[ChunkReader, Dataset[Attributes]]] = {}
+        self._arrays: dict[str, _ChangedArray] = {}
+        self._bytes = 0
+        self._is_lost = False
+        self.is_marked = False  # the root refuses readers
+        self.has_failed = False  # the last write failed and was undone
+        self.is_closed = False  # the file is closed, so that nothing more would be written
+        # held by one change of an array, and while the file is written: no other thread may change an array then
+        self.gate = threading.RLock()
+        # held while what is kept here changes or is read; a thread that has it does not wait for other threads, which
+        # may be those that compute the values that are written
+        self.lock = threading.RLock()
+
+    @property
+    def change(self) -> Change:
+        """The change of the file that is under way, which begins now if there is none."""
+        if self._change is None:
+            self._change = self.writer.change(root=self._metadata.root_keys)
+        return self._change
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may have been written that is neither committed nor undone."""
+        return self._change is not None and self._change.is_open
+
+    @property
+    def changed(self) -> dict[str, Dataset[Attributes]]:
+        """``{path: node}`` of the datasets that have changed, and wait to be written."""
+        return {path: array.node for path, array in self._arrays.items()}
+
+    def opened(self, reader: ChunkReader, node: Dataset[Attributes]) -> ChunkReader:
+        """Return the one reader of an array, which forgets what is rewritten."""
+        if reader.path not in self._open or self._open[reader.path][0].array is not reader.array:
+            self._open[reader.path] = reader, node
+        return self._open[reader.path][0]
+
+    def _changed(self, reader: ChunkReader) -> _ChangedArray:
+        """Return the changes of an array, none of them at first. Call it before its shape changes."""
+        if reader.path not in self._arrays:
+            self._arrays[reader.path] = _ChangedArray(*self._open[reader.path])
+        return self._arrays[reader.path]
+
+    def chunk(self, path: str, index: Index) -> Array | None:
+        """Return the changed chunk at ``index``, None if it is unchanged."""
+        array = self._arrays.get(path)
+        return None if array is None else array.chunk(index, is_marked=self.is_marked)
+
+    def cut(self, path: str, index: Index, chunk: Array) -> Array:
+        """Return what is left of the stored chunk at ``index``."""
+        array = self._arrays.get(path)
+        return chunk if array is None else array.left_of(index, chunk)
+
+    def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
+        """Keep a changed chunk."""
+        array = self._changed(reader)
+        self._drop(array, index)
+        array.chunks[index] = chunk
+        array.removed.discard(index)
+        self._bytes += memory_bytes(chunk)
+        if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
+            self._write_early()
+
+    def _drop(self, array: _ChangedArray, index: Index) -> None:
+        array.cut.pop(index, None)
+        chunk = array.chunks.pop(index, None)
+        if chunk is not None:
+            self._bytes -= memory_bytes(chunk)
+
+    def resize(self, reader: ChunkReader, shape: Index) -> None:
+        """Change the shape of an array: elements beyond it have the fill value if it grows again."""
+        array = self._changed(reader)
+        if any(n < m for n, m in zip(shape, reader.array.shape, strict=True)):
+            self._cut(array, shape)
+        chunks = larger_chunks(reader.array, reader.codec.dtype, shape)
+        if chunks is not None:
+            self._rechunk(array, chunks)
+        reader.array.shape = shape
+
+    def _cut(self, array: _ChangedArray, shape: Index) -> None:
+        """Cut an array; a damaged chunk that stays in part is refused, or the write of all changes would fail."""
+        stored, stays = array.reader.array, dict[Index, bool]()
+        for index in array.indices():
+            left = [n - i * c for i, n, c in zip(index, shape, stored.chunks, strict=True)]
+            has = (min(c, m - i * c) for c, m, i in zip(stored.chunks, stored.shape, index, strict=True))
+            if any(n < m for n, m in zip(left, has, strict=True)):
+                stays[index] = min(left) > 0
+
+        def is_read(index: Index) -> bool:
+            is_stored = index in array.early or not array.is_new(index)
+            return is_stored and stays.get(index, False) and index not in array.cut
+
+        reader = ChunkReader(self._store, array.path, stored, ChunkCache(0))  # they are not kept in memory
+        reader.changed = array.reader.changed
+        for _ in reader.chunks(REWRITTEN_BYTES, is_read):
+            pass
+        for index, is_part in stays.items():
+            is_early = index in array.early
+            if not is_part:
+                self._drop(array, index)
+                array.removed.add(index)
+            elif index in array.chunks or (is_early and (array.is_replaced or array.shards is not None)):
+                self.put(array.reader, index, array.cut_to(shape, index, array.reader.chunk(index)))
+            elif index not in array.removed and (is_early or not array.is_new(index)):
+                array.cut[index] = tuple(map(min, shape, array.cut.get(index, shape)))
+
+    def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[], None]) -> None:
+        """Give an array larger elements, ``dtype`` in memory: all its chunks and the document are rewritten."""
+        array, stored = self._changed(reader), reader.array
+        before = replace(stored, chunks=tuple(stored.chunks), filters=list(stored.filters or ()) or None)
+        old, _ = array.narrow or (ChunkReader(self._store, array.path, before, ChunkCache()), None)
+        array.narrow = None
+        changed: dict[Index, Array] = {}
+        for index in array.indices():
+            held = self.chunk(array.path, index)
+            if held is not None or index in array.early:
+                changed[index] = reader.chunk(index) if held is None else held
+        array.early -= changed.keys()
+        reader.forget(array.path)
+        describe()
+        array.is_replaced = True
+        for index, chunk in changed.items():
+            self.put(reader, index, chunk.astype(dtype))
+        array.narrow = old, dtype
+
+    def _rechunk(self, array: _ChangedArray, chunks: Index) -> None:
+        """Give an array larger chunks: it is rewritten, and its old chunks are deleted."""
+        reader, stored = array.reader, array.reader.array
+        values = reader.read(()).reshape(stored.shape)
+        chunks = for_long_texts(chunks, values)
+        if chunks[0] <= stored.chunks[0]:
+            return
+        for index in array.indices():
+            self._drop(array, index)
+            array.removed.add(index)
+        array.early -= array.removed
+        reader.forget(array.path)
+        stored.chunks = chunks
+        array.is_replaced, array.narrow = True, None
+        for index in array.indices():
+            chunk = array.fill()
+            part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
+            chunk[tuple(map(slice, part.shape))] = part
+            self.put(reader, index, chunk)
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def _write_early(self) -> None:
+        """Write the changed chunks that may be written before `flush`, and forget them; only complete shards."""
+        early = [(array, array.may_be_early()) for array in self._arrays.values()]
+        try:
+            for array, chunks in early:
+                array.early |= chunks.keys()
+                self._put_chunks(array, chunks.items())
+            arrays = self._arrays.values()
+            self._write_shards([(array, shard) for array in arrays for shard in array.changed_shards(are_full=True)])
+            self.change.drain()
+        except BaseException as error:
+            self.undo(error)
+            raise
+        for array, chunks in early:
+            for index in chunks:
+                self._drop(array, index)
+
+    def flush(self, encode: Encode) -> None:
+        """Put everything into the change: chunks, then the documents of the arrays that changed.
+
+        The change is complete when the caller has committed it and called `done`; chunks beyond the arrays are deleted
+        then. If a data type changes, the root refuses readers until then.
+        """
+        if self._is_lost:
+            problem = "an earlier write failed and was undone, and some of the changes are not in memory any more"
+            remedy = "Close the file, open it again, and make the changes again."
+            raise StoreError(problem, store=self._store.location, remedy=remedy)
+        with self.lock:
+            for array in self._arrays.values():
+                self._complete(array, encode)
+            kept = [array for array in self._arrays.values() if not array.is_replaced]
+            self._put_arrays(kept)
+            self.change.describe(self._documents(kept))
+            self._replace([array for array in self._arrays.values() if array.is_replaced])
+            for array in self._arrays.values():  # chunks and shards that are outside of an array now
+                stored = array.reader.array
+                gone = dict.fromkeys(shard_of(stored, index) for index in sorted(array.removed))
+                keys = [array.key(shard) for shard in gone if not _is_inside(shard, shard_grid(stored))]
+                self.change.delete(keys)
+                for key in keys:
+                    self._metadata.inlined.pop(key, None)
+
+    def _complete(self, array: _ChangedArray, encode: Encode) -> None:
+        """Fill chunks that are inside of an array again, resolve references, and make room for long text in rows."""
+        for index in sorted(array.removed):
+            if _is_inside(index, array.reader.array.grid):
+                self.put(array.reader, index, array.fill())
+        for chunk in array.chunks.values():
+            _resolve(chunk, encode, array.path, self._store.location)
+        if has_records(array.reader.array) and array.chunks:
+            most = self._store.read_rules.limits.max_object_bytes
+            fields = wider_fields(array.reader.array, array.chunks.values(), most)
+            if fields is not None:
+                first, *others = array.reader.array.filters or [{}]
+                filters = [{**first, "fields": fields}, *others]
+                self.widen(array.reader, np.dtype(object), partial(setattr, array.reader.array, "filters", filters))
+
+    def _replace(self, arrays: list[_ChangedArray]) -> None:
+        """Write the arrays whose elements or chunks became larger, one chunk after the other.
+
+        Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
+        """
+        if arrays:
+            self.change.hide(self._metadata.mark(), self._documents(arrays))
+            self.is_marked = True
+            for array in arrays:
+                self._put_arrays([array])
+            self.change.drain()  # what is not kept here is read from the store, also by a source of the same write
+
+    def _documents(self, arrays: Iterable[_ChangedArray]) -> dict[str, bytes]:
+        documents = (self._metadata.documents(array.path, array.node) for array in arrays)
+        return {key: dump(document) for some in documents for key, document in some}
+
+    def _put_arrays(self, arrays: list[_ChangedArray]) -> None:
+        """Put all chunks of some arrays that differ from the stored ones."""
+        for array in arrays:
+            if array.narrow is not None or array.cut:
+                self._put_chunks(array, self._rewritten(array))
+            self._put_chunks(array, array.chunks.items())
+            missing = array.without_values()
+            data = array.reader.codec.encode(array.fill()) if missing else b""
+            for index in missing:
+                self._put(array, index, data)
+        self._write_shards([(array, shard) for array in arrays for shard in array.changed_shards()])
+
+    def _rewritten(self, array: _ChangedArray) -> Iterator[tuple[Index, Array]]:
+        """Yield the stored chunks of an array that are cut, or get larger elements, and are not changed otherwise."""
+        old, dtype = array.narrow or (array.reader, array.reader.codec.dtype)
+        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
+        old.changed = lambda index: None  # by this writer: a chunk that is absent has fill values
+        changed = array.chunks.keys() | array.removed
+        if array.narrow is not None:
+            array.narrow = old, dtype
+
+        def is_rewritten(index: Index) -> bool:
+            is_wider = array.narrow is not None and index not in changed and not array.is_new(index)
+            return is_wider or index in array.cut
+
+        for index, chunk in old.chunks(REWRITTEN_BYTES, is_rewritten):
+            yield index, array.left_of(index, chunk.astype(dtype, copy=False))
+
+    def _put_chunks(self, array: _ChangedArray, chunks: Iterable[tuple[Index, Array]]) -> None:
+        try:
+            for index, chunk in chunks:
+                self._put(array, index, array.reader.codec.encode(chunk))
+        finally:  # some may be written before a failure
+            array.reader.forget(array.path)
+
+    def _put(self, array: _ChangedArray, index: Index, data: bytes) -> None:
+        """Put the stored bytes of a chunk, or keep them until its shard is written."""
+        if array.shards is not None:
+            array.shards.set(index, data)
+            return
+        key = array.key(index)
+        self.change.put(key, data, is_new=array.is_new(index), is_late=array.is_late(index))
+        self._metadata.inlined.pop(key, None)
+
+    def _write_shards(self, shards: list[tuple[_ChangedArray, Index]]) -> None:
+        keys: dict[bool, list[str]] = {False: [], True: []}
+        for array, shard in shards:
+            is_stored = _is_inside(shard, shard_grid(array.reader.array, array.before))
+            keys[not is_stored].append(array.key(shard))
+        for are_new, some in keys.items():
+            self.change.expect(some, are_new=are_new)
+        try:
+            for array, shard in shards:
+                assert array.shards is not None
+                array.shards.write(shard, self.change)
+        finally:  # those before a failure are written
+            for array, _ in shards:
+                array.reader.forget(array.path)
+        if shards:
+            self.change.drain()  # they are read from the store
+
+    def done(self) -> None:
+        """Forget all changes: they are in the file."""
+        with self.lock:
+            for array in self._arrays.values():
+                array.forget()
+            self._arrays.clear()
+            self._change = None
+            self._bytes = 0
+            self.is_marked = self.has_failed = self.writer.is_outdated = False
+
+    def undo(self, error: BaseException) -> None:
+        """Restore the stored state from before the changes, after ``error``; the changes stay in memory.
+
+        Changes that were written early are lost, and then nothing more can be written.
+        """
+        if not self.writer.lock.is_held:
+            return  # they belong to the process that was forked
+        with self.lock:
+            self.has_failed = True
+            self.is_marked = False
+            for array in self._arrays.values():
+                self._is_lost = self._is_lost or bool(array.early)
+                array.forget()
+            if self._change is not None:
+                self._change.abort(error)
+                self._change = None
+
+
+def _resolve(chunk: Array, encode: Encode, path: str, location: str) -> None:
+    """Give the deferred references in a chunk the form that ``encode`` returns."""
+    if not chunk.dtype.hasobject:
+        return
+    names: Sequence[str | None] = chunk.dtype.names or (None,)
+    for name in names:
+        flat = (chunk if name is None else chunk[name]).reshape(-1)
+        for position, item in enumerate(flat):
+            if isinstance(item, DeferredReference):
+                with at(location, path):
+                    flat[position] = encode(item.target)
+
+
+def _is_inside(index: Index, grid: Index) -> bool:
+    return all(i < n for i, n in zip(index, grid, strict=True))
+
+
+# ---- arrays that grow -----------------------------------------------------------------------------------------------
+# A table that was stored with two rows has chunks of two rows, so forty thousand more rows would be twenty thousand
+# objects. An array with a few small chunks that grows to many of them is therefore rewritten with larger chunks. That
+# happens once, since the new chunks are large enough. An array that already has many chunks keeps them.
+
+SMALL_BYTES = 2**12
+"""A chunk of fewer bytes is small: its file takes a block of the disk anyway."""
+
+LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
+"""Bounds of new chunks; within these, one chunk holds the complete array."""
+
+_OBJECT_BYTES = 64  # estimated stored bytes of an object
+
+
+def larger_chunks(array: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return larger chunks for an array that grows to ``shape``, None if it keeps its chunks."""
+    if array.shards is not None or not shape or shape[0] <= FEW * array.chunks[0]:
+        return None
+    item, inner = row_bytes(array), array.chunks[1:-1]
+    if item is None:
+        item, inner = _OBJECT_BYTES if dtype.hasobject else dtype.itemsize, array.chunks[1:]
+    row = max(1, math.prod(inner) * item)  # bytes in a chunk for one index of the first axis
+    if not 0 < math.prod(array.grid) <= FEW or row * array.chunks[0] >= SMALL_BYTES:
+        return None  # the chunks of an empty array were not chosen for its content
+    rows = max(LEAST_BYTES // row, min(shape[0], MOST_BYTES // row))
+    return (rows, *array.chunks[1:]) if rows > array.chunks[0] else None
+
+
+def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
+    """Return chunks with fewer rows if the texts in an array are long."""
+    lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
+    mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
+    return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
+
+
+# ---- fields of rows -------------------------------------------------------------------------------------------------
+# Format 3 stores the text and references of rows in fields of fixed length. A field that is too short becomes at least
+# twice as long, so that not every added row rewrites all others.
+
+
+def wider_fields(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
+    """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be."""
+    fields: list[Any] = array.first_filter["fields"]
+    rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
+    try:
+        wanted = [_wanted(field, [cells[:, column] for cells in rows]) for column, field in enumerate(fields)]
+    except (TypeError, ValueError):
+        return None  # a cell has the wrong type for its field; encoding it raises the error
+    if not any(wanted):
+        return None
+    for factor in (2, 1):
+        wider = [list(field) for field in fields]
+        for field, most in zip(wider, wanted, strict=True):
+            if most:
+                field[1] = f"{field[1][:2]}{max(most, factor * _length(field[1]))}"
+        if itemsize(field_types(wider)) * math.prod(array.chunks[:-1]) <= max_bytes:
+            return wider
+    return None
+
+
+def _wanted(field: Any, columns: list[Array]) -> int:
+    """Return the length of the longest cell of a field, in its units, if it does not fit; else 0."""
+    _, data_type, kind = field
+    if kind == "number":
+        return 0
+    is_bytes = data_type[1] == "S"
+    texts = (text for cells in columns for text in cell_texts(cells.tolist(), kind))
+    longest = max((len(text.encode()) if is_bytes else len(text) for text in texts), default=0)
+    return longest if longest > _length(data_type) else 0
+
+
+def _length(data_type: str) -> int:
+    """Return the number of characters, or bytes, in a field of text."""
+    return int(split_code(data_type)[2])

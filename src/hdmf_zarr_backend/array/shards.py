@@ -1,0 +1,368 @@
+"""Shards: stored objects of many chunks and an index. Reading takes a request for the index, and one per run of chunks.
+
+Source: Zarr v3 specification, codec ``sharding_indexed``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import tempfile
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice, product
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
+from hdmf_zarr_backend.errors import ChunkError, StoreError, at
+from hdmf_zarr_backend.model.nodes import Shards, StoredArray, join
+from hdmf_zarr_backend.store.base import Store, resource_failure
+from hdmf_zarr_backend.store.remote import Extent, at_once, joined
+from hdmf_zarr_backend.store.transaction import Change
+
+Index = tuple[int, ...]
+Offsets = npt.NDArray[np.uint64]
+
+_ABSENT = 2**64 - 1
+ENTRY_BYTES = 16
+"""Bytes of the entry of a chunk in the index of its shard."""
+
+_KEPT_INDICES = 64
+_RUNS_AT_ONCE = 8
+
+SPOOLED_BYTES = 16 * 2**20
+"""Bytes of encoded chunks that are kept in memory; more are kept in an anonymous temporary file."""
+
+
+class _Run(NamedTuple):
+    """Chunks of a shard that are fetched together, each with its start and end."""
+
+    key: str
+    ends: Extent
+    extents: dict[Index, Extent]
+
+
+class ShardReader:
+    """Finds the bytes of the chunks of one array."""
+
+    def __init__(self, store: Store, path: str, array: StoredArray) -> None:
+        assert array.shards is not None
+        self._store = store
+        self._path = path
+        self._array = array
+        self._shards: Shards = array.shards
+        self._grid = inner_grid(array)
+        self._indices: OrderedDict[Index, Offsets | None] = OrderedDict()
+
+    def get(self, index: Index) -> bytes | None:
+        """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
+        with at(self._store, self._path):
+            shard = self._shard(index)
+            extent = self._extent(index, self._offsets(shard))
+            return None if extent is None else self._fetch(_Run(self.key(shard), extent, {index: extent}))[index]
+
+    def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
+        """Return the stored bytes of several chunks, with several requests at once; adjacent ones by one request."""
+        with at(self._store, self._path):
+            shards = list(dict.fromkeys(map(self._shard, indices)))
+            offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
+            found: dict[Index, bytes | None] = dict.fromkeys(indices)
+            extents: dict[Index, dict[Index, Extent]] = {shard: {} for shard in shards}
+            for index in indices:
+                extent = self._extent(index, offsets[self._shard(index)])
+                if extent is not None:
+                    extents[self._shard(index)][index] = extent
+            runs = [_Run(self.key(shard), *run) for shard in shards for run in joined(extents[shard])]
+            for part in at_once(self._fetch, runs):
+                found.update(part)
+        return found
+
+    def extents(self, shard: Index) -> dict[Index, Extent]:
+        """Return start and end of each chunk in a shard, in the order in which they are stored."""
+        with at(self._store, self._path):
+            offsets = self._offsets(shard)
+            chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
+            found = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
+        return dict(sorted(found.items(), key=operator.itemgetter(1)))
+
+    def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
+        """Yield the stored bytes of the ``wanted`` chunks of a shard, in the order in which they are stored.
+
+        A piece of a few MB is in memory at a time, for a remote store several.
+        """
+        extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
+        runs = (_Run(self.key(shard), *run) for run in joined(extents))
+        while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
+            with at(self._store, self._path):
+                parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
+            for part in parts:
+                yield from part.values()
+
+    def _shard(self, index: Index) -> Index:
+        return tuple(i // n for i, n in zip(index, self._grid, strict=True))
+
+    def _extent(self, index: Index, offsets: Offsets | None) -> Extent | None:
+        """Return start and end of the chunk at ``index`` in its shard, None if it is not stored."""
+        if offsets is None:
+            return None
+        start, length = offsets[_in_shard(index, self._grid)].tolist()
+        if start == _ABSENT and length == _ABSENT:
+            return None
+        what = f"the chunk {index} in the shard {self.key(self._shard(index))!r} has {length:,} bytes"
+        self._store.read_rules.limits.check("max_stored_bytes", length, what)
+        return start, start + length
+
+    def _fetch(self, run: _Run) -> dict[Index, bytes]:
+        first, last = run.ends
+        data = self._store.get_range(run.key, first, last)
+        found = {}
+        for index, (start, stop) in run.extents.items():
+            if data is None or len(data) < stop - first:
+                problem = f"the shard {run.key!r} ends before the chunk {index}"
+                raise ChunkError(problem, remedy="Restore it from a copy.")
+            found[index] = data[start - first : stop - first]
+        return found
+
+    def key(self, shard: Index) -> str:
+        """Return the key of a shard."""
+        return join(self._path, self._array.chunk_name(shard))
+
+    def forget(self) -> None:
+        """Forget the indices, because shards have been rewritten."""
+        self._indices.clear()
+
+    def _offsets(self, shard: Index) -> Offsets | None:
+        with suppress(KeyError):
+            return self._indices[shard]
+        key, size = self.key(shard), index_bytes(self._grid, self._shards)
+        what = f"the index of the shard {key!r} has {size:,} bytes"
+        self._store.read_rules.limits.check("max_stored_bytes", size, what)
+        data = self._store.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
+        found = None if data is None else decode_index(data, self._grid, self._shards, key)
+        self._indices[shard] = found
+        if len(self._indices) > _KEPT_INDICES:
+            self._indices.popitem(last=False)
+        return found
+
+
+class ShardWriter:
+    """Writes one shard: its chunks one after the other, and then the index; if that comes first, chunks wait."""
+
+    def __init__(self, write: Callable[[bytes], Any], array: StoredArray) -> None:
+        assert array.shards is not None
+        self._grid = inner_grid(array)
+        self._checksum = array.shards.checksum
+        self._offsets = np.full((*self._grid, 2), _ABSENT, "<u8")
+        self._write = write
+        self._waiting: list[bytes] | None = None if array.shards.index_at_end else []
+        self._end = 0 if array.shards.index_at_end else index_bytes(self._grid, array.shards)
+
+    def add(self, index: Index, data: bytes) -> None:
+        """Append the stored bytes of the chunk at ``index`` of the array."""
+        if self._waiting is None:
+            self._write(data)
+        else:
+            self._waiting.append(data)
+        self._offsets[_in_shard(index, self._grid)] = (self._end, len(data))
+        self._end += len(data)
+
+    def finish(self) -> None:
+        """Write the index; chunks that were not added are marked as absent."""
+        index = self._offsets.tobytes()
+        self._write(CRC32C().encode(index) if self._checksum else index)
+        for data in self._waiting or ():
+            self._write(data)
+
+
+class WaitingShards:
+    """Collects encoded chunks of one array in any order, and writes its shards.
+
+    Changing a chunk means rewriting its shard, so a shard is written once, with all its changes; its unchanged chunks
+    are copied as they are stored. ``size`` is the number of chunks of a shard.
+    """
+
+    def __init__(self, store: Store, path: str, array: StoredArray, stored: Index | None = None) -> None:
+        # the folder of a local file has space for a shard when the temporary folder may not
+        folder = store.folder if store.folder is not None and os.path.isdir(store.folder) else None
+        self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=folder)  # noqa: SIM115
+        self._store = store
+        self._path = path
+        self._array = array
+        self._stored = stored
+        self.size = math.prod(inner_grid(array))
+        self._lock = threading.Lock()
+        self._positions: dict[Index, dict[Index, tuple[int, int, int]]] = defaultdict(dict)
+        self._written: set[Index] = set()
+        self._end = 0
+
+    def __del__(self) -> None:
+        self._file.close()  # after a failed write, incomplete shards are discarded
+
+    def shard_of(self, index: Index) -> Index:
+        """Return the shard of the chunk at ``index``."""
+        return shard_of(self._array, index)
+
+    def set(self, index: Index, data: bytes) -> None:
+        """Set the stored bytes of a chunk, replacing earlier ones. Safe for threads."""
+        with self._lock:
+            positions = self._positions[self.shard_of(index)]
+            start, _, capacity = positions.get(index, (0, 0, -1))
+            if len(data) > capacity:
+                start, capacity = self._end, len(data)
+                self._end += capacity
+            try:
+                self._file.seek(start)
+                self._file.write(data)
+            except OSError as error:
+                doing, where = "kept until its shard is written", {"store": self._store.location, "path": self._path}
+                problem, remedy = f"a chunk could not be {doing} ({error})", "Check the disk, and run again."
+                lack = resource_failure(error, doing, what="a chunk", **where)
+                raise lack or StoreError(problem, remedy=remedy, **where) from error
+            positions[index] = (start, len(data), capacity)
+
+    def get(self, index: Index) -> bytes | None:
+        """Return the stored bytes of a chunk that waits or has been written, None if it was not set."""
+        data = self.waiting(index)
+        if data is not None or not self.is_stored(self.shard_of(index)):
+            return data
+        return ShardReader(self._store, self._path, self._array).get(index)
+
+    def waiting(self, index: Index) -> bytes | None:
+        """Return the stored bytes of a chunk that waits, None if it does not."""
+        with self._lock:
+            position = self._positions.get(self.shard_of(index), {}).get(index)
+            return None if position is None else self._read(*position[:2])
+
+    def shards(self) -> list[Index]:
+        """Return the shards with chunks that wait."""
+        return [shard for shard, positions in self._positions.items() if positions]
+
+    def is_full(self, shard: Index) -> bool:
+        """Return whether all chunks of a shard that hold elements of the array wait."""
+        positions = self._positions.get(shard, {})
+        return all(index in positions for index in chunks_in_shard(self._array, shard))
+
+    def is_stored(self, shard: Index) -> bool:
+        """Return whether a shard was stored before, or has been written."""
+        is_old = self._stored is not None and all(map(operator.lt, shard, self._stored))
+        return is_old or shard in self._written
+
+    def _read(self, start: int, length: int) -> bytes:
+        self._file.seek(start)
+        data: bytes = self._file.read(length)
+        if len(data) != length:
+            problem = "a chunk that waited for its shard cannot be read"
+            raise ChunkError(problem, remedy="Check the disk, and run again.")
+        return data
+
+    def write(self, shard: Index, change: Change) -> None:
+        """Write a shard: the chunks that were set, and the stored ones for all others."""
+        positions = self._positions.pop(shard, {})
+        reader = ShardReader(self._store, self._path, self._array)
+        before = reader.extents(shard) if self.is_stored(shard) else {}
+        kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
+        with change.stream(join(self._path, self._array.chunk_name(shard))) as write:
+            made = ShardWriter(write, self._array)
+            for index in dict.fromkeys((*before, *chunks_in_shard(self._array, shard), *sorted(positions))):
+                if index in positions:
+                    with self._lock:
+                        data = self._read(*positions[index][:2])
+                    made.add(index, data)
+                elif index in before:
+                    made.add(index, next(kept))
+                elif not self.is_stored(shard):  # a stored shard of another program may lack chunks
+                    raise ChunkError(f"the chunk {index} of a shard was not written", path=self._path)
+            made.finish()
+        self._written.add(shard)
+        with self._lock:  # the file is used again from its start
+            if not any(self._positions.values()):
+                self._positions.clear()
+                self._file.seek(0)
+                self._file.truncate()
+                self._end = 0
+
+    def finish(self, change: Change) -> None:
+        """Write all shards with chunks that wait."""
+        for shard in sorted(self.shards()):
+            self.write(shard, change)
+        self.close()
+
+    def close(self) -> None:
+        """Discard the chunks that wait."""
+        self._positions.clear()
+        self._file.close()
+
+
+def inner_grid(array: StoredArray) -> Index:
+    """Return the number of chunks along each axis of a shard; all ones without shards."""
+    shape = array.chunks if array.shards is None else array.shards.shape
+    return tuple(n // c for n, c in zip(shape, array.chunks, strict=True))
+
+
+def _in_shard(index: Index, grid: Index) -> Index:
+    """Return the index in its shard of the chunk at ``index`` of the array."""
+    return tuple(i % n for i, n in zip(index, grid, strict=True))
+
+
+def shard_of(array: StoredArray, index: Index) -> Index:
+    """Return the shard of the chunk at ``index``; the index itself without shards."""
+    return tuple(i // n for i, n in zip(index, inner_grid(array), strict=True))
+
+
+def shard_grid(array: StoredArray, grid: Index | None = None) -> Index:
+    """Return the number of shards along each axis of an array, with ``grid`` as its number of chunks if given."""
+    chunks = array.grid if grid is None else grid
+    return tuple(-(-n // inner) for n, inner in zip(chunks, inner_grid(array), strict=True))
+
+
+def chunks_in_shard(array: StoredArray, shard: Index) -> Iterator[Index]:
+    """Yield the indices of those chunks of a shard that hold elements of the array, in order."""
+    axes = zip(shard, inner_grid(array), array.grid, strict=True)
+    return product(*(range(i * n, min((i + 1) * n, most)) for i, n, most in axes))
+
+
+def shard_named(array: StoredArray, name: str) -> Index | None:
+    """Return the shard, or chunk, whose key ends in ``name``, None if the array has no such one."""
+    stored = array.chunk_keys.index(name, len(array.stored_shape))
+    if stored is None:
+        return None
+    grid = shard_grid(array)
+    index = (*stored, *(0,) * (len(grid) - len(stored)))  # not every axis is in the name
+    return index if all(i < n for i, n in zip(index, grid, strict=True)) else None
+
+
+def split_shard(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes]:
+    """Yield the stored bytes of those chunks of a shard that hold elements of the array."""
+    assert array.shards is not None
+    grid, name = inner_grid(array), array.chunk_name(shard)
+    size = index_bytes(grid, array.shards)
+    index = data[-size:] if array.shards.index_at_end else data[:size]
+    offsets = decode_index(index, grid, array.shards, name)
+    for chunk in chunks_in_shard(array, shard):
+        start, length = offsets[_in_shard(chunk, grid)].tolist()
+        if start + length > len(data):
+            raise ChunkError(f"the shard {name!r} lacks the chunk {chunk}", remedy="Restore it from a copy.")
+        yield data[start : start + length]
+
+
+def index_bytes(grid: Index, shards: Shards) -> int:
+    """Return the bytes of the index of a shard of ``grid`` chunks."""
+    return ENTRY_BYTES * math.prod(grid) + (4 if shards.checksum else 0)
+
+
+def decode_index(data: bytes, grid: Index, shards: Shards, key: str) -> Offsets:
+    """Return the offsets and lengths of the chunks of a shard, as an array of shape ``(*grid, 2)``."""
+    try:
+        if len(data) != index_bytes(grid, shards):
+            raise ValueError(f"{len(data)} bytes")
+        plain = CRC32C().decode(data) if shards.checksum else data
+        return np.frombuffer(plain, "<u8").reshape(*grid, 2)
+    except ValueError as error:
+        problem = f"the index of the shard {key!r} is damaged ({error})"
+        raise ChunkError(problem, remedy="Restore it from a copy.") from error

@@ -1,0 +1,468 @@
+"""Checks of what documents lead to: chunks, whether each is stored and decodes, and targets of links and references."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.shards import ShardReader, inner_grid, shard_grid, shard_named
+from hdmf_zarr_backend.check.findings import Problem, Report
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
+from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.references import (
+    LinkedFile,
+    ZarrReference,
+    decode_attribute_reference,
+    decode_links,
+    decode_reference,
+)
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, stores_all_chunks
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    LimitError,
+    LinkRefusedError,
+    MetadataError,
+    ReferenceTargetError,
+    ResourceError,
+    StoreError,
+    UnsafeDataError,
+    UnsupportedFileError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.model.element import Reference
+from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Dataset,
+    Group,
+    Hierarchy,
+    Node,
+    StoredArray,
+    absolute,
+    indices_of,
+    join,
+)
+from hdmf_zarr_backend.model.render import FEW, counted, few
+from hdmf_zarr_backend.options import MEMORY_BUDGET
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store
+from hdmf_zarr_backend.write.tasks import Index, Runner, task_bytes_for
+
+_TASK_CHUNKS = 4096
+_CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
+_ZSTD_CHECKSUM = 0x04
+_ZSTD_DESCRIPTOR = 4  # after the magic number
+
+
+# ---- what is stored -------------------------------------------------------------------------------------------------
+
+
+class StoredObjects:
+    """The store objects that contain the chunks of an array: single chunks, or shards of several.
+
+    There are ``grid`` objects along the axes, each of which has ``inner`` chunks along them.
+    """
+
+    def __init__(self, stored: StoredArray) -> None:
+        self._stored = stored
+        self.grid = shard_grid(stored)
+        self.inner = inner_grid(stored)
+
+    def first_missing(self, there: Collection[Index]) -> list[str]:
+        """Return the names of the first few objects that are missing in ``there``."""
+        first = islice(indices_of(self.grid), len(there) + FEW)
+        return [self._stored.chunk_name(index) for index in first if index not in there][:FEW]
+
+    def listed(self, store: Store, path: str) -> tuple[set[Index], list[str]]:
+        """Return what `sort` does of the names of all keys below the array."""
+        return self.sort(key[len(path) + 1 if path else 0 :] for key in store.sizes(path))
+
+    def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
+        """Return the indices of the ``names`` that are objects of the array, and the other names."""
+        found: set[Index] = set()
+        unknown: list[str] = []
+        for name in names:
+            index = shard_named(self._stored, name)
+            if index is not None:
+                found.add(index)
+            elif name not in DOCUMENTS:
+                unknown.append(name)
+        return found, sorted(unknown)
+
+    def chunks_in(self, index: Index) -> Iterator[Index]:
+        """Yield the chunks in the object at ``index``."""
+        if self._stored.shards is None:
+            yield index
+            return
+        starts = [i * n for i, n in zip(index, self.inner, strict=True)]
+        ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._stored.grid, strict=True)]
+        lengths = tuple(end - start for start, end in zip(starts, ends, strict=True))
+        for inner in indices_of(lengths):
+            yield tuple(start + i for start, i in zip(starts, inner, strict=True))
+
+
+def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]:
+    """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys."""
+    if not node.stored.shape:
+        return [0]
+    stored = StoredObjects(node.stored)
+    if not store.abilities.listing:
+        _check_count(store, node.stored.grid[0])
+        return list(range(node.stored.grid[0]))
+    found, _ = stored.listed(store, path)
+    objects = {index[0] for index in found}
+    _check_count(store, len(objects) * stored.inner[0])
+    rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
+    return sorted(row for row in rows if row < node.stored.grid[0])
+
+
+def _check_count(store: Store, count: int) -> None:
+    store.read_rules.limits.check("max_read_chunks", count, f"the arrays declare {count:,} chunks")
+
+
+# ---- decoding -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Decoded:
+    """The outcome of a `DecodeTask`: kind and message of each problem, chunks that are not stored, and counts."""
+
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[Index] = field(default_factory=list)
+    chunks: int = 0
+    nbytes: int = 0  # as stored
+    unchecked: int = 0  # without a checksum
+    done: int = 0  # bytes of the values, for progress
+
+
+@dataclass(slots=True)
+class DecodeTask:
+    """Decodes some chunks of one array, one after the other; those in a shard may be missing."""
+
+    store: Store
+    path: str
+    node: Dataset[Attributes]
+    indices: list[Index]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values in memory, for one chunk at a time."""
+        return math.prod(self.node.stored.chunks) * chunk_codec(self.node.stored).dtype.itemsize
+
+    def run(self) -> Decoded:
+        """Decode the chunks."""
+        found = Decoded(done=self.nbytes * len(self.indices))
+        reader = ChunkReader(self.store, self.path, self.node.stored, ChunkCache(0))
+        shards = None if self.node.stored.shards is None else ShardReader(self.store, self.path, self.node.stored)
+        for index in self.indices:
+            name = self.node.stored.chunk_name(index) if shards is None else str(index)
+            try:
+                data = shards.get(index) if shards is not None else self.store.get(join(self.path, name))
+                if data is None:
+                    found.missing.append(index)
+                    continue
+                reader.decode(index, data)
+            except ResourceError:
+                raise  # the chunk may be whole
+            except ZarrBackendError as error:
+                found.problems.append((kind_of(error), error.problem))
+                continue
+            except OSError as error:
+                found.problems.append(("chunk-damaged", f"the chunk {name!r} cannot be read ({error})"))
+                continue
+            found.chunks += 1
+            found.nbytes += len(data)
+            found.unchecked += not _has_checksum(self.node.stored, data)
+        return found
+
+
+def kind_of(error: ZarrBackendError) -> str:
+    """Return the kind of finding for an error that a chunk raises."""
+    damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
+    absent = (UnsupportedFileError, "library-missing")
+    kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), absent, (damaged, "chunk-damaged"))
+    return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
+
+
+def _has_checksum(stored: StoredArray, data: bytes) -> bool:
+    """Tell whether decoding detects a flipped bit in a stored chunk."""
+    configs = stored.codecs
+    if any(config.get("id") in _CHECKED for config in configs):
+        return True
+    is_zstd = bool(configs) and configs[-1].get("id") == "zstd"
+    return is_zstd and len(data) > _ZSTD_DESCRIPTOR and bool(data[_ZSTD_DESCRIPTOR] & _ZSTD_CHECKSUM)
+
+
+# ---- all chunks of a file -------------------------------------------------------------------------------------------
+
+
+_OF_EITHER_FORMAT = re.compile(r"c(/[0-9]+)*|[0-9]+([./][0-9]+)*")
+
+
+class ChunkCheck:
+    """Decodes all chunks of a file, and reports missing and damaged ones."""
+
+    def __init__(
+        self,
+        store: Store,
+        hierarchy: Hierarchy,
+        report: Report,
+        reported: Collection[str] = (),
+        *,
+        has_other_chunks: bool = False,
+    ) -> None:
+        self._store = store
+        self._has_other_chunks = has_other_chunks
+        self._report = report
+        self._arrays = [
+            (path, node)
+            for path, node in hierarchy.walk()
+            if isinstance(node, Dataset) and (path not in reported or math.prod(node.stored.grid) > 1)
+        ]
+        self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
+
+    def run(self, runner: Runner, progress: Progress) -> None:
+        """Decode all chunks, with at most ``memory_budget`` bytes of values in flight."""
+        progress.start(0)
+        missing: dict[str, list[Index]] = {}
+        reported: set[tuple[str, str, str]] = set()  # several tasks may find the same damaged index of a shard
+        for task, found in runner.run(self._tasks(runner.workers), in_order=True):
+            for kind, message in found.problems:
+                if (task.path, kind, message) not in reported:
+                    reported.add((task.path, kind, message))
+                    self._report.add(task.path, kind, message)
+            if found.missing:
+                missing.setdefault(task.path, []).extend(found.missing[:FEW])
+            self._report.chunks += found.chunks
+            self._report.nbytes += found.nbytes
+            self._report.unchecked += found.unchecked
+            progress.advance(absolute(task.path), found.done)
+        for path, indices in missing.items():
+            self._add_missing(path, None, [str(index) for index in indices])
+        progress.finish()
+
+    def _add_missing(self, path: str, count: int | None, names: list[str]) -> None:
+        number = "chunks are" if count is None else "a chunk is" if count == 1 else f"{count:,} chunks are"
+        kind, what = "unwritten", "not stored"
+        if self._should_all_be_stored:
+            kind, what = "chunk-missing", "gone, though all were stored"
+        self._report.add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:FEW])}")
+
+    def _tasks(self, workers: int) -> Iterator[DecodeTask]:
+        for path, node in self._arrays:
+            try:
+                dtype = ChunkReader(self._store, path, node.stored, ChunkCache(0)).codec.dtype
+                size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
+                stored = StoredObjects(node.stored)
+                # the number of chunks that are checked if the store can list keys, else the number in the metadata
+                _check_count(
+                    self._store, math.prod(stored.inner if self._store.abilities.listing else node.stored.grid)
+                )
+            except ZarrBackendError as error:
+                self._report.add(path, kind_of(error), error.problem)
+                continue
+            count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))
+            indices = iter(self._present(path, node.stored, stored))
+            while batch := list(islice(indices, count)):
+                yield DecodeTask(self._store, path, node, batch)
+
+    def _present(self, path: str, node: StoredArray, stored: StoredObjects) -> Iterator[Index]:
+        """Yield the chunks that are stored, and report how many are not. Iterates over stored chunks only."""
+        if not self._store.abilities.listing:
+            yield from indices_of(node.grid)
+            return
+        found, unknown = stored.listed(self._store, path)
+        if self._has_other_chunks:
+            unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
+        if unknown:
+            what = "1 key is not a chunk" if len(unknown) == 1 else f"{len(unknown):,} keys are not chunks"
+            self._report.add(path, "unknown-file", f"{what}: {few(unknown)}")
+        wanted = math.prod(stored.grid)
+        if len(found) < wanted:
+            blocked, _ = stored.sort(self._store.names_without_values(path))
+            if blocked:
+                shown = few(list(map(node.chunk_name, sorted(blocked))))
+                what = "a folder, a pipe or a device is in the place of"
+                self._report.add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
+            known = found | blocked
+            names = stored.first_missing(known)
+            if names:
+                self._add_missing(path, wanted - len(known), names)
+        for index in sorted(found):
+            yield from stored.chunks_in(index)
+
+
+# ---- links and references --------------------------------------------------------------------------------------------
+
+_CACHE_BYTES = 2**24
+
+
+def check_targets(resolver: Resolver[LinkedFile], report: Report, cache: ChunkCache | None = None) -> None:
+    """Check the links and references of a file, and report those with a missing or wrong target.
+
+    Chunks with references are read, and kept in ``cache``.
+    """
+    checker = _Checker(resolver, report, ChunkCache(_CACHE_BYTES) if cache is None else cache)
+    for path, node in resolver.main.hierarchy.walk():
+        if isinstance(node, Group):
+            checker.check_links(path, node)
+        checker.check_attributes(path, node)
+        if isinstance(node, Dataset):
+            checker.check_array(path, node)
+
+
+def without_target(resolver: Resolver[LinkedFile], cache: ChunkCache | None = None) -> list[Problem]:
+    """Return the links and references of a file to nothing; arguments as for `check_targets`."""
+    report = Report(resolver.main.location, "links")
+    check_targets(resolver, report, cache)
+    return [problem for problem in report.problems if problem.kind in _TO_NOTHING]
+
+
+_TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
+_Problem = tuple[str, str]
+"""Message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``."""
+
+
+@dataclass
+class _Checker:
+    _resolver: Resolver[LinkedFile]
+    _report: Report
+    _cache: ChunkCache
+
+    def __post_init__(self) -> None:
+        self._known: dict[tuple[Any, ...], _Problem | None] = {}
+        self._specs = spec_location(self._resolver.main.hierarchy.root.attributes.get(SPECLOC))
+
+    def check_links(self, path: str, node: Group[Any]) -> None:
+        """Check the links of a group, each entry by itself."""
+        entries = node.attributes.get(LINKS, [])
+        names = set(node.members)
+        for entry in entries if isinstance(entries, list) else [entries]:
+            self._report.links += 1
+            try:
+                link = decode_links({LINKS: [entry] if isinstance(entries, list) else entries})[0]
+            except MetadataError as error:
+                self._report.add(path, "link-damaged", error.problem)
+                continue
+            place = join(path, link.name)
+            if link.name in names:
+                other = "a group or an array" if link.name in node.members else "another link"
+                self._report.add(place, "link-damaged", f"{other} has the same name")
+            names.add(link.name)
+            problem = self._problem(link.target)
+            if problem is not None:
+                self._report.add(place, f"link-{problem[0]}", problem[1])
+
+    def check_attributes(self, path: str, node: Node) -> None:
+        """Check the attributes of a node, and the references in them."""
+        references: list[Any] = []
+        try:
+            decode_attributes(node.attributes, resolve=references.append)
+        except (MetadataError, UnsupportedFileError) as error:
+            self._report.add(path, kind_of(error), error.problem)
+            return
+        for value in references:
+            self._report.references += 1
+            self._add_reference(path, self._problem_of_value(value, decode_attribute_reference))
+
+    def check_array(self, path: str, node: Dataset[Any]) -> None:
+        """Check the references in an array."""
+        if self._specs is not None and path.startswith(f"{self._specs}/"):
+            return
+        columns = _reference_columns(node)
+        if columns is None or not node.stored.size:
+            return
+        found: dict[_Problem, int] = {}
+        try:
+            reader = ChunkReader(self._resolver.main.store, path, node.stored, self._cache)
+            for cell in _cells(reader, node, columns):
+                self._report.references += 1
+                problem = None if cell is None else self._problem_of_value(cell, decode_reference)
+                if problem is not None:
+                    found[problem] = found.get(problem, 0) + 1
+        except ResourceError:
+            raise  # the links may be right
+        except (ZarrBackendError, OSError) as error:
+            self._report.add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
+        for problem, count in found.items():
+            self._add_reference(path, problem, count)
+
+    def _add_reference(self, path: str, problem: _Problem | None, count: int = 1) -> None:
+        if problem is not None:
+            kind = "dangling" if problem[0] == "circular" else problem[0]
+            self._report.add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
+
+    def _problem_of_value(self, value: Any, decode: Callable[[Any], ZarrReference]) -> _Problem | None:
+        try:
+            return self._problem(decode(value))
+        except MetadataError as error:
+            return "damaged", error.problem
+
+    def _problem(self, reference: ZarrReference) -> _Problem | None:
+        """Return the problem with a target, None if there is none; each distinct target is looked up once."""
+        key = (reference.source, reference.path, reference.object_id, reference.source_object_id)
+        if key not in self._known:
+            self._known[key] = self._look_up(reference)
+        return self._known[key]
+
+    def _look_up(self, reference: ZarrReference) -> _Problem | None:
+        try:
+            file, _, node = self._resolver.find(self._resolver.main, reference.source, reference.node_path)
+        except CircularLinkError as error:
+            return "circular", error.problem
+        except LinkRefusedError as error:
+            return "refused", error.problem
+        except ResourceError:
+            raise  # the links may be right
+        except (ZarrBackendError, OSError) as error:
+            return "dangling", _message(error)
+        for what, wanted, actual in (
+            (f"the object at {reference.path!r}", reference.object_id, node.attributes.get("object_id")),
+            (f"the file {reference.source!r}", reference.source_object_id, file.root_id),
+        ):
+            if wanted is not None and isinstance(actual, str) and wanted != actual:
+                return "wrong-target", f"{what} has the object_id {actual}, not {wanted}"
+        return None
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, ReferenceTargetError) and error.path is not None:
+        return f"there is no {error.path!r} in {error.store!r}"
+    return error.problem if isinstance(error, ZarrBackendError) else str(error)
+
+
+def _reference_columns(node: Dataset[Any]) -> dict[str, int] | None:
+    """Return names and positions of fields with references: ``{}`` for the complete array, None for no references."""
+    means = describe_any(node)
+    if isinstance(means.stored, Reference):
+        return {}
+    if means.form != "rows":
+        return None
+    fields = enumerate(means.fields)
+    return {name: position for position, (name, field) in fields if isinstance(field, Reference)} or None
+
+
+def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> Iterator[Any]:
+    stored = node.stored
+    for row in stored_rows(reader.store, reader.path, node):
+        block = reader.read(slice(row * stored.chunks[0], (row + 1) * stored.chunks[0]) if stored.shape else ())
+        if not columns:
+            yield from block.reshape(-1)
+        elif block.dtype.names is not None:
+            for name in columns:
+                yield from block[name].reshape(-1)
+        else:
+            # a compound that is stored as objects: each row is a list, or along an axis
+            rows = block.reshape(-1, block.shape[-1]) if block.ndim > 1 else block.reshape(-1).tolist()
+            for cells in rows:
+                if isinstance(cells, (list, tuple, np.ndarray)):
+                    yield from (cells[column] for column in columns.values() if column < len(cells))

@@ -1,0 +1,334 @@
+"""`repair`: repairs a file without losing data. `consolidate`: writes a new consolidated document.
+
+Source: docs/format, "Consolidated metadata", "The journal".
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hdmf_zarr_backend.check.contents import kind_of
+from hdmf_zarr_backend.check.findings import Problem, Report
+from hdmf_zarr_backend.check.structure import Structure, check_structure
+from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.parser import ParsedFile, check_outside, current, parse, resolver_of
+from hdmf_zarr_backend.encoding.references import LinkedFile, decode_links
+from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS
+from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    ConflictError,
+    DamagedFileError,
+    ReadOnlyStoreError,
+    ZarrBackendError,
+    known_arguments,
+)
+from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, derive_all, make_alike
+from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.render import counted, few
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store
+from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.transaction import Change, Writer, open_for_writing
+
+_NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
+_LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
+_OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
+
+
+@dataclass(slots=True)
+class Repairs:
+    """The result of `repair`.
+
+    Attributes
+    ----------
+    done : list of str
+        Each repair.
+    left : list of Problem
+        Remaining damage of documents and links, and chunks that differ from those in the consolidated document.
+    kept : list of Problem
+        What a writer that died left beside a local file. It is not deleted, since its values may exist nowhere else.
+    """
+
+    done: list[str] = field(default_factory=list)
+    left: list[Problem] = field(default_factory=list)
+    kept: list[Problem] = field(default_factory=list)
+
+
+@known_arguments
+def consolidate(
+    source: str | os.PathLike[str] | Any, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Write a new consolidated document from the documents of the nodes, with the scalars in it.
+
+    Call this after another program has changed a file. Until then readers see the file as it was before the change.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file.
+    forget : bool
+        Drop what only the consolidated document has, because another program has removed nodes, attributes or values on
+        purpose. Without it, this raises an error, since the consolidated document may be the only good copy.
+    storage_options : dict, optional
+        For URLs.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        No Zarr file exists there.
+    ReadOnlyStoreError
+        A store of this kind cannot be changed.
+    IncompleteStoreError, MetadataError
+        The file is being written, or a document is damaged. Nothing is changed.
+    ConflictError
+        The consolidated document has nodes, attributes or values that are missing or damaged elsewhere. Nothing is
+        changed.
+    ConflictError
+        The file is in both formats, and format 3 is newer. Nothing is changed.
+    StoreLockedError
+        Another writer has the file open.
+
+    Warns
+    -----
+    FormatsDifferWarning
+        The file is in both formats, and format 3 could not be made like format 2, since a chunk is damaged.
+    JournalWarning
+        A change of the file was interrupted; it is undone or completed first.
+    """
+    store = open_store(source, storage_options)
+    _check_changeable(store)
+    with open_for_writing(store) as writer:
+        _, state = current(store, store.get_many(FIRST_KEYS))
+        check_derivable(store, state)
+        hierarchy = parse(store, use_consolidated=False).hierarchy if forget else _whole_hierarchy(store)
+        parsed = ParsedFile(hierarchy, consolidated=True, state=state)
+        with writer.change(root=parsed.root_keys[:1]) as change:
+            change.commit({}, consolidated(store, hierarchy))
+        if state is not None:
+            make_alike(writer, parsed)
+
+
+def _check_changeable(store: Store) -> None:
+    abilities = store.abilities
+    if not (abilities.change and abilities.consolidates):
+        raise ReadOnlyStoreError(
+            f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there",
+            store=store.location,
+            remedy="Repair a copy on a disk.",
+        )
+    check_outside(store)  # before it is locked or changed
+
+
+def _whole_hierarchy(store: Store) -> Hierarchy:
+    """Return the hierarchy of the nodes' documents, after checking that the consolidated one has no only copies."""
+    structure, report = _checked(store)
+    lost = [problem for problem in report.problems if problem.kind in _LOST]
+    if lost and structure is not None and structure.is_consolidated:
+        shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
+        raise ConflictError(
+            f"what is gone or damaged would be forgotten: {shown}",
+            store=store.location,
+            remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio consolidate "
+            "--forget`.",
+        )
+    if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
+        return parse(store, use_consolidated=False).hierarchy  # raises an error with the reason
+    return structure.hierarchy
+
+
+def chunks_to_inline(
+    store: Store, hierarchy: Hierarchy, *, kept: Mapping[str, bytes] | None = None, but: Collection[str] = ()
+) -> dict[str, bytes]:
+    """Return the chunks for the consolidated document, those in ``kept`` first; none of the arrays in ``but``."""
+    nodes = {
+        join(path, node.stored.first_chunk): node
+        for path, node in hierarchy.walk()
+        if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
+    }
+    found = {key: data for key, data in store.get_many(nodes).items() if is_inlined(nodes[key], data)}
+    return found | {key: data for key, data in (kept or {}).items() if key in nodes}
+
+
+def consolidated(store: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
+    """Return the documents that are written last, by key, consolidated; for ``kept`` see `chunks_to_inline`."""
+    chunks = chunks_to_inline(store, hierarchy, kept=kept)
+    documents = FORMATS[hierarchy.zarr_format].last(hierarchy, chunks, consolidate=True)
+    return {key: dump(document) for key, document in documents.items()}
+
+
+@known_arguments
+def repair(
+    source: str | os.PathLike[str] | Any,
+    *,
+    drop_links: bool = False,
+    break_lock: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Repairs:
+    """Repair what can be repaired without loss.
+
+    An interrupted change is completed if it was recorded completely, otherwise it is undone. Missing documents, and
+    scalars whose chunk is missing or damaged, are restored from the consolidated document if it has them; so are those
+    of the root where the writer of a new file died before it deleted anything. If that document is wrong in another
+    way, a new one is written. In a file of both formats, format 3 is made equal to format 2, unless a program has
+    changed only format 3; of values that differ, those of format 2 are kept.
+
+    No chunk and no document of a node is deleted except those of an interrupted change; nor is a new file that a writer
+    did not finish. While something is missing or damaged that cannot be restored, the consolidated document is not
+    changed, since it may be the only good copy. The same applies to its copy of a scalar whose chunk differs.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file.
+    drop_links : bool
+        Remove links that are damaged, have no target, or are circular.
+    break_lock : bool
+        Take the lock of the file from a writer that has stopped, or that is on another machine and cannot be checked;
+        never that of a local file from a running process of this machine.
+    storage_options : dict, optional
+        For URLs.
+
+    Returns
+    -------
+    Repairs
+        What was repaired, and what remains.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        No Zarr file exists there.
+    ReadOnlyStoreError
+        A store of this kind cannot be changed.
+    MetadataError
+        The journal of an interrupted change is damaged.
+    StoreError
+        A key to restore would be outside the store.
+    StoreLockedError
+        Another writer has the file open.
+    """
+    store = open_store(source, storage_options)
+    _check_changeable(store)
+    repairs = Repairs()
+    with open_for_writing(store, break_lock=break_lock, report=repairs.done.append) as writer:
+        structure, report = _checked(store)
+        repairs.left = report.problems
+        repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
+        if structure is None:
+            return repairs
+        parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
+        with writer.change(root=parsed.root_keys[:1]) as change:
+            repaired, root = _repaired(store, structure, change, repairs, drop_links=drop_links)
+            change.commit({}, root)
+        if repaired is not None:
+            damaged = [] if repaired.state is None else _make_alike(store, writer, repaired, repairs)
+            repairs.left = [*_checked(store)[1].problems, *damaged]
+    return repairs
+
+
+def _repaired(
+    store: Store, structure: Structure, change: Change, repairs: Repairs, *, drop_links: bool
+) -> tuple[Structure | None, dict[str, bytes]]:
+    """Write back what is lost, and make a new consolidated document if that is needed.
+
+    Returns what there is then, with the document; None and nothing if something is missing, or format 3 of a file of
+    both formats is newer: then the consolidated document, which may be the only good copy, does not change.
+    """
+    found: Structure | None = structure
+    documents: dict[str, bytes] = {}
+    if _write_back(store, structure, change, repairs):
+        found, report = _checked(store, is_own_change=True)
+        repairs.left = report.problems
+    kinds = Counter(problem.kind for problem in repairs.left)
+    if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
+        return None, {}
+    if (
+        (drop_links and _drop_links(store, found, change, repairs))
+        # the consolidated document is wrong, or missing where a file of both formats needs it
+        or kinds.keys() & _OF_THE_COPY
+        or kinds["inlined-stale"] > len(found.other_chunks)
+        or (found.state is not None and not found.is_consolidated)
+    ):
+        documents = consolidated(store, found.hierarchy, found.other_chunks)
+        repairs.done.append("wrote a new consolidated document")
+    return found, documents
+
+
+def _make_alike(store: Store, writer: Writer, structure: Structure, repairs: Repairs) -> list[Problem]:
+    """Make format 3 like format 2; return the damage of format 2 that prevents that."""
+    is_whole = stores_all_chunks(structure.hierarchy.root.attributes)  # a missing chunk must not become fill values
+    store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
+    try:
+        derived = derive_all(writer, ParsedFile(structure.hierarchy, consolidated=True, state=structure.state))
+    except ChunkError as error:
+        problem = f"{error.problem}; Zarr format 3 was not updated from it"
+        return [Problem(error.path or "/", kind_of(error), problem)]
+    if derived.is_changed:
+        repairs.done.append("made Zarr format 3 like format 2")
+    return []
+
+
+def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
+    report = Report(store.location, "structure")
+    return check_structure(store, report, is_own_change=is_own_change), report
+
+
+def _write_back(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
+    """Restore what only the consolidated document has; return whether there was anything.
+
+    A chunk that does not decode is replaced. A document is not, since on some disks two names can be one file, except
+    those of the root with which a new file has begun.
+    """
+    if any(problem.kind in ("incomplete", "limit") and not problem.is_repairable for problem in repairs.left):
+        return False
+    copies = structure.only_copies
+    store.check_inside(copies, [])
+    there = store.get_many(key for key in copies if split(key)[0] and split(key)[1] in DOCUMENTS)
+    written = {key: data for key, data in copies.items() if key not in there}
+    for key, data in written.items():
+        change.put(key, data)
+    change.drain()
+    if written:
+        repairs.done.append(f"wrote back from the consolidated document: {few(sorted(written))}")
+    return bool(written)
+
+
+def _drop_links(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
+    """Remove links without a target; return whether there were any."""
+    hierarchy = structure.hierarchy
+    resolver = resolver_of(store, hierarchy)
+    changed: dict[str, bytes] = {}
+    dropped = False
+    for path, node in hierarchy.walk():
+        if not isinstance(node, Group) or LINKS not in node.attributes:
+            continue
+        stated = node.attributes[LINKS]
+        entries = stated if isinstance(stated, list) else [None]  # None is not a link
+        kept = [entry for entry in entries if _leads_somewhere(entry, resolver)]
+        count = len(entries) - len(kept)
+        if not count:
+            continue
+        dropped = True
+        rest = {name: value for name, value in node.attributes.items() if name != LINKS}
+        node.attributes = {**rest, LINKS: kept} if kept else rest
+        node.keeps_attributes = True
+        changed |= {key: dump(document) for key, document in FORMATS[hierarchy.zarr_format].documents(path, node)}
+        repairs.done.append(f"removed {counted(count, 'link')} without a target from {absolute(path)}")
+    change.describe(changed)
+    return dropped
+
+
+def _leads_somewhere(entry: Any, resolver: Resolver[LinkedFile]) -> bool:
+    try:
+        target = decode_links({LINKS: [entry]})[0].target
+        resolver.find(resolver.main, target.source, target.node_path)
+    except DamagedFileError:
+        return False
+    except (ZarrBackendError, OSError):
+        return True  # its target could not be checked: a server may be down
+    return True

@@ -1,0 +1,607 @@
+"""Checks of metadata documents: whether each parses, and whether the consolidated document agrees with the others.
+
+Readers trust the consolidated document. If it contains a document or a chunk that is nowhere else, that is the only
+good copy: writing a new consolidated document would lose it, and restoring it from there repairs the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.shards import shard_named
+from hdmf_zarr_backend.check.contents import kind_of
+from hdmf_zarr_backend.check.findings import Report
+from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.inlined import INLINE_KEY, inlined_chunks
+from hdmf_zarr_backend.encoding.parser import (
+    check_document,
+    check_outside,
+    check_texts,
+    current,
+    difference_of,
+    parse,
+    read_documents,
+    unfinished_write,
+)
+from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
+from hdmf_zarr_backend.errors import (
+    IncompleteStoreError,
+    LimitError,
+    MetadataError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.model.json_text import dump, load
+from hdmf_zarr_backend.model.nodes import (
+    DEFAULT_PREFIX,
+    Attributes,
+    Dataset,
+    Group,
+    Hierarchy,
+    absolute,
+    is_small_number,
+    split,
+)
+from hdmf_zarr_backend.model.render import FEW, few
+from hdmf_zarr_backend.store.base import Store, is_outside
+from hdmf_zarr_backend.store.journal import pending
+from hdmf_zarr_backend.write.tasks import Index
+
+Documents = dict[str, Any]
+"""``{key: document}``."""
+
+_MAIN = (zarr2.GROUP, zarr2.ARRAY)
+_SEPARATOR = "dimension_separator"
+_ONLY = "is in the consolidated document only"
+_GROUP_KEYS = zarr3.GROUP_KEYS | {zarr3.CONSOLIDATED}
+_BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
+_LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
+
+
+@dataclass(slots=True)
+class Structure:
+    """The result of a check of the documents."""
+
+    hierarchy: Hierarchy  # all nodes whose documents parse
+    is_consolidated: bool  # whether a consolidated document exists, right or wrong
+    only_copies: dict[str, bytes]  # chunks and documents by key that only that document has in good state
+    other_chunks: dict[str, bytes]  # chunks by key that differ there from those in the store, both being complete
+    lost_chunks: set[str]  # paths of arrays with a chunk that is missing or damaged in the store
+    state: both.State | None  # for a file of both formats, whether they agree
+    has_other_chunks: bool  # the store may also have chunks in the other format, or of a change that is not complete
+
+
+def check_structure(store: Store, report: Report, *, is_own_change: bool = False) -> Structure | None:
+    """Check all documents of a file. Returns None if nothing can be read; the report then has the reason.
+
+    With ``is_own_change``, a journal is that of the caller, who is changing the file.
+    """
+    try:
+        structure = _Check(store, report, is_own_change=is_own_change).run()
+    except (LimitError, MetadataError, IncompleteStoreError) as error:
+        kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
+        report.add(error.path or "/", kinds[type(error)], error.problem)
+        return None
+    if "document-damaged" in report.counts and structure.is_consolidated:
+        # of some damaged documents readers use a copy in the consolidated one, unless that is damaged too
+        with suppress(ZarrBackendError):
+            found = parse(store, hint=structure.hierarchy.zarr_format)
+            readable = {absolute(path) for path, _ in found.hierarchy.walk()} if found.consolidated else set()
+            for index, problem in enumerate(report.problems):
+                if problem.kind == "document-damaged" and problem.path in readable:
+                    report.problems[index] = replace(problem, is_repairable=True)
+    return structure
+
+
+class _Check:
+    def __init__(self, store: Store, report: Report, *, is_own_change: bool) -> None:
+        self._store = store
+        self._is_own_change = is_own_change
+        self._report = report
+        self._rules = store.read_rules
+        self._damaged: set[str] = set()
+        self._differences: list[_Difference] = []
+        self._copies: Documents = {}
+        self._inlined: dict[str, bytes] = {}
+        self._state: both.State | None = None
+        self._is_changing = False
+        self._has_remains = False
+
+    def run(self) -> Structure:
+        """Return what can be read."""
+        check_outside(self._store)
+        self._is_changing = self._check_journal()
+        local = self._store.folder or self._store.zip_file
+        if local is not None and (left := unfinished_write(local)) is not None:  # a new file beside this one
+            self._report.add("", "write-unfinished", left)
+        texts = self._store.get_many(registry.FIRST_KEYS)
+        check_texts(texts.values(), self._rules)
+        texts, self._state = current(self._store, texts)
+        self._check_state()
+        key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
+        consolidated = self._consolidated(key, texts[key]) if key in texts else None
+        if not self._store.abilities.listing:
+            parsed = parse(self._store)  # raises an error if there is nothing to read
+            self._report.add("", "not-listed", "this server cannot list what it has: its documents were not compared")
+            self._compare_inlined(parsed.hierarchy)
+            return self._structure(parsed.hierarchy, is_consolidated=True)
+        documents = self._documents({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
+        if consolidated is not None:
+            self._compare(consolidated, documents)
+        elif zarr2.CONSOLIDATED not in texts:
+            self._report.add("", "not-consolidated", "there is no consolidated document")
+        if not {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
+            if consolidated is None:
+                parse(self._store, use_consolidated=False)  # raises an error with the reason
+            self._report.add("", "document-missing", "the root has no document")
+        hierarchy = self._hierarchy(documents)
+        writing = notes_of(hierarchy.root.attributes).get(WRITING)
+        if writing is not None:
+            self._report.add("", "incomplete", f"the file is being written, or its writer died: {writing}")
+        elif not self._is_changing:
+            self._check_nodes_without_document(documents, hierarchy)
+            self._check_other_format(texts)
+        return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
+
+    def _check_other_format(self, texts: Mapping[str, bytes]) -> None:
+        """Report documents of format 3 without that of their root, which make no file of both formats."""
+        if self._state is not None or zarr3.DOCUMENT in texts or self._store.abilities.is_remote:
+            return
+        left = [key for key in self._store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+        if left:
+            self._has_remains = True
+            what = f"there are {len(left):,} documents of Zarr format 3, but not that of the root"
+            self._report.add("", "format-3-incomplete", f"{what}: programs that read format 3 cannot open the file")
+
+    def _check_state(self) -> None:
+        """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
+        found = difference_of(self._state)
+        if found is not None:
+            self._report.add("", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
+        elif self._state is not None and self._store.abilities.listing:
+            texts = read_documents(self._store, {zarr3.DOCUMENT})
+            wrong = sorted(_other_than_consolidated(texts))
+            if wrong:
+                what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
+                self._report.add("", "formats-differ", f"{what}: {few(wrong)}", is_repairable=True)
+
+    def _check_journal(self) -> bool:
+        """Tell whether a change of the file is in progress or was interrupted."""
+        if self._is_own_change or not self._store.abilities.change:
+            return False
+        try:
+            left = pending(self._store)
+        except MetadataError as error:
+            self._report.add("", "journal-damaged", error.problem)
+            return True
+        if left is not None:
+            state = "was interrupted" if left.holder.is_gone() else "is under way, or was interrupted"
+            self._report.add("", "change-interrupted", f"a change of this file {state}: {left.holder}")
+        return left is not None
+
+    def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
+        nodes = [node for _, node in hierarchy.walk()]
+        arrays = sum(isinstance(node, Dataset) for node in nodes)
+        self._report.arrays += arrays
+        self._report.groups += len(nodes) - arrays
+        kinds = {found.key: found.kind for found in self._differences if found.is_good and found.key in self._inlined}
+        lost = {key: self._inlined[key] for key, kind in kinds.items() if kind in _LOST_CHUNK}
+        return Structure(
+            hierarchy,
+            is_consolidated,
+            only_copies=lost | {key: dump(document) for key, document in self._copies.items()},
+            other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
+            lost_chunks={found.path for found in self._differences if found.kind in _LOST_CHUNK},
+            state=self._state,
+            has_other_chunks=self._is_changing or self._has_remains or self._state is not None,
+        )
+
+    # ---- the documents of the nodes ---------------------------------------------------------------------------------
+
+    def _documents(self, names: Collection[str]) -> Documents:
+        documents: Documents = {}
+        for key, text in read_documents(self._store, names).items():
+            try:
+                documents[key] = load(text, key=key)
+            except MetadataError as error:
+                self._damaged.add(key)
+                self._report.add(split(key)[0], "document-damaged", error.problem)
+        return documents
+
+    def _hierarchy(self, documents: Documents) -> Hierarchy:
+        """Return the hierarchy of the undamaged documents."""
+        good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
+        if zarr3.DOCUMENT not in documents:
+            self._check_ancestors(good)
+        for key in sorted(good) if zarr3.DOCUMENT in good else ():
+            try:
+                zarr3.parse_node(good[key], split(key)[0])
+            except ZarrBackendError as error:  # this package cannot read it
+                self._report.add(split(key)[0], "document-damaged", error.problem)
+                del good[key]
+        hierarchy = registry.parse_documents(good)
+        self._compare_inlined(registry.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
+        return hierarchy
+
+    def _is_good(self, key: str, documents: Documents) -> bool:
+        path, _ = split(key)
+        try:
+            unknown = _unknown_keys(key, documents[key])
+        except MetadataError as error:
+            self._report.add(path, "document-damaged", error.problem)
+            return False
+        self._check_unknown(path, key, unknown)
+        above = _array_above(documents, path)
+        if above is not None:
+            self._report.add(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
+        return above is None
+
+    def _check_unknown(self, path: str, key: str, unknown: Collection[str]) -> None:
+        if unknown:
+            names = ", ".join(sorted(map(str, unknown)))
+            self._report.add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
+
+    def _check_ancestors(self, documents: Documents) -> None:
+        """Report groups without a document above other nodes (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
+        there = map(split, (*documents, *self._copies))
+        known = {path for path, name in there if name in _MAIN}
+        implied: set[str] = set()
+        for path in known:
+            above = path
+            while above and (above := split(above)[0]) not in known and above not in implied:
+                implied.add(above)
+        for path in sorted(implied):
+            self._report.add(path, "group-implied", "members are there, and no .zgroup")
+
+    def _check_nodes_without_document(self, documents: Documents, hierarchy: Hierarchy) -> None:
+        """Report nodes with chunks or attributes but no document; readers do not show them."""
+        there = [split(key) for key in (*documents, *self._damaged)]
+        described = {path for path, name in there if name != zarr2.ATTRIBUTES}
+        found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
+        groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
+        for key in self._store.keys_outside(described - groups):
+            path = _array_path_of(key, hierarchy)
+            names = [] if path is None else found.setdefault(path, [])
+            if path is not None and len(names) <= FEW:
+                names.append(key[len(path) + 1 :])
+        reported = {split(key)[0] for key in self._copies}
+        what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
+        for path, names in sorted(found.items()):
+            if path not in reported:
+                verb = "is" if len(names) == 1 else "are"
+                self._report.add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
+
+    # ---- the consolidated document ----------------------------------------------------------------------------------
+
+    def _consolidated(self, key: str, text: bytes) -> Documents | None:
+        """Return the documents in the consolidated one by their own keys, None if it is damaged or missing."""
+        try:
+            document = load(text, key=key)
+            check_document(document, self._rules)
+            if key == zarr2.CONSOLIDATED:
+                metadata, block = zarr2.unwrap(document), document
+            else:
+                block = document.get(zarr3.CONSOLIDATED) if isinstance(document, dict) else None
+                if block is None:
+                    return None
+                if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
+                    raise MetadataError("the consolidated block has no documents")
+                nodes = block["metadata"].items()
+                metadata = {zarr3.key_of(path): _without(inner, {zarr3.CONSOLIDATED}) for path, inner in nodes}
+                self._check_unknown("", key, block.keys() - _BLOCK_KEYS)
+        except MetadataError as error:
+            self._report.add("", "consolidated-damaged", error.problem)
+            return None
+        try:
+            self._inlined = inlined_chunks(block)
+        except MetadataError as error:
+            self._report.add("", "consolidated-damaged", error.problem)
+        return metadata
+
+    def _compare(self, consolidated: Documents, documents: Documents) -> None:
+        for found in _Comparison(consolidated, documents, self._damaged).differences():
+            self._add_difference(found)
+            if found.is_good:
+                self._copies[found.key] = consolidated.get(found.key, {})
+            if found.kind == "incomplete":
+                documents[found.key] = self._copies[found.key]
+
+    def _compare_inlined(self, hierarchy: Hierarchy) -> None:
+        other = [found for found in self._differences if not found.is_good]
+        changed = {found.path for found in other if split(found.key)[1] != zarr2.ATTRIBUTES}
+        for found in _InlinedComparison(self._store, hierarchy, changed).differences(self._inlined):
+            self._add_difference(found)
+
+    def _add_difference(self, found: _Difference) -> None:
+        self._differences.append(found)
+        self._report.add(found.path, found.kind, found.message, is_repairable=found.is_good)
+
+
+def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the keys of format-3 documents that differ from their copies in the document of the root."""
+    documents: Documents = {}
+    for key, text in texts.items():
+        try:
+            documents[key] = load(text, key=key)
+        except MetadataError:
+            yield key
+    root = documents.get(zarr3.DOCUMENT)
+    block = root.get(zarr3.CONSOLIDATED) if isinstance(root, dict) else None
+    metadata = block.get("metadata") if isinstance(block, dict) else None
+    if not isinstance(metadata, dict):
+        yield zarr3.DOCUMENT
+        return
+    consolidated = {zarr3.key_of(path): node for path, node in metadata.items()}
+    for found in _Comparison(consolidated, documents, texts.keys() - documents.keys()).differences():
+        yield found.key
+
+
+# ---- one document ---------------------------------------------------------------------------------------------------
+
+
+def _unknown_keys(key: str, document: Any) -> Collection[str]:
+    """Return the keys of a document that its format does not define."""
+    path, name = split(key)
+    if name == zarr3.DOCUMENT:
+        is_array = zarr3.check_document(document, path) == "array"
+        return set(document) - (zarr3.ARRAY_KEYS if is_array else _GROUP_KEYS)
+    if name == zarr2.ARRAY:
+        return zarr2.parse_array(document, {}, path).stored.extra.keys() - {_SEPARATOR}
+    if name == zarr2.GROUP:
+        return zarr2.parse_group(document, {}, path).extra.keys()
+    if not isinstance(document, dict):
+        raise MetadataError(f"{name} is not a JSON object")
+    return ()
+
+
+def _is_array_at(documents: Documents, path: str) -> bool:
+    document = documents.get(zarr3.key_of(path))
+    return zarr2.key_of(path, zarr2.ARRAY) in documents or (
+        isinstance(document, dict) and document.get("node_type") == "array"
+    )
+
+
+def _array_above(documents: Documents, path: str) -> str | None:
+    """Return the path of an array above ``path``, None if there is none."""
+    while path:
+        path = split(path)[0]
+        if _is_array_at(documents, path):
+            return path
+    return None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Tell whether two documents are equivalent: NaN equals NaN, and defaults may be left out."""
+    if one == other or not isinstance(one, dict) or not isinstance(other, dict):
+        return bool(one == other)
+    return json.dumps(_plain(one), sort_keys=True) == json.dumps(_plain(other), sort_keys=True)
+
+
+def _plain(document: dict[str, Any]) -> Any:
+    """Return a document without the keys that zarr-python adds when it consolidates."""
+    is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
+    return _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
+
+
+def _without(document: Any, keys: Collection[str]) -> Any:
+    """Return a document without some of its keys."""
+    if not isinstance(document, dict):
+        return document
+    return {key: value for key, value in document.items() if key not in keys}
+
+
+# ---- documents without, and keys outside of, nodes ------------------------------------------------------------------
+
+
+def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
+    """Return the path of the array that a key looks like a chunk of, None for other keys."""
+    parts = key.split("/")
+    prefix = DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None
+    end = len(parts) - 1
+    if prefix is None or parts[end] != prefix:  # else it is the only chunk of a scalar
+        numbers = parts[end].split(".")
+        if not all(map(is_small_number, numbers[1:] if numbers[0] == prefix else numbers)):
+            return None
+        while end and is_small_number(parts[end - 1]):
+            end -= 1
+        end -= end > 0 and parts[end - 1] == prefix
+    while end < len(parts) and "/".join(parts[:end]) in hierarchy:
+        end += 1  # this is a group, not an array
+    return "/".join(parts[:end]) if end < len(parts) else None
+
+
+# ---- differences between the consolidated document and the others ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A difference between the consolidated document and the store: of a document or chunk, at the path of its node."""
+
+    key: str
+    path: str
+    kind: str
+    message: str
+    is_good: bool = False
+    """Whether the consolidated document has a complete copy that fits the node."""
+
+
+@dataclass
+class _Comparison:
+    """Compares the documents in the consolidated one with those of the nodes.
+
+    ``_damaged`` has the keys of documents that cannot be read, which are reported already.
+    """
+
+    _consolidated: Documents
+    _documents: Documents
+    _damaged: Collection[str]
+
+    def differences(self) -> Iterator[_Difference]:
+        """Yield the differences, sorted by key."""
+        for key in sorted(self._consolidated.keys() | self._documents.keys()):
+            if key == zarr3.DOCUMENT or key in self._damaged:
+                continue  # the root of format 3 is the consolidated document itself
+            default: Any = {} if split(key)[1] == zarr2.ATTRIBUTES else None  # a missing document means no attributes
+            if _is_same(self._documents.get(key, default), self._consolidated.get(key, default)):
+                continue
+            if key in self._begun:
+                message = (
+                    f"{key!r} is that of a file that is being written, but the consolidated document is the old one"
+                )
+                yield _Difference(key, split(key)[0], "incomplete", message, is_good=True)
+            elif key in self._documents:
+                what = "differs from its copy in" if key in self._consolidated else "is not in"
+                message = f"{key!r} {what} the consolidated document"
+                yield _Difference(key, split(key)[0], "consolidated-stale", message)
+            else:
+                yield self._only_copy(key)
+
+    @cached_property
+    def _begun(self) -> Collection[str]:
+        """The documents of the root with which a new file begins: the consolidated one is whole until it is deleted."""
+        both_of = (as_dict(documents.get(zarr2.ATTRIBUTES)) for documents in (self._documents, self._consolidated))
+        is_marked, was_marked = (WRITING in notes_of(attributes) for attributes in both_of)
+        return {zarr2.ATTRIBUTES} | ({zarr2.GROUP} & self._consolidated.keys()) if is_marked and not was_marked else ()
+
+    def _only_copy(self, key: str) -> _Difference:
+        """Return the difference for a document that only the consolidated one has."""
+        kind, reason = "consolidated-stale", self._why_not_of_this_file(key)
+        if not reason:
+            kind, reason = "document-missing", self._hindrance(key)
+        is_good, message = not reason, f"{key!r} {_ONLY}" + (f": {reason}" if reason else "")
+        return _Difference(key, split(key)[0], kind, message, is_good)
+
+    def _why_not_of_this_file(self, key: str) -> str:
+        """Return why this document cannot have been part of this file; ``""`` if it can."""
+        path, name = split(key)
+        if is_outside(key):
+            return "it is outside the store"
+        names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in self._documents else zarr2.DOCUMENT_NAMES
+        if name not in names or (path and {"", "."} & set(path.split("/"))):
+            return "it is not the name of a document"
+        if _array_above(self._consolidated, path) is not None:
+            return "an array has no members"
+        mains = [zarr2.key_of(path, main) for main in _MAIN]
+        if name == zarr2.ATTRIBUTES and not any(key in self._consolidated or self._is_there(key) for key in mains):
+            return "it belongs to no node"
+        document = self._consolidated[key]
+        try:
+            if name == zarr3.DOCUMENT:
+                registry.parse_array({name: document}, path)
+            else:
+                _unknown_keys(key, document)
+        except MetadataError as error:
+            return error.problem
+        return ""
+
+    def _hindrance(self, key: str) -> str:
+        """Return why a document cannot be restored; ``""`` if it can."""
+        path, name = split(key)
+        if _array_above(self._documents, path) is not None:
+            return "an array is now above it"
+        other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
+        if other is not None and self._is_there(zarr2.key_of(path, other)):
+            return "the node has another kind now"
+        if _is_array_at({key: self._consolidated[key]}, path) and path in self._parents:
+            return "it now has nodes below it"
+        mains = [zarr2.key_of(path, main) for main in _MAIN]
+        is_same = all(
+            key not in self._damaged
+            and (key not in self._documents or _is_same(self._documents[key], self._consolidated.get(key)))
+            for key in mains
+        )
+        return "the node has changed" if name == zarr2.ATTRIBUTES and not is_same else ""
+
+    def _is_there(self, key: str) -> bool:
+        return key in self._documents or key in self._damaged
+
+    @cached_property
+    def _parents(self) -> set[str]:
+        """The paths that have nodes below them."""
+        found: set[str] = set()
+        for key in self._documents:
+            path, _ = split(key)
+            while path and (path := split(path)[0]) not in found:
+                found.add(path)
+        return found
+
+
+_Owner = tuple[str, Dataset[Attributes], Index]
+
+
+@dataclass(slots=True)
+class _InlinedComparison:
+    """Compares the chunks in the consolidated document with those in the store.
+
+    ``_hierarchy`` has all nodes, including those of the consolidated document; ``_changed`` has the paths of nodes
+    whose documents differ.
+    """
+
+    _store: Store
+    _hierarchy: Hierarchy
+    _changed: Collection[str]
+
+    def differences(self, inlined: Mapping[str, bytes]) -> Iterator[_Difference]:
+        """Yield the differences for ``{key: bytes}``, the chunks in the consolidated document."""
+        stored = self._stored([key for key in inlined if not is_outside(key)])
+        for key, copy in inlined.items():
+            if stored.get(key) != copy:
+                yield self._difference(key, copy, stored.get(key))
+
+    def _stored(self, wanted: list[str]) -> dict[str, bytes | ZarrBackendError]:
+        """Return the stored values, or the errors raised when they are read."""
+        found: dict[str, bytes | ZarrBackendError] = {}
+        try:
+            return {**self._store.get_many(wanted)}
+        except (StoreRefusedError, StoreUnreachableError):
+            raise  # none of them can be checked
+        except ZarrBackendError:
+            for key in wanted:
+                try:
+                    found.update(self._store.get_many([key]))
+                except ZarrBackendError as error:
+                    found[key] = error
+        return found
+
+    def _difference(self, key: str, copy: bytes, there: bytes | ZarrBackendError | None) -> _Difference:
+        owner = None if is_outside(key) else self._owner(key)
+        if owner is None:
+            message = f"the chunk {key!r} in the consolidated document belongs to no array"
+            return _Difference(key, split(key)[0], "inlined-stale", message)
+        path, node, index = owner
+        is_good = path not in self._changed and not self._store.is_blocked(key) and self._error(owner, copy) is None
+        error = there if isinstance(there, ZarrBackendError) else self._error(owner, there)
+        if error is not None:
+            return _Difference(key, path, kind_of(error), error.problem, is_good)
+        kind, what = "inlined-stale", "differs from its copy in the consolidated document"
+        if there is None:
+            kind, what = "chunk-missing", _ONLY
+        return _Difference(key, path, kind, f"the chunk {node.stored.chunk_name(index)!r} {what}", is_good)
+
+    def _owner(self, key: str) -> _Owner | None:
+        """Return the array of a chunk key and the index of the chunk, None if there is no such array."""
+        path = key
+        while path:
+            path, _ = split(path)
+            node = self._hierarchy.get(path)
+            if isinstance(node, Dataset):
+                index = shard_named(node.stored, key[len(path) + 1 :])
+                return (path, node, index) if index is not None and node.stored.shards is None else None
+        return None
+
+    def _error(self, owner: _Owner, data: bytes | None) -> ZarrBackendError | None:
+        """Return the error that decoding a chunk raises, None if it decodes or is missing."""
+        path, node, index = owner
+        try:
+            if data is not None:
+                ChunkReader(self._store, path, node.stored, ChunkCache(0)).decode(index, data)
+        except ZarrBackendError as error:
+            return error
+        return None

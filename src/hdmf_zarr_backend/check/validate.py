@@ -1,0 +1,210 @@
+"""`validate`: checks a file against its schema with the validator of hdmf, as ``pynwb.validate`` does for HDF5 files.
+
+Source: hdmf 6, ``hdmf.validate``; pynwb 4, ``pynwb.validation``, for the choice of the namespaces.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from hdmf.build import BuildManager, TypeMap
+from hdmf.spec import NamespaceCatalog
+from hdmf.validate import ValidatorMap
+
+from hdmf_zarr_backend.check.contents import without_target
+from hdmf_zarr_backend.check.findings import Finding, Report, Validation
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
+from hdmf_zarr_backend.extras import library_of
+from hdmf_zarr_backend.hdmf.assembler import check_link_paths
+from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, newest_versions
+from hdmf_zarr_backend.hdmf.reading import ReadSession
+from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces
+from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy
+from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.opening import open_store
+
+_CORE = "core"
+_NOT_USED = "hdmf-experimental"  # pynwb does not validate against it
+_USE_INSTALLED = "Validate against the installed namespaces, with use_cached=False."  # beside that of the command line
+_KINDS = {
+    "MissingError": "missing",
+    "MissingDataType": "missing",
+    "IncorrectQuantityError": "quantity",
+    "DtypeError": "dtype",
+    "ShapeError": "shape",
+    "ExpectedArrayError": "shape",
+    "IncorrectDataType": "target-type",
+    "IllegalLinkError": "illegal-link",
+}
+
+
+@known_arguments
+def validate(
+    source: str | os.PathLike[str] | Any,
+    *,
+    namespace: str | None = None,
+    use_cached: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    read_options: ReadOptions | None = None,
+) -> Validation:
+    """Check a Zarr file against its schema with the validator of hdmf, as ``pynwb.validate`` does for HDF5 files.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file.
+    namespace : str, optional
+        The namespace to check against. Default: for an NWB file, each cached one that no other includes (extensions
+        before the core that they extend); for another file, the one that the root names.
+    use_cached : bool
+        Use the cached namespaces of the file, if any; else the installed ones.
+    storage_options : mapping, optional
+        For URLs, as for `ZarrIO`.
+    read_options : ReadOptions, optional
+        Limits for the file, and other files that it may lead to. Links that are not followed are not checked.
+
+    Returns
+    -------
+    Validation
+        ``findings`` list what the schema does not allow, and links and references to nothing, which hdmf leaves out.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError, MetadataError
+        No Zarr file exists there, it cannot be read, or its namespaces are missing.
+    UsageError
+        The namespace does not exist.
+    """
+    opened = open_store(source, storage_options, read_options)
+    parsed = parse(opened)
+    store = parsed.store(opened)
+    with at(opened):
+        is_cached = use_cached and bool(newest_versions(parsed.hierarchy))
+        catalog, included = _cached(store, parsed.hierarchy) if is_cached else _installed(parsed.hierarchy)
+        names = _names(catalog, included, parsed.hierarchy, namespace)
+        findings = _findings(store, parsed, catalog, names)
+        for problem in without_target(resolver_of(store, parsed.hierarchy)):
+            findings.append(Finding(problem.path, None, "target", problem.message))
+    versions = {name: str(catalog.get_namespace(name).version) for name in names}
+    return Validation(opened.location, versions, is_cached, findings)
+
+
+def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -> None:
+    """Add the findings of hdmf's validator with the cached namespaces of a file, for `verify`."""
+    namespace = hierarchy.root.attributes.get("namespace")
+    if not isinstance(namespace, str) or namespace not in newest_versions(hierarchy):
+        report.add("/", "no-schema", f"the namespace of the root, {namespace!r}, is not cached in the file")
+        return
+    try:
+        catalog, included = _cached(store, hierarchy)
+        names = _names(catalog, included, hierarchy, None)
+    except ZarrBackendError as error:
+        report.add(error.path or "/", "schema-damaged", f"the cached namespaces cannot be used ({error.problem})")
+        return
+    try:
+        findings = _findings(store, ParsedFile(hierarchy, consolidated=False), catalog, names)
+    except ZarrBackendError as error:
+        report.add(error.path or "/", "schema", error.problem)
+        return
+    for finding in findings:
+        report.add(finding.path, "schema", f"{finding.rule}: {finding.message}" if finding.rule else finding.message)
+
+
+# ---- namespaces: those in the file, else the installed ones ---------------------------------------------------------
+
+
+def _is_nwb(attributes: Attributes) -> bool:
+    return "neurodata_type" in attributes
+
+
+def _cached(store: Store, hierarchy: Hierarchy) -> tuple[Any, set[str]]:
+    """Return the catalogue of the cached namespaces of a file, and the names of those that others include."""
+    classes: tuple[Any, ...] = ()
+    if _is_nwb(hierarchy.root.attributes):
+        with library_of("nwb", "validate, for an NWB file,"):
+            from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespace
+        classes = (NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
+    catalog = NamespaceCatalog(*classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            loaded = load_cached_namespaces(catalog, store, hierarchy)
+        except MetadataError as error:
+            error.remedy = _USE_INSTALLED
+            raise
+    return catalog, {name for others in loaded.values() for name in others}
+
+
+def _installed(hierarchy: Hierarchy) -> tuple[Any, set[str]]:
+    """Return the catalogue of pynwb or hdmf; of NWB only the core is used."""
+    if _is_nwb(hierarchy.root.attributes):
+        with library_of("nwb", "validate, for an NWB file,"):
+            from pynwb import get_type_map
+    else:
+        from hdmf.common import get_type_map
+    catalog = get_type_map().namespace_catalog
+    return catalog, set(catalog.namespaces) - {_CORE}
+
+
+def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, wanted: str | None) -> list[str]:
+    """Return the namespaces to check against: the one that is wanted, or the most specific ones for the file."""
+    known = sorted(catalog.namespaces)
+    if wanted is not None:
+        if wanted not in known:
+            raise UsageError(f"there is no namespace {wanted!r}", remedy=f"Use one of {', '.join(known)}.")
+        return [wanted]
+    attributes = hierarchy.root.attributes
+    named = attributes.get("namespace")
+    if _is_nwb(attributes):
+        specific = [name for name in known if name not in included and name != _NOT_USED]
+        if specific:
+            return specific
+        named = _CORE
+    if named in known:
+        return [str(named)]
+    problem = f"the schema of the file is the namespace {named!r}, which does not exist"
+    if named is None:
+        problem = "the root has no attribute 'namespace', which names the schema of the file"
+    others = f"to check it against one of them: {', '.join(known)}."
+    raise MetadataError(problem, path="/", remedy=f"Pass namespace= {others}", remedy_cli=f"Pass --namespace {others}")
+
+
+# ---- the validator of hdmf ------------------------------------------------------------------------------------------
+
+
+def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[str]) -> list[Finding]:
+    """Return what hdmf's validator finds by each of the namespaces; the error in which it ends is a finding too."""
+    found: list[Finding] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of links to nothing, which are findings
+        session = ReadSession(store, parsed, store.location, BuildManager(TypeMap(catalog)))
+        for name in namespaces:
+            try:
+                check_link_paths(session.root(), store.read_rules, store.location)
+                errors = ValidatorMap(catalog.get_namespace(name)).validate(session.root())
+            except ZarrBackendError:
+                raise
+            except HDMF_ERRORS as error:
+                problem = f"the validator of hdmf ends in an error ({type(error).__name__}: {error})"
+                found.append(Finding("/", None, "failed", problem))
+            else:
+                found += map(_finding_of, errors)
+    return list(dict.fromkeys(found))
+
+
+def _finding_of(error: Any) -> Finding:
+    """Return an error of hdmf's validator as a finding; hdmf appends an attribute to the path after a dot."""
+    kind = _KINDS.get(type(error).__name__, "time" if "timezone" in str(error.reason) else "other")
+    path = "/" if error.location is None else f"/{error.location}"
+    rule = str(error.name)
+    last = rule.rpartition("/")[2]
+    if type(error).__name__ == "MissingError":  # its text is "argument missing"
+        return Finding(path, None, kind, f"{last!r} is missing", rule)
+    if kind == "missing" or not path.endswith(f".{last}"):
+        return Finding(path, None, kind, str(error.reason), rule)
+    return Finding(path.removesuffix(f".{last}"), last, kind, str(error.reason), rule)

@@ -1,0 +1,279 @@
+"""`verify`: checks a file for damage, level by level."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from hdmf_zarr_backend.array.shards import shard_named
+from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
+from hdmf_zarr_backend.check.findings import Report
+from hdmf_zarr_backend.check.structure import check_structure
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
+from hdmf_zarr_backend.encoding.parser import parse, resolver_of
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
+from hdmf_zarr_backend.model.render import counted, few
+from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.write.plan import PlannedArray
+
+
+import hashlib
+import json
+from collections.abc import Callable
+from operator import itemgetter
+
+from hdmf_zarr_backend.check.findings import DandiAsset
+from hdmf_zarr_backend.errors import DamagedFileError
+from hdmf_zarr_backend.store.base import node_of
+from hdmf_zarr_backend.store.remote import at_once
+
+Level = Literal["structure", "links", "chunks", "schema"]
+LEVELS: tuple[str, ...] = get_args(Level)
+"""The levels of a check; each includes all before it."""
+
+
+@known_arguments
+def verify(
+    source: str | os.PathLike[str] | Any,
+    level: Level = "chunks",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    read_options: ReadOptions | None = None,
+    executor: Any = None,
+    dandi: bool = False,
+    progress: Progress = SILENT,
+) -> Report:
+    """Look for damage in a Zarr file. Nothing is changed.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        The file.
+    level : {"structure", "links", "chunks", "schema"}
+        ``structure``: documents parse, have only keys that the format defines, and agree with the consolidated
+        document, as do the chunks in it. ``links``: the targets of links and references exist, and are the objects that
+        were meant. ``chunks``: each chunk is stored, decodes, and has its full size, and the two copies of what a file
+        of both formats stores twice are equal. ``schema``: the file is valid by its cached namespaces. Each level
+        includes all before it.
+    storage_options : dict, optional
+        For URLs.
+    read_options : ReadOptions, optional
+        Limits for the file, and other files that it may lead to.
+    executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
+        Decodes chunks; None: this thread.
+    dandi : bool
+        Also check the requirements of the DANDI archive for a Zarr file (depth and names of its keys, number and size
+        of its objects), and compute its checksum there, which reads all data.
+    progress : Progress
+        Receives the number of bytes of the values that were decoded.
+
+    Returns
+    -------
+    Report
+        ``problems`` are damage, ``remarks`` may be intended.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        No Zarr file exists there.
+    UsageError
+        The level is unknown.
+
+    Source: Zarr v2 and v3 specifications; docs/format, "Links", "References", "Consolidated metadata".
+    """
+    if level not in LEVELS:
+        raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
+    store = open_store(source, storage_options, read_options)
+    report = Report(store.location, level)
+    structure = check_structure(store, report)
+    if dandi:
+        report.dandi = check_dandi(store, report)
+    last = LEVELS.index(level)
+    if structure is None or last == 0:
+        return report
+    check_targets(resolver_of(store, structure.hierarchy), report)
+    if last > 1:
+        with runner(executor) as workers:
+            lost, others = structure.lost_chunks, structure.has_other_chunks
+            ChunkCheck(store, structure.hierarchy, report, lost, has_other_chunks=others).run(workers, progress)
+            if structure.state == "alike":
+                own = _only_of_format_3(store)
+                ChunkCheck(store, own, report, has_other_chunks=True).run(workers, progress)
+                if store.abilities.listing:
+                    _compare_copies(store, structure.hierarchy, own, report)
+        if report.unchecked:
+            verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
+            what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
+            report.add("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed")
+    if last > 2:
+        from hdmf_zarr_backend.check.validate import add_problems_by_schema  # on use: hdmf is slow to import
+
+        add_problems_by_schema(store, structure.hierarchy, report)
+    return report
+
+
+# ---- what a file of both formats stores twice -----------------------------------------------------------------------
+
+
+def _only_of_format_3(store: Store) -> Hierarchy:
+    """Return the arrays of a file of both formats that have separate chunks in format 3."""
+    found = parse(store, hint=3).hierarchy
+    only = Hierarchy(Group(found.root.attributes), zarr_format=3)
+    for path, node in found.walk():
+        if path and isinstance(node, Group):
+            only.add(path, Group())
+        elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
+            only.add(path, node)
+    return only
+
+
+def _compare_copies(store: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:
+    """Report arrays of ``own`` that have other values in format 3 than in format 2: references and rows.
+
+    A program that knows one format only may have replaced values; the documents, and the digests of them in the note of
+    `encoding.both`, have no trace of that. Chunks that cannot be read are left to the check of each format.
+    """
+    for path, node in own.walk():
+        if isinstance(node, Dataset):
+            with suppress(ZarrBackendError, OSError):
+                found = list(_differing(store, path, node.stored, _planned(store, hierarchy, path)))
+                if found:
+                    what = f"the values in Zarr format 3 are not those in format 2: {few(found)}"
+                    report.add(path, "formats-differ", what, is_repairable=True)
+
+
+def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
+    """Return an array as it would be derived from format 2, None where that takes no chunks of its own."""
+    from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3  # on use: hdmf is slow to import
+
+    node = hierarchy.get(path)
+    if not isinstance(node, Dataset):
+        return None
+    part = Hierarchy(Group(hierarchy.root.attributes))
+    for end in (index for index, letter in enumerate(path) if letter == "/"):
+        part.add(path[:end], Group())
+    part.add(path, node)
+    return plan_format_3(store, part).arrays.get(path)
+
+
+def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:
+    """Yield the names of the stored chunks whose values are not those that are planned."""
+    if planned is None or planned.source is None or planned.node.stored.shape != stored.shape:
+        return
+    codec = chunk_codec(stored)
+    for key in store.list_prefix(join(path, DEFAULT_PREFIX)):
+        name = key[len(path) + 1 :]
+        index = shard_named(stored, name)
+        data = None if index is None else store.get(key)
+        if index is None or data is None:
+            continue
+        expected = encode_chunk(stored, codec, planned.source, index)[0]
+        if data == expected:
+            continue
+        inside = tuple(slice(0, part.stop - part.start) for part in region_of(stored, index))
+        values = codec.decode(data, stored.chunks)[inside]
+        # equal bytes: another release has compressed the stored ones
+        if codec.encode(whole_chunk(values, stored, codec.dtype)) != expected:
+            yield name
+
+
+# ---- the DANDI archive -----------------------------------------------------------------------------------------------
+
+DEEPEST = 7
+"""Maximum number of names in a key, including the name of the object itself."""
+
+LEFT_OUT = frozenset({".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"})
+"""Names of files and folders that are not uploaded and not part of the checksum."""
+
+LARGEST_VALUE = 5 * 2**30
+"""Maximum bytes of an object that is uploaded in one request."""
+
+MANY_VALUES = 1_000_000
+"""Number of objects above which an upload may not finish."""
+
+_SUFFIXES = (".zarr", ".ngff")
+_LONGEST_KEY = 1024 - len("zarr/00000000-0000-0000-0000-000000000000/")
+_PIECE = 2**22
+_SHOWN = 3
+
+
+def check_dandi(store: Store, report: Report) -> DandiAsset:
+    """Check the requirements of the archive for a file, and return its checksum."""
+    if not store.abilities.listing:
+        raise UsageError(
+            "this store cannot list its keys, so its checksum cannot be computed",
+            store=store.location,
+            remedy="Check a copy on a disk.",
+        )
+    sizes = {key: size for key, size in store.sizes("").items() if not LEFT_OUT & set(key.split("/"))}
+    _add_refused(store, sizes, report)
+    digests = dict(zip(sizes, at_once(lambda key: _md5(store, key, sizes[key]), sizes), strict=True))
+    depth = max((key.count("/") + 1 for key in sizes), default=0)
+    return DandiAsset(checksum(digests, sizes), len(sizes), sum(sizes.values()), depth)
+
+
+def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
+    """Return the checksum of a tree of values."""
+    files: dict[str, list[Any]] = {"": []}
+    folders: dict[str, list[Any]] = {}
+    for key, digest in digests.items():
+        folder, _, name = key.rpartition("/")
+        files.setdefault(folder, []).append({"digest": digest, "name": name, "size": sizes[key]})
+        while folder and folder not in folders:
+            folders[folder] = []
+            folder = folder.rpartition("/")[0]
+    folders.setdefault("", [])
+    found = ""
+    for folder in sorted(folders, key=lambda path: -path.count("/") - bool(path)):  # innermost folders first
+        inside = {"directories": folders[folder], "files": files.get(folder, [])}
+        count = len(inside["files"]) + sum(int(each["digest"].split("-")[1]) for each in inside["directories"])
+        size = sum(each["size"] for entries in inside.values() for each in entries)
+        listed = {kind: sorted(entries, key=itemgetter("name")) for kind, entries in inside.items()}
+        text = json.dumps(listed, separators=(",", ":"))
+        found = f"{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}-{count}--{size}"
+        if folder:
+            parent, _, name = folder.rpartition("/")
+            folders[parent].append({"digest": found, "name": name, "size": size})
+    return found
+
+
+def _md5(store: Store, key: str, size: int) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for start in range(0, size, _PIECE):
+        piece = store.get_range(key, start, min(start + _PIECE, size))
+        if piece is None:
+            raise DamagedFileError(f"the value {key!r} was deleted", store=store.location, remedy="Check it again.")
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _add_refused(store: Store, sizes: Mapping[str, int], report: Report) -> None:
+    """Report what the archive does not accept: one finding for each node and kind."""
+    if not store.location.endswith(_SUFFIXES):
+        report.add("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
+    if len(sizes) > MANY_VALUES:
+        report.add("/", "dandi-count", f"it has {len(sizes):,} objects, more than {MANY_VALUES:,}")
+    refused: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
+        ("dandi-depth", f"keys of more than {DEEPEST} names", lambda key: key.count("/") >= DEEPEST),
+        ("dandi-name", f"keys of over {_LONGEST_KEY} bytes", lambda key: len(key.encode()) > _LONGEST_KEY),
+        ("dandi-name", "keys with control characters", lambda key: not key.isprintable()),
+        ("dandi-name", "keys with a backslash", lambda key: "\\" in key),
+        ("dandi-size", f"values of over {LARGEST_VALUE:,} bytes", lambda key: sizes[key] > LARGEST_VALUE),
+    )
+    for kind, what, is_refused in refused:
+        by_node: dict[str, list[str]] = {}
+        for key in filter(is_refused, sizes):
+            by_node.setdefault(node_of(key), []).append(key)
+        for node, several in sorted(by_node.items()):
+            shown = ", ".join(sorted(several)[:_SHOWN])
+            more = f" and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
+            report.add(node, kind, f"{what}: {shown}{more}")

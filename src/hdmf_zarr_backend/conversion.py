@@ -1,0 +1,601 @@
+"""`convert`: HDF5 to Zarr and back, and Zarr to Zarr of any format.
+
+Each direction plans the complete file first, without containers and builders. Information that Zarr cannot express
+(exact types, text encodings, chunks, filters, link kinds, maximum shapes) is kept in the notes of the Zarr file, so
+HDF5 -> Zarr -> HDF5 gives the same file again.
+
+Source: docs/format, "What an object was in HDF5", "HDF5 types".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from hdmf_zarr_backend.check.contents import without_target
+from hdmf_zarr_backend.encoding import registry
+from hdmf_zarr_backend.encoding.attributes import strict_attributes
+from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
+from hdmf_zarr_backend.encoding.codecs import codec_of_file
+from hdmf_zarr_backend.encoding.layout import Sharding
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.nczarr import check_format
+from hdmf_zarr_backend.encoding.parser import check_outside, not_found, parse, resolver_of
+from hdmf_zarr_backend.encoding.references import LinkedFile
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
+from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
+from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
+from hdmf_zarr_backend.hdf5.files import warn_broken
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.hdmf.namespaces import name_axes
+from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
+from hdmf_zarr_backend.model.render import counted, few, size_text
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions, named_format
+from hdmf_zarr_backend.store.base import Abilities, Store, os_errors
+from hdmf_zarr_backend.store.files import Resumption
+from hdmf_zarr_backend.store.journal import warn_of_pending
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.opening import (
+    FILE_SUFFIXES,
+    check_abilities,
+    check_apart,
+    check_free,
+    is_hdf5,
+    located,
+    open_store,
+    remove_empty_folder,
+)
+from hdmf_zarr_backend.store.transaction import Writer, new_local_file
+from hdmf_zarr_backend.write.plan import (
+    ShardsOfFile,
+    WritePlan,
+    adapt_plan,
+    ask_for_shards,
+    checked_shards,
+    shard_bytes_for,
+)
+from hdmf_zarr_backend.write.tasks import opened
+from hdmf_zarr_backend.write.writer import PlanWriter, new_file
+
+__all__ = ["ConversionReport", "convert"]
+
+Format: TypeAlias = Literal["zarr", "hdf5"]
+
+
+_NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
+_OF_WRITES = frozenset({"consolidate_metadata", "doc"})
+_OF_VIRTUAL = frozenset({"durable", "executor", "external_links", "memory_budget", "progress"})
+_MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
+    "codec": ("hdf5", "zarr"), "chunks": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"),
+    "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
+    "chunk_key_encoding": (None, "zarr"), "shards": (None, "zarr"),
+    "link_data": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
+}  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class ConversionReport:
+    """The result of a conversion.
+
+    Attributes
+    ----------
+    source, target : str
+        Absolute paths.
+    format : {"zarr", "hdf5"}
+        Format of the target.
+    groups, datasets, links : int
+        Counts in the target, without the cached specifications, as `zarrio inspect` counts them.
+    nbytes : int
+        Total bytes of all values, uncompressed (8 for each text or reference).
+    remarks : tuple of str
+        What differs from the source on purpose, such as small chunks that were joined.
+    """
+
+    source: str
+    target: str
+    format: Format
+    groups: int
+    datasets: int
+    links: int
+    nbytes: int
+    remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        counts = ((self.groups, "group"), (self.datasets, "dataset"), (self.links, "link"))
+        return ", ".join([*(counted(count, noun) for count, noun in counts), size_text(self.nbytes)])
+
+
+@known_arguments
+def convert(
+    source: str | os.PathLike[str] | Any,
+    target: str | os.PathLike[str] | Any,
+    *,
+    to: Format | Literal["virtual"] | None = None,
+    overwrite: bool = False,
+    check: bool = True,
+    zarr_format: ZarrFormat | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    link_data: bool = True,
+    codec: Any = "keep",
+    chunks: Literal["keep"] | None = None,
+    shards: ShardsOfFile = None,
+    resume: bool = False,
+    read_options: ReadOptions | None = None,
+    write_options: WriteOptions | None = None,
+) -> ConversionReport:
+    """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to Zarr: the same or the other format, or both.
+
+    Parameters
+    ----------
+    source : str, Path, or anything else that `ZarrIO` takes
+        An HDF5 file (recognised by its signature), or a Zarr file of format 2 or 3 written by any release of
+        hdmf-zarr: a directory, a zip file, a file of references, a URL or a store.
+    target : str, Path, or anything else that `ZarrIO` takes
+        The new file. A Zarr file may be a URL or a store, or end in ``.zip``. A local file is written beside the target
+        and renamed when it is complete. An existing file stays until then, and a conversion that fails leaves nothing.
+    to : {"zarr", "hdf5", "virtual"}, optional
+        Format of the target. None: Zarr if its name ends in ``.zarr`` or ``.zip``, or if it is a folder and the
+        source is HDF5; else HDF5. "virtual": a single JSON file ``NAME.nwb.zarr.json``, in which the chunks of large
+        plain datasets are references into the HDF5 file, local or at a URL, which must not change afterwards.
+    overwrite : bool
+        Replace an existing target. False: refuse it; an empty folder may be used for a Zarr file. A symbolic link is
+        followed: its target is replaced, and the link stays.
+    check : bool
+        Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
+        checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
+    zarr_format : {2, 3, "both"}, optional
+        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: 3 with
+        ``shards``, 2 with ``nczarr``; else that in the environment variable ``HDMF_ZARR_BACKEND_FORMAT``; else the
+        format of a Zarr source, for an HDF5 file 2; or the only format that a store can hold (Icechunk: 3).
+    storage_options : mapping, optional
+        Options of the source and the target if they are URLs, as for `ZarrIO`.
+    link_data : bool
+        Zarr to HDF5 only. A link that was an external link in HDF5, or that points to another Zarr file such as
+        ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 file of the same stem (``b.nwb``,
+        beside the target or beside the Zarr file), if that file exists and has the target of the link. Changes that
+        were made to the copy in the Zarr file since its conversion are then not in the new file. If no such file
+        exists, or if this is False, the target of the link is copied.
+    codec : str, codec of numcodecs or zarr, dict or bool
+        HDF5 to Zarr only. ``"keep"``: each dataset keeps its codecs and their levels if Zarr has its filters, and
+        equal chunks are copied without decoding. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``,
+        ``"none"`` (or False), a codec or its configuration: all chunks are encoded again with this codec, without
+        filters, which TensorStore can read.
+    chunks : "keep", optional
+        HDF5 to Zarr only. ``"keep"``: each dataset keeps the shape of its chunks. None: chunks of less than 64 KiB are
+        joined along the first axis, and a dataset of up to 1 MiB becomes one chunk; the report lists them.
+    shards : "auto", tuple of int or None
+        To Zarr format 3 only. Store several chunks in one object, a shard. "auto": the shard shape of large arrays is
+        chosen by bytes. A shape: for arrays with that number of axes and more than one chunk, rounded up to complete
+        chunks. None: each chunk is an object, except in arrays that a source of format 3 has in shards. Chunks that are
+        copied are put into shards without decoding.
+    resume : bool
+        HDF5 to a local Zarr folder only. Continue an interrupted or killed conversion to the same target: complete
+        chunks are not written again. If there is none, start a new one. False: always start a new one.
+    read_options : ReadOptions, optional
+        How the source is read: limits (for an HDF5 file, how many values that were never stored may be written), what a
+        chunk of a Zarr file that is not stored becomes, and which other files may be read.
+    write_options : WriteOptions, optional
+        How the target is written, in threads by default: executor, memory, progress, durability, form of the metadata.
+
+    Returns
+    -------
+    ConversionReport
+        The contents of the target.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError
+        The source does not exist, or is neither HDF5 nor Zarr.
+    StoreExistsError
+        The target exists and ``overwrite`` is False; or it is the source, contains it or is inside it; or it is a
+        symbolic link without a target.
+    UnsupportedFileError
+        pynwb cannot read the NWB file, or HDF5 cannot open it.
+    UsageError
+        Both files would be HDF5; an option has no effect for these two, or an invalid value; or the
+        source is an HDF5 file at a URL and ``to`` is not "virtual".
+    DamagedFileError
+        Part of the source cannot be read; the node is named. Damage in a chunk that is copied without decoding is
+        reported only when the chunk is read.
+    WorkerLostError
+        A worker or the cluster died. Nothing is at the target, and the conversion can be resumed.
+    ConflictError
+        ``resume`` is True, and the source, the codec or the version of this package has changed. Nothing is changed.
+    StoreLockedError
+        Another writer is making the same target, or has it open.
+    StoreError
+        The target cannot be written: disk full, no permission, no answer.
+    LimitError
+        The source exceeds ``limits``. Nothing is written.
+    WriteError
+        The format of the target cannot express something: sequences of variable length, a name with a backslash.
+
+    Notes
+    -----
+    HDF5 to Zarr: the target of an external link is copied to the place of the link, since a Zarr file cannot refer
+    into HDF5; if the other file is missing, the link is kept with a warning. Further hard links of an object become
+    soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value becomes the
+    default one.
+
+    Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.datasets` describes: compressed numbers of
+    more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
+    """
+    origin, goal = located(source), located(target)
+    location, place = _location_of(origin), _location_of(goal)
+    abilities = goal.abilities if isinstance(goal, Store) else Abilities()
+    reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
+    if writing.commit_message is not None and not abilities.commits:
+        raise UsageError(
+            "commit_message= does not apply here: it is for Icechunk",
+            store=place,
+            remedy="Leave it out, or give a writable session of Icechunk as the target.",
+        )
+    request = Request(
+        source=origin, target=goal, overwrite=overwrite, check=check, codec=codec_of_file(codec), chunks=chunks,
+        storage=dict(storage_options or {}), resume=resume, shards=shards, reading=reading, options=writing,
+        link_data=link_data,
+    )  # fmt: skip
+    if chunks not in (None, "keep"):
+        raise UsageError(f"chunks={chunks!r} is unknown", store=place, remedy='Use "keep", or leave it out.')
+    found: Format = "hdf5" if to == "virtual" else _format_of(origin)
+    wanted = to or _format_of_target(goal, found)
+    _refuse_idle(place, found, wanted, request.given())
+    if to == "virtual":
+        from hdmf_zarr_backend.virtual import convert_virtual  # on use: few conversions need it
+
+        made = convert_virtual(
+            request.source, request.target, zarr_format, storage=request.storage, reading=request.reading,
+            options=request.options, overwrite=overwrite, check=check,
+        )  # fmt: skip
+        return report_of(*made)
+    _check_formats(location, found, wanted, zarr_format)
+    nczarr = writing.nczarr
+    if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:
+        zarr_format = _format_kept(request.open(origin), abilities.formats)
+    if wanted == "zarr":
+        zarr_format = zarr_format or format_for(abilities.formats, nczarr=nczarr, shards=shards)
+    number = 3 if zarr_format == 3 else 2
+    request.zarr_format, request.has_both = number, zarr_format == BOTH
+    request.shards = checked_shards(shards, number)
+    checked_key_encoding(writing.chunk_key_encoding, number)
+    if wanted == "hdf5" and (not isinstance(goal, str) or is_url(goal)):
+        raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
+    check_format(number, place, nczarr=nczarr)
+    check_apart(location, place)
+    with opened("threads" if writing.executor == "auto" else writing.executor) as who:
+        request.options = replace(writing, executor=who, strict_json=writing.strict_json or abilities.strict_json)
+        if wanted == "hdf5":
+            return _to_hdf5(place, request)
+        report = _to_zarr(location, request) if found == "hdf5" else _copy_zarr(request)
+    if writing.commit_message is not None and isinstance(goal, Store):
+        with Writer(goal) as writer:
+            writer.commit_session(writing.commit_message)
+    return report
+
+
+def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -> ZarrFormat:
+    """Return the format of a new file for which none is given, with these options, of those that are possible."""
+    needed = 2 if nczarr else 3 if shards is not None else None
+    return registry.default_format(possible, needed=needed)
+
+
+def _location_of(place: str | Store) -> str:
+    return place if isinstance(place, str) else place.location
+
+
+def _format_of_target(target: str | Store, source: Format) -> Format:
+    if isinstance(target, Store):
+        return "zarr"
+    is_zarr = target.endswith(ZARR_SUFFIXES) or (source == "hdf5" and os.path.isdir(target))
+    return "zarr" if is_zarr else "hdf5"
+
+
+def _format_kept(store: Store, possible: Sequence[int]) -> ZarrFormat | None:
+    """Return the format of a Zarr file for its copy, None if the target cannot have it."""
+    parsed = parse(store, use_inlined=False)
+    if parsed.state is not None and len(possible) > 1:
+        return BOTH
+    return next((number for number in (2, 3) if number == parsed.zarr_format and number in possible), None)
+
+
+_TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
+_COPY = "Copy an HDF5 file with the tools of the operating system."
+
+
+def _check_formats(source: str, found: Format, wanted: str, zarr_format: ZarrFormat | None) -> None:
+    """Refuse an unknown format of the target, and that of the source."""
+    if wanted not in ("zarr", "hdf5"):
+        raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
+    if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and wanted == "hdf5"):
+        raise UsageError(
+            f"{zarr_format!r} is not a Zarr format of the target",
+            remedy=f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr.",
+            remedy_cli=f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr.",
+        )
+    if found == wanted == "hdf5":
+        raise UsageError(
+            "the source is HDF5 already",
+            store=source,
+            remedy=f"{_TO_ZARR} or pass to='zarr'. {_COPY}",
+            remedy_cli=f"{_TO_ZARR} or use --to zarr. {_COPY}",
+        )
+
+
+def _refuse_idle(target: str, found: Format, wanted: str, given: Iterable[str]) -> None:
+    """Refuse options that would have no effect."""
+    for name in sorted(given):
+        source, made = _MEANT_FOR.get(name, (None, None))
+        if name in _OF_WRITES or (wanted == "virtual" and name not in _OF_VIRTUAL):
+            words = "ZarrIO" if name in _OF_WRITES else "data that are copied"
+        elif source in (None, found) and made in (None, wanted):
+            continue
+        else:
+            parts = (f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
+            words = f"conversions {' '.join(parts)}"
+        option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
+        raise UsageError(
+            f"{name} does not apply here: it is for {words}",
+            store=target,
+            remedy=f"Leave {name}= out.",
+            remedy_cli=f"Leave {option} out.",
+        )
+
+
+def _format_of(location: str | Store) -> Format:
+    if not isinstance(location, str):
+        return "zarr"
+    if is_hdf5(location):
+        return "hdf5"
+    if is_url(location) and location.endswith(HDF5_SUFFIXES):
+        raise UsageError(
+            "an HDF5 file at a URL is not copied",
+            store=location,
+            remedy='Convert it with to="virtual", which leaves the data where they are, or download it first.',
+            remedy_cli="Convert it with --to virtual, which leaves the data where they are, or download it first.",
+        )
+    if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
+        return "zarr"
+    if not os.path.lexists(location):
+        raise not_found(location, location)
+    raise NotZarrError(
+        "this is neither an HDF5 file nor a Zarr directory",
+        store=location,
+        remedy="Give a file of one of these formats; if it should be HDF5, it may be damaged or incomplete.",
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """The checked arguments of `convert`."""
+
+    source: str | Store
+    target: str | Store
+    storage: dict[str, Any]
+    reading: ReadOptions
+    options: WriteOptions
+    overwrite: bool
+    check: bool
+    codec: Any
+    chunks: Literal["keep"] | None
+    shards: ShardsOfFile
+    resume: bool
+    link_data: bool
+    zarr_format: int = 2
+    has_both: bool = False
+
+    def given(self) -> set[str]:
+        """Return the names of the options that are not those by default."""
+        defaults = {"codec": "keep", "chunks": None, "resume": False, "shards": None, "link_data": True}
+        own = {name for name, default in defaults.items() if getattr(self, name) != default}
+        return own | self.reading.given() | self.options.given()
+
+    def open(self, place: str | Store, reading: ReadOptions | None = None) -> Store:
+        """Open source or target; the options for URLs are for those of the two that are URLs."""
+        return open_store(place, self.storage if isinstance(place, str) and is_url(place) else None, reading)
+
+    def open_source(self) -> LinkedFile:
+        """Open a Zarr file to be copied."""
+        store = self.open(self.source, self.reading)
+        store.read_rules = replace(store.read_rules, is_copied=True)
+        warn_of_pending(store)
+        return LinkedFile(store, parse(store).hierarchy, _location_of(self.source))
+
+    def open_target(self) -> Store:
+        """Open the place of a Zarr file, after checking that it may be written."""
+        store = self.open(self.target)
+        check_abilities(store, "w")
+        check_outside(store, is_new=True)
+        check_free(store, overwrite=self.overwrite)
+        return store
+
+    def write(self, store: Store, plan: WritePlan, sources: Iterable[str] | None = None) -> None:
+        """Write the target. A copy of HDF5, with the paths of its ``sources``, to a local folder can be resumed."""
+        plan.chunk_key_encoding = self.options.chunk_key_encoding or "default"
+        plan.is_nczarr = self.options.nczarr
+        location = _location_of(self.target)
+        adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
+        resume = None
+        if sources is not None and store.folder is not None:
+            resume = self.resumption(plan, sources)
+        elif self.resume:
+            raise UsageError(
+                "only a conversion to a local folder can be resumed",
+                store=store.location,
+                remedy="Run it without resume=True, which starts again.",
+                remedy_cli="Run it without --resume, which starts again.",
+            )
+        nodes, exclusive = plan.hierarchy.flat(), not self.overwrite
+        with new_file(
+            store, nodes, plan.hierarchy.zarr_format, exclusive=exclusive, options=self.options, resume=resume
+        ) as change:
+            root = PlanWriter(change, plan, self.options).write()
+            if self.has_both:
+                from hdmf_zarr_backend.hdmf.from_zarr import with_format_3  # on use: it loads hdmf and zarr
+
+                root = with_format_3(change, plan, root, self.options)
+            remove_empty_folder(store)
+            change.commit({}, root)
+
+    def resumption(self, plan: WritePlan, sources: Iterable[str]) -> Resumption:
+        """Return the inputs of a conversion, by which another run knows that it may continue it.
+
+        They are the version of this package, bytes and time of each file that is read, the options that affect what is
+        written, as JSON, and a hash of all planned documents.
+        """
+        options = {
+            "codec": self.codec,
+            "zarr_format": self.zarr_format,
+            "chunks": self.chunks,
+            "nczarr": self.options.nczarr or None,
+            "shards": list(self.shards) if isinstance(self.shards, tuple) else self.shards,
+            "strict_json": self.options.strict_json or None,
+            "both": self.has_both or None,
+            "chunk_key_encoding": self.options.chunk_key_encoding,
+        }
+        states = {}
+        for path in sorted(sources):
+            with os_errors(path, "read"):
+                state = os.stat(path)
+            states[path] = [state.st_size, state.st_mtime_ns]
+        everything = registry.FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
+        record = {
+            # the root package sets its version, and cannot be imported here
+            "version": str(sys.modules[__name__.partition(".")[0]].__version__),
+            "sources": states,
+            "options": {name: value for name, value in options.items() if value is not None},
+            "plan": hashlib.sha256(dump(everything)).hexdigest(),
+        }
+        return Resumption(record, partial(_differences, record), self.resume)
+
+
+def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
+    """Return messages about the differences of a stored record from that of this run; causes, as far as known."""
+    begun = {name: type(value)(stored[name]) for name, value in now.items()}
+    if begun["version"] != now["version"]:
+        return [f"it was started by version {begun['version']} of this package, and this is {now['version']}"]
+    read, reads = begun["sources"], now["sources"]
+    had, has = begun["options"], now["options"]
+    differences = [
+        *(f"{path} was read then and is not read now" for path in sorted(read.keys() - reads.keys())),
+        *(f"{path} is read now and was not read then" for path in sorted(reads.keys() - read.keys())),
+        *(f"{path} has changed since" for path in sorted(read.keys() & reads.keys()) if read[path] != reads[path]),
+        *(
+            f"{name} was {had.get(name)!r} and is {has.get(name)!r}"
+            for name in sorted(had.keys() | has.keys())
+            if had.get(name) != has.get(name)
+        ),
+    ]
+    return differences or ["the plan has changed, because of another version of a library or another environment"]
+
+
+def _to_zarr(source: str, request: Request) -> ConversionReport:
+    store, target = request.open_target(), _location_of(request.target)
+    is_nwb = request.check and check_version(source)
+    with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
+        planner = Hdf5Planner(
+            tree, request.codec, request.chunks == "keep", request.shards, request.options.strict_json, request.reading
+        )
+        plan = planner.plan_file(request.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
+        request.write(store, plan, tree.sources())
+        return report_of(plan, source, target, joined=planner.joined)
+
+
+def _copy_zarr(request: Request) -> ConversionReport:
+    """Copy a Zarr file to another place, in any format of Zarr."""
+    from hdmf_zarr_backend.hdmf.from_zarr import ZarrPlanner
+
+    main = request.open_source()
+    separators = {node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)}
+    is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}  # without folders of chunks, as DANDI requires
+    if request.options.chunk_key_encoding is None and request.zarr_format == 3 and is_flat:
+        request.options = replace(request.options, chunk_key_encoding="v2")
+    store, target = request.open_target(), _location_of(request.target)
+    if request.check:
+        check_zarr(main)
+    planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=request.zarr_format)
+    plan = planner.plan_file()
+    resolver = resolver_of(main.store, main.hierarchy, main.location)
+    for problem in without_target(resolver, planner.cache):
+        warn_broken(f"{main.location}, {problem.path}: {problem.message}; the link or reference is kept as it is.")
+    for path, planned in plan.arrays.items():
+        node = main.hierarchy.get(path)
+        if request.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:
+            planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
+        else:
+            ask_for_shards(planned, request.shards)
+    name_axes(plan, schema_of(main.store, main.hierarchy))
+    if request.options.strict_json:
+        for _, node in plan.hierarchy.walk():
+            node.attributes = strict_attributes(node.attributes)
+    request.write(store, plan)
+    return report_of(plan, main.location, target)
+
+
+def _to_hdf5(target: str, request: Request) -> ConversionReport:
+    """Convert a Zarr file to HDF5; the new file is written beside the target, and moved there when it is complete."""
+    # imported here: few conversions need what writes HDF5
+    from hdmf_zarr_backend.hdf5.tree import Placement
+    from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
+
+    progress = request.options.progress
+    store = LocalStore(target)
+    check_free(store, overwrite=request.overwrite, empty_folder=False)
+    main = request.open_source()
+    check_outside(store, is_new=True)
+    typed = check_zarr(main) if request.check else {}
+    resolver = resolver_of(main.store, main.hierarchy, main.location)
+    placement = Placement(resolver, target, copies_links=not request.link_data)
+    nbytes = 0
+    for placed in placement.nodes:
+        if isinstance(placed.node, Dataset):
+            with named(placed):
+                nbytes += value_bytes(placed.node.stored)
+    progress.start(nbytes)
+    with new_local_file(store, exclusive=not request.overwrite, durable=request.options.durable) as path:
+        is_nwb = request.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
+        writer = Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=request.options)
+        writer.write()
+    progress.finish()
+    is_counted = _is_content(main.hierarchy)
+    nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
+    datasets = sum(isinstance(node, Dataset) for node in nodes)
+    groups, links = len(nodes) - datasets, len(placement.links)
+    remarks = []
+    if writer.json_attributes:
+        which = counted(len(writer.json_attributes), "attribute")
+        remarks = [f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"]
+    return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
+
+
+# ---- what was written ------------------------------------------------------------------------------------------------
+
+
+def report_of(plan: WritePlan, source: str, target: str, *, joined: Sequence[str] = ()) -> ConversionReport:
+    """Return the report of a conversion to Zarr that carried out a plan; ``joined``: arrays with larger chunks."""
+    is_counted = _is_content(plan.hierarchy)
+    nodes = plan.hierarchy.flat().items()
+    groups = [node for path, node in nodes if isinstance(node, Group) and is_counted(path)]
+    datasets = sum(map(is_counted, plan.arrays))
+    links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
+    nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
+    remarks = []
+    if joined:
+        which, names = counted(len(joined), "dataset"), few(list(map(absolute, joined)))
+        remarks = [f"small chunks of {which} were joined, which chunks='keep' (--chunks keep) prevents: {names}"]
+    return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes, tuple(remarks))
+
+
+def _is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:
+    """Return a function that tells whether a path is content, and not in the cached specifications of a file."""
+    specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
+    return lambda path: specs is None or not f"{relative(path)}/".startswith(f"{specs}/")

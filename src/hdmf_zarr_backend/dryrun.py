@@ -1,0 +1,373 @@
+"""What a write or a conversion would put on disk, before it is done: how many objects and bytes.
+
+The plan of a write is made as it is for writing, and not carried out: no store is touched. One chunk of each array is
+read and encoded to estimate what the array will take.
+
+Source: `ZarrIO.write`, `ZarrIO.export` and `convert`, whose plans are made.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hdmf.backends.io import HDMFIO
+from hdmf.common import get_manager
+
+from hdmf_zarr_backend.conversion import format_for
+from hdmf_zarr_backend.encoding import registry
+from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
+from hdmf_zarr_backend.encoding.codecs import codec_of_file
+from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
+from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.nczarr import check_format, overlay
+from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
+from hdmf_zarr_backend.errors import (
+    StoreNotFoundError,
+    UnsupportedFileError,
+    UsageError,
+    ZarrBackendError,
+    at,
+    unknown_argument,
+)
+from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3, root_text
+from hdmf_zarr_backend.hdmf.planner import WriteRequest
+from hdmf_zarr_backend.hdmf.writing import plan_new
+from hdmf_zarr_backend.io import ZarrIO
+from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.links import local_path
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
+from hdmf_zarr_backend.store.opening import is_hdf5
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
+from hdmf_zarr_backend.write.sources import source_caches
+from hdmf_zarr_backend.write.tasks import encode_chunk
+from hdmf_zarr_backend.write.writer import PlannedKeys, settle
+
+_NO_TARGET = "dry_run.zarr"
+
+_INDEX_BYTES = 16
+"""What a chunk takes in the index of its shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStorage:
+    """What one array would take. None means unknown until the values exist.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of the array.
+    dtype : str
+        Data type of the values, as HDMF names it.
+    shape : tuple of int or None
+        Lengths; None for an axis that an iterator fills without stating a length.
+    chunks : tuple of int
+        Shape of a chunk.
+    shards : tuple of int or None
+        Shape of a shard; None for an array without shards.
+    codecs : tuple of str
+        In the order in which they are applied.
+    objects : int or None
+        Number of objects (files) of chunks or shards; of both forms, where both formats have one of their own.
+    nbytes : int or None
+        Bytes of the values; None also for text and references.
+    stored_bytes : int or None
+        Estimate of what all chunks take: what one of them takes, by their number. Exact for an array of one chunk.
+        None also without ``estimate``. Of both forms, as ``objects``.
+    """
+
+    path: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    codecs: tuple[str, ...]
+    objects: int | None
+    nbytes: int | None
+    stored_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What would be written.
+
+    Attributes
+    ----------
+    arrays : dict
+        ``{path: PlannedStorage}``, paths absolute.
+    documents : int
+        Number of objects that are metadata documents.
+    document_bytes : int
+        Their bytes. Values inside the consolidated document are counted only with ``estimate``.
+    zarr_format : {2, 3, "both"}
+        Of the file.
+    hierarchy : Hierarchy
+        The nodes of the file, as they will be written; `zom.to_zom` makes a model of them. Axes of unknown length are 0
+        long. Of a file of both formats those of format 2.
+    """
+
+    arrays: dict[str, PlannedStorage]
+    documents: int
+    document_bytes: int
+    zarr_format: ZarrFormat
+    hierarchy: Hierarchy = field(repr=False, compare=False)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Paths of the arrays whose shape is unknown."""
+        return [path for path, array in self.arrays.items() if None in array.shape]
+
+    @property
+    def objects(self) -> int | None:
+        """Number of all objects, None where it is unknown."""
+        return _total([array.objects for array in self.arrays.values()] + [self.documents])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values of all arrays where they are known; text and references are not counted."""
+        return sum(array.nbytes or 0 for array in self.arrays.values())
+
+    @property
+    def stored_bytes(self) -> int | None:
+        """Estimate of the bytes of all objects, None where it is unknown."""
+        return _total([array.stored_bytes for array in self.arrays.values()] + [self.document_bytes])
+
+
+def _total(parts: list[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def dry_run(
+    source: Any,
+    target: str | os.PathLike[str] | None = None,
+    *,
+    manager: Any = None,
+    zarr_format: ZarrFormat | None = None,
+    estimate: bool = True,
+    write_options: WriteOptions | None = None,
+    **options: Any,
+) -> DryRun:
+    """Return what a write, an export or a conversion would put on disk; nothing is written.
+
+    Parameters
+    ----------
+    source : Container, HDMFIO, str or Path
+        A container, as for `ZarrIO.write`; an open io of any backend, as for `ZarrIO.export`; an HDF5 file, as for
+        `convert`.
+    target : str or Path, optional
+        Where it would be written: links to other files are relative to it. Nothing is looked up there. None: in the
+        working directory, and errors name no target.
+    manager : BuildManager, optional
+        As of `ZarrIO`; None: that of pynwb for an ``NWBFile``, else that of hdmf.common.
+    zarr_format : {2, 3, "both"}, optional
+        As of `ZarrIO`.
+    estimate : bool
+        Encode one chunk of each array.
+    write_options : WriteOptions, optional
+        As of `ZarrIO` and `convert`.
+    **options
+        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``read_options``.
+
+    Returns
+    -------
+    DryRun
+        The nodes, and what each array takes.
+
+    Raises
+    ------
+    WriteError
+        What is wrong with the values, as the write would say.
+    StoreNotFoundError, UnsupportedFileError
+        Nothing is at the path, or something that is not an HDF5 file.
+    DamagedFileError
+        Something in the HDF5 file cannot be read; the node is named.
+    LimitError
+        The HDF5 file states more that was never stored than ``limits`` allow.
+    UsageError
+        The source is none of these, or an option has a value that it cannot have.
+
+    Notes
+    -----
+    No block is read from a data chunk iterator. If its largest shape is bounded on all axes, that is its shape; else
+    the lengths of open axes are unknown.
+    """
+    place = os.path.abspath(_NO_TARGET if target is None else target)
+    try:
+        if isinstance(source, (str, os.PathLike)):
+            names = frozenset({"codec", "shards", "read_options"})
+            if not names.issuperset(options):
+                raise unknown_argument("dry_run", options, names)
+            writing = write_options or WriteOptions()
+            zarr_format = zarr_format or format_for((2, 3), nczarr=writing.nczarr, shards=options.get("shards"))
+            return _of_hdf5(local_path(source), place, zarr_format, writing, options, estimate=estimate)
+        is_export = isinstance(source, HDMFIO)
+        if not is_export and not hasattr(source, "container_source"):
+            raise UsageError(
+                f"a {type(source).__name__} cannot be written",
+                remedy="Give a container, an open io, or the path of an HDF5 file.",
+            )
+        pynwb: Any = sys.modules.get("pynwb")  # which is loaded where there is one of its containers, else not needed
+        if manager is None:
+            is_nwb = pynwb is not None and (is_export or isinstance(source, pynwb.NWBFile))
+            manager = pynwb.get_manager() if is_nwb else get_manager()
+        given: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
+        with (
+            nullcontext() if is_export else _unplaced(source),
+            _PlanningIO(place, "w", manager, **given) as io,
+        ):
+            (io.export if is_export else io.write)(source, **options)
+            made = io.request
+            return _of_plan(io.plan, made.targets.location, made.options, has_both=made.has_both, estimate=estimate)
+    except ZarrBackendError as error:
+        if target is None and error.store == place:  # which the caller has not named
+            error.store = None
+        raise
+
+
+class _PlanningIO(ZarrIO):
+    """Makes the plan of a write, and leaves it at that."""
+
+    request: WriteRequest
+    plan: WritePlan
+
+    def open(self) -> None:
+        """Look at nothing: what is at the place stays as it is."""
+        self._is_open = True
+
+    def _carry_out(self, request: WriteRequest) -> None:
+        self.request = request
+        self.plan = plan_new(request, self._place)
+
+    def _mark_written(self, builder: Any) -> None:
+        """Nothing was."""
+
+
+@contextmanager
+def _unplaced(container: Any) -> Iterator[None]:
+    """Restore ``container_source`` of containers that belong to no file; hdmf sets it to the planned file."""
+    homeless, stack = [], [container]
+    while stack:
+        child = stack.pop()
+        stack.extend(getattr(child, "children", ()))
+        if child.container_source is None:
+            homeless.append(child)
+    try:
+        yield
+    finally:
+        for child in homeless:
+            child._AbstractContainer__container_source = None
+
+
+def _of_hdf5(
+    source: str, target: str, zarr_format: ZarrFormat, writing: WriteOptions, options: dict[str, Any], *, estimate: bool
+) -> DryRun:
+    number = 2 if zarr_format == BOTH else zarr_format
+    encoding = checked_key_encoding(writing.chunk_key_encoding, number)
+    check_format(number, target, nczarr=writing.nczarr)
+    if not os.path.lexists(source):
+        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
+    if not is_hdf5(source):
+        raise UnsupportedFileError(
+            "this is not an HDF5 file",
+            store=source,
+            remedy="If it is a Zarr file, `zarrio inspect` lists its contents.",
+        )
+    codec, rules = codec_of_file(options.get("codec", "keep")), options.get("read_options") or ReadOptions()
+    shards = checked_shards(options.get("shards"), number)
+    with closing(Hdf5Tree(source, target, rules=rules)) as tree:
+        is_nwb = False
+        with suppress(UnsupportedFileError):  # a version that pynwb does not read
+            is_nwb = check_version(source)
+        planner = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules)
+        plan = planner.plan_file(number, is_checked=False, or_installed=is_nwb)
+        plan.chunk_key_encoding = encoding or "default"
+        return _of_plan(plan, target, writing, has_both=zarr_format == BOTH, estimate=estimate)
+
+
+def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: bool, estimate: bool) -> DryRun:
+    adapt_plan(plan, location=location)
+    hierarchy, strict = plan.hierarchy, wanted.strict_json
+    inlined: dict[str, bytes] = {}
+    texts: list[bytes] = []
+    with source_caches(MEMORY_BUDGET):
+        arrays = _arrays(plan, location, inlined, estimate=estimate)
+        if has_both:
+            plan_3 = plan_format_3(PlannedKeys(plan, location), hierarchy)
+            for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():  # chunks in two forms
+                first = arrays[path]
+                arrays[path] = replace(
+                    first,
+                    stored_bytes=_total([first.stored_bytes, more.stored_bytes]),
+                    objects=_total([first.objects, more.objects]),
+                )
+            texts = _texts(plan_3.hierarchy, strict=strict)
+            texts.append(root_text(plan_3.hierarchy, b"", strict=strict))
+    if wanted.nczarr:
+        overlay(hierarchy)
+    last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=wanted.consolidate_metadata)
+    texts += [*_texts(hierarchy, strict=strict), *(dump(each, strict=strict) for each in last.values())]
+    zarr_format: Any = BOTH if has_both else hierarchy.zarr_format
+    return DryRun(arrays, len(texts), sum(map(len, texts)), zarr_format, hierarchy)
+
+
+def _texts(hierarchy: Hierarchy, *, strict: bool) -> list[bytes]:
+    """Return the documents of the nodes, those that are set last not among them."""
+    kind = registry.FORMATS[hierarchy.zarr_format]
+    documents = (document for path, node in hierarchy.walk() for _, document in kind.documents(path, node))
+    return [dump(document, strict=strict) for document in documents]
+
+
+def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:
+    """Return what the arrays of a plan take, by absolute path; ``inlined`` as of `_stored`."""
+    arrays: dict[str, PlannedStorage] = {}
+    for path, planned in plan.arrays.items():
+        node, stored = planned.node, planned.node.stored
+        lengths: tuple[int | None, ...] = stored.shape
+        if planned.iterator is not None:  # its largest shape, which is set in the node
+            lengths = tuple(planned.iterator.maxshape)
+            stored.shape = tuple(0 if n is None else n for n in lengths)
+            if None not in lengths:
+                settle(planned)
+        is_known = None not in lengths
+        with at(location, path):
+            stored_bytes = _stored(path, planned, inlined) if estimate and is_known else None
+        shards = None if stored.shards is None else stored.shards.shape
+        itemsize = describe_any(node).itemsize
+        grid = (-(-n // c) for n, c in zip(stored.shape, shards or stored.chunks, strict=True))
+        objects = math.prod(grid) if is_known else None
+        nbytes = stored.size * itemsize if is_known and itemsize is not None else None
+        label, codecs = type_label(node), tuple(codec_labels(stored))
+        arrays[absolute(path)] = PlannedStorage(
+            absolute(path), label, lengths, stored.chunks, shards, codecs, objects, nbytes, stored_bytes
+        )
+    return arrays
+
+
+def _stored(path: str, planned: PlannedArray, inlined: dict[str, bytes]) -> int | None:
+    """Return what all chunks of an array take if they are like one in the middle; 0 where there is no element.
+
+    A chunk that the consolidated document holds too is added to ``inlined``.
+    """
+    node = planned.node
+    if not node.stored.size:
+        return 0
+    if planned.source is None:
+        return None  # an iterator: its values can be had only once
+    index = tuple((n - 1) // 2 for n in node.stored.grid)
+    codec = chunk_codec(node.stored)
+    data, nbytes = encode_chunk(node.stored, codec, planned.source, index)
+    if is_read_at_open(node) and is_inlined(node, data):
+        inlined[join(path, node.stored.chunk_name(index))] = data
+    share = node.stored.size * codec.dtype.itemsize / nbytes if nbytes else math.prod(node.stored.grid)
+    index_bytes = 0 if node.stored.shards is None else _INDEX_BYTES * math.prod(node.stored.grid)
+    return round(len(data) * share) + index_bytes

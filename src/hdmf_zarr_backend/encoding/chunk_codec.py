@@ -1,0 +1,753 @@
+"""Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
+
+Codecs come from numcodecs by a list of ids, since files, and so the configurations in them, are not trusted. Any other
+id is that of a codec of another package, which is found and guarded. ``pickle`` never goes to numcodecs:
+it is decoded as data by `encoding.pickles`, and encoded only if the user chooses it.
+
+Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import math
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numcodecs
+import numpy as np
+import numpy.typing as npt
+from numcodecs import registry
+
+from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
+from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
+from hdmf_zarr_backend.encoding.data_types import library_type
+from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    LimitError,
+    MetadataError,
+    ResourceError,
+    UnsafeDataError,
+    ValueRefusedError,
+)
+from hdmf_zarr_backend.model.element import check_characters
+from hdmf_zarr_backend.model.nodes import Memo, Order, StoredArray
+from hdmf_zarr_backend.options import Limits, ReadOptions
+from hdmf_zarr_backend.store.base import resource_failure
+
+try:
+    from google_crc32c import value as _fast_crc32c
+except ImportError:
+    _fast_crc32c = None
+
+_ZSTD_BLOCK = 2**17
+
+
+class TooLargeError(ValueError):
+    """The output is larger than ``most`` bytes, which is the limit."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"it would become more than {most:,} bytes")
+
+
+def _within(found: bytes, most: int) -> bytes:
+    """Return decoded bytes if they are at most ``most``."""
+    if len(found) > most:
+        raise TooLargeError(most)
+    return found
+
+
+def between_filters(nbytes: int) -> int:
+    """Return the most bytes that one filter may pass to the next, for a chunk of ``nbytes`` (`packbits`)."""
+    return 16 * nbytes + 2**16
+
+
+def decode_bounded(codec: Any, data: Any, most: int) -> Any:
+    """Return ``data`` decoded by ``codec``, to ``most`` bytes at most: a few thousand bytes cannot become gigabytes.
+
+    The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. zlib,
+    gzip, bzip2 and LZMA do not; they decode incrementally and stop at the limit.
+    """
+    kind = getattr(codec, "codec_id", "")
+    incremental = _INCREMENTAL.get(kind)
+    if incremental is not None:
+        return incremental(codec, _bytes(data), most)
+    if kind in _STATED:
+        stated, most_per_byte = _STATED[kind]
+        raw = _bytes(data)
+        length = stated(raw)
+        if length > most_per_byte * len(raw):  # damage: no limit that a caller raises makes this decode
+            raise ValueError(f"it states {length:,} bytes, which {len(raw):,} bytes cannot become")
+        if length > most:
+            raise TooLargeError(most)
+    return codec.decode(data)
+
+
+def check_stated(codec: Any, data: bytes, most: int) -> None:
+    """Make sure that the output fits into ``most`` bytes, and that no decoder reads beyond the end of ``data``."""
+    if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
+        raise TooLargeError(most)
+    if codec.codec_id == "blosc":
+        _blosc(data)
+
+
+def _bytes(data: Any) -> bytes:
+    return data if type(data) is bytes else memoryview(data).cast("B").tobytes()
+
+
+# ---- codecs that state the decoded length ---------------------------------------------------------------------------
+# Source: c-blosc, README_CHUNK_FORMAT; numcodecs for the length before an LZ4 block; RFC 8878, section 3.1.1, for
+# frames and blocks of Zstandard.
+
+
+def _blosc(data: bytes) -> int:
+    # the library trusts the lengths in the header, and would read memory beyond the chunk
+    stated = stated_bytes(data)
+    if stated is None or stated[1] > len(data):
+        raise ValueError("it is cut short")
+    if stated[0] > 2**31 - 1 - 16:  # the header has 16
+        raise ValueError("it states a length that Blosc cannot have")
+    return stated[0]
+
+
+def zstd_bound(data: bytes) -> int:
+    """Return the most bytes that Zstandard frames can decode to; 0 if ``data`` is not a Zstandard frame.
+
+    A frame that does not state its length is bounded by the number of its blocks.
+    """
+    total = position = 0
+    while position + 4 <= len(data):
+        magic = int.from_bytes(data[position : position + 4], "little")
+        if 0x184D2A50 <= magic < 0x184D2A60:  # a frame to skip
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
+            continue
+        if magic != 0xFD2FB528 or position + 5 > len(data):
+            break
+        size, position, checksum = _zstd_header(data, position + 4)
+        if size is not None and not total:
+            return size  # the decoder uses the length of the first frame for all frames
+        blocks, position = _zstd_blocks(data, position)
+        total += blocks * _ZSTD_BLOCK
+        position += checksum
+    return total
+
+
+def _zstd_header(data: bytes, position: int) -> tuple[int | None, int, int]:
+    """Return the length that a frame states, where its blocks begin, and the bytes of its checksum."""
+    descriptor = data[position]
+    single, dictionary = descriptor >> 5 & 1, (0, 1, 2, 4)[descriptor & 3]
+    width = (single, 2, 4, 8)[descriptor >> 6]
+    position += 1 + (0 if single else 1) + dictionary
+    stated = int.from_bytes(data[position : position + width], "little") + (256 if width == 2 else 0)
+    return stated if width else None, position + width, 4 if descriptor & 4 else 0
+
+
+def _zstd_blocks(data: bytes, position: int) -> tuple[int, int]:
+    count, last = 0, False
+    while not last and position + 3 <= len(data):
+        header = int.from_bytes(data[position : position + 3], "little")
+        last = bool(header & 1)
+        position += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+        count += 1
+    return count, position
+
+
+#: How each codec states the decoded length, and the most bytes that one stored byte can decode to. A byte of an LZ4
+#: block adds at most 255; Zstandard, which Blosc can hold, needs four bytes for a block of 128 KiB.
+_STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
+    "blosc": (_blosc, _ZSTD_BLOCK // 4),
+    "lz4": (lambda data: int.from_bytes(data[:4], "little"), 255),
+    "zstd": (zstd_bound, _ZSTD_BLOCK // 4),
+}
+
+# ---- codecs that stop at a limit ------------------------------------------------------------------------------------
+
+
+def _zlib(codec: Any, data: bytes, most: int) -> bytes:
+    machine = zlib.decompressobj()
+    found = _within(machine.decompress(data, most + 1), most)
+    if not machine.eof:
+        raise ValueError("it is cut short")
+    return found
+
+
+def _gzip(codec: Any, data: bytes, most: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data), mode="rb") as file:
+        return _within(file.read(most + 1), most)
+
+
+def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
+    """Decode consecutive streams, as the standard library's ``decompress`` does."""
+    parts: list[bytes] = []
+    left = most
+    while data:
+        machine = make()
+        part = machine.decompress(data, left + 1)
+        left -= len(part)
+        if left < 0:
+            raise TooLargeError(most)
+        if not machine.eof:
+            raise ValueError("it is cut short")
+        parts.append(part)
+        data = machine.unused_data
+    return b"".join(parts)
+
+
+def _lzma(codec: Any, data: bytes, most: int) -> bytes:
+    if codec.format == lzma.FORMAT_RAW:
+        machine = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
+        return _within(machine.decompress(data, most + 1), most)
+    return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=2**28), data, most)
+
+
+def _msgpack(codec: Any, data: bytes, most: int) -> Any:
+    """Return objects, after checking the type and the shape that follow them in ``data``."""
+    from numcodecs import msgpacks
+
+    items = msgpacks.msgpack.unpackb(data, raw=codec.raw)
+    shape = items[-1]
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"{shape!r} is not a shape")
+    rows = items[:-2]
+    if math.prod(shape) > most or (shape and shape[0] != len(rows)) or np.dtype(items[-2]) != object:
+        raise ValueError(f"{len(rows)} objects do not fill the shape {shape}")
+    found = np.empty(shape, dtype=object)
+    found[:] = rows
+    return found
+
+
+_INCREMENTAL: dict[str, Callable[[Any, bytes, int], Any]] = {
+    "zlib": _zlib,
+    "gzip": _gzip,
+    "bz2": lambda codec, data, most: _in_turn(bz2.BZ2Decompressor, data, most),
+    "lzma": _lzma,
+    "msgpack2": _msgpack,
+}
+
+
+# ---- codecs of this package ------------------------------------------------------------------------------------------
+
+_POLYNOMIAL = 0x82F63B78  # of CRC32C, reversed
+
+
+def _crc_of(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+_CRC_TABLE = tuple(map(_crc_of, range(256)))
+
+
+def _crc32c(data: bytes) -> int:
+    """Return the CRC32C of ``data``. Source: RFC 3720, appendix B.4."""
+    if _fast_crc32c is not None:
+        return int(_fast_crc32c(data))
+    state = 0xFFFFFFFF
+    for byte in data:
+        state = state >> 8 ^ _CRC_TABLE[(state ^ byte) & 0xFF]
+    return state ^ 0xFFFFFFFF
+
+
+class CRC32C:
+    """The codec ``crc32c``: a checksum of four bytes, little-endian, after the data or before them.
+
+    numcodecs has it only from 0.16.4, and only beside ``google_crc32c``, which zarr-python 3 installs.
+
+    Source: Zarr v3 specification, codec ``crc32c``.
+    """
+
+    codec_id = "crc32c"
+
+    def __init__(self, location: str = "end") -> None:
+        if location not in ("end", "start"):
+            raise ValueError(f"the location of a checksum is 'start' or 'end', not {location!r}")
+        self.location = location
+
+    def get_config(self) -> dict[str, str]:
+        """Return the configuration, as codecs of numcodecs do."""
+        return {"id": self.codec_id, "location": self.location}
+
+    def encode(self, buf: Any) -> bytes:
+        """Return the bytes of ``buf`` with their checksum."""
+        data = np.ascontiguousarray(buf).tobytes() if isinstance(buf, np.ndarray) else bytes(buf)
+        stored = _crc32c(data).to_bytes(4, "little")
+        return data + stored if self.location == "end" else stored + data
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the bytes of ``buf`` without their checksum."""
+        data = memoryview(buf).tobytes()
+        if len(data) < 4:
+            raise ValueError(f"{len(data)} bytes are too few for a checksum")
+        size = len(data) - 4
+        plain, stored = (data[:size], data[size:]) if self.location == "end" else (data[4:], data[:4])
+        expected = int.from_bytes(stored, "little")
+        if _crc32c(plain) != expected:
+            raise ValueError(f"the CRC32C is {_crc32c(plain)} and should be {expected}")
+        return plain
+
+
+class DataPickle:
+    """The ``pickle`` filter: decodes data only; encodes with numcodecs where the user chose it."""
+
+    def encode(self, buf: Any) -> Any:
+        """Return ``buf`` as a pickle of protocol 5."""
+        return numcodecs.Pickle().encode(buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the objects of a pickle that holds nothing but data; a damaged one is one of `DECODE_ERRORS`."""
+        try:
+            return loads_data(memoryview(buf).tobytes())
+        except UnsafePickleError as error:
+            if error.damaged:
+                raise
+            problem = f"a pickle holds more than data ({error})"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
+
+
+class GZip(numcodecs.GZip):  # type: ignore[misc]
+    """The codec ``gzip``, without the time in its header, so that equal values are equal chunks."""
+
+    def encode(self, buf: Any) -> bytes:
+        """Return ``buf`` as a gzip stream."""
+        machine = zlib.compressobj(self.level, wbits=16 + zlib.MAX_WBITS)
+        return machine.compress(numcodecs.compat.ensure_contiguous_ndarray(buf)) + machine.flush()
+
+
+# ---- codecs of other packages ----------------------------------------------------------------------------------------
+# Those that are registered with numcodecs, by a call or by an installed entry point. Such a codec is code that this
+# package does not know. So its errors, of whatever class, are translated here, in one place, and it never decodes into
+# memory of the caller: what it returns is checked like the bytes of a file.
+
+_NO_PLUG_INS = frozenset({"numcodecs", "zarr", "hdmf_zarr_backend"})
+"""Packages whose codecs are used by the list of ids only: some of the others unpickle."""
+
+_PICKLE_NAMES = frozenset({"pickle", "numcodecs.pickle"})
+
+_PACKAGES = {"flac": "flac-numcodecs", "wavpack": "wavpack-numcodecs"}
+"""The packages of codecs with which large recordings are stored, for the advice of an error."""
+
+
+class PlugInError(ValueError):
+    """A codec of another package raised an error; the message names the codec and the class of that error."""
+
+
+class PlugIn:
+    """A codec of another package, whose errors are a `PlugInError`."""
+
+    def __init__(self, codec_id: str, codec: Any) -> None:
+        self.codec_id = codec_id
+        self.codec = codec
+
+    def encode(self, buf: Any) -> Any:
+        """Return the encoded form of ``buf``."""
+        return self._call(self.codec.encode, buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the decoded form of ``buf`` in memory of its own; ``out`` is not used."""
+        return self._call(self.codec.decode, buf)
+
+    def _call(self, method: Callable[[Any], Any], buf: Any) -> Any:
+        try:
+            return method(buf)
+        except Exception as error:
+            raise PlugInError(f"the codec {self.codec_id!r} raised {type(error).__name__}: {error}") from error
+
+
+def _make_plug_in(config: dict[str, Any]) -> Any:
+    """Return the codec of another package for a configuration."""
+    codec_id = config.get("id")
+    found = _class_of(codec_id) if isinstance(codec_id, str) else None
+    if found is None:
+        package = _PACKAGES.get(str(codec_id))
+        install = f"Install it: pip install {package}" if package else "Install the package that has it"
+        raise MetadataError(
+            f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name "
+            "registered",
+            remedy=f"{install}, or register it with numcodecs.register_codec. "
+            f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
+        )
+    _check_inner_codecs(config)
+    try:
+        return found.from_config(_without_id(config))
+    except Exception as error:
+        raise MetadataError(
+            f"the codec {codec_id!r} cannot have the configuration {dict(config)!r} ({type(error).__name__}: {error})",
+            remedy="Install the release of its package that wrote this; else run `zarrio verify`.",
+        ) from error
+
+
+def _class_of(codec_id: str) -> Any:
+    """Return the class that numcodecs would use for an id of another package, None without one."""
+    found: Any = registry.codec_registry.get(codec_id)
+    if found is None and codec_id in registry.entries:
+        entry: Any = registry.entries[codec_id]
+        try:
+            found = entry.load()
+        except Exception as error:
+            problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
+            raise MetadataError(problem, remedy="Repair or reinstall the package that has it.") from error
+        registry.register_codec(found, codec_id=codec_id)
+    return None if found is None or not _is_foreign(found) else found
+
+
+def _is_foreign(codec_class: Any) -> bool:
+    package = str(getattr(codec_class, "__module__", "")).partition(".")[0]
+    unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
+    return package not in _NO_PLUG_INS and not unpickles
+
+
+def _check_inner_codecs(config: dict[str, Any]) -> None:
+    """Refuse a configuration with ``pickle`` in it: some codecs make others from their configuration."""
+    pending: list[Any] = list(_without_id(config).values())
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, (list, tuple)):
+            pending += value
+        elif isinstance(value, str) and value in _PICKLE_NAMES:
+            problem = f"the codec {config['id']!r} is configured with the codec 'pickle', which would run code"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.")
+
+
+def registered_plug_ins() -> dict[str, Any]:
+    """Return the classes of other packages that are registered in this process, by id, for its workers."""
+    classes = cast(Mapping[str, Any], registry.codec_registry)
+    return {codec_id: found for codec_id, found in classes.items() if _is_foreign(found)}
+
+
+def register_plug_ins(classes: Mapping[str, Any]) -> None:
+    """Register classes of `registered_plug_ins` in this process."""
+    for codec_id, found in classes.items():
+        registry.register_codec(found, codec_id=codec_id)
+
+
+# ---- configurations -> codecs ----------------------------------------------------------------------------------------
+
+MAX_OBJECT_BYTES = Limits().max_object_bytes
+
+OBJECT_CODECS = frozenset(
+    {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
+)
+ALLOWED_CODECS = OBJECT_CODECS | {
+    "adler32", "astype", "base64", "bitround", "blosc", "byteorder", "bz2", "crc32", "crc32c", "delta",
+    "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",
+    "shuffle", "zfpy", "zlib", "zstd",
+}  # fmt: skip
+"""Codecs of numcodecs and of this package that are used; other codecs of numcodecs and zarr are not."""
+
+DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
+                 AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
+                 lzma.LZMAError)  # fmt: skip
+
+_TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
+_LONGEST_ELEMENT = 32
+numcodecs.blosc.use_threads = False
+"""zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and
+the bytes of equal chunks differ."""
+
+_VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
+
+
+def value_bytes(array: StoredArray) -> int:
+    """Return the bytes of the values of an array; 8 for each object."""
+    return array.size * numpy_dtype(array.data_type).itemsize
+
+
+def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
+    """Return the codec of a configuration."""
+    if is_plug_in(config):
+        return _make_plug_in(config)
+    codec_id: str = config["id"]
+    try:
+        if codec_id in _OWN_CODECS:
+            return _OWN_CODECS[codec_id](config, dtype)
+        if codec_id == "shuffle":
+            size = config.get("elementsize") or dtype.itemsize  # netcdf-c writes 0 and means the size of an element
+            if type(size) is not int or size < 1:
+                raise ValueError("a shuffle needs the size of an element")  # else uninitialised memory is returned
+            config = {**config, "elementsize": size}
+        for key in _TYPE_KEYS & config.keys():
+            if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:  # a few bytes would become many
+                raise ValueError(f"{config[key]!r} is not a type of numbers")
+        return numcodecs.get_codec(dict(config))
+    except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
+        problem = f"the codec configuration {config!r} is not usable ({error})"
+        remedy = "Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`."
+        raise MetadataError(problem, remedy=remedy) from error
+
+
+def is_plug_in(config: dict[str, Any]) -> bool:
+    """Return whether a configuration is that of a codec of another package, registered or not."""
+    codec_id = config.get("id")
+    return not isinstance(codec_id, str) or codec_id not in ALLOWED_CODECS
+
+
+_OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Any]] = {
+    "blosc": lambda config, dtype: Blosc.from_config(_without_id(config)),
+    "byteorder": lambda config, dtype: LittleRows(dtype, numpy_dtype(config["stored"])),
+    "crc32c": lambda config, dtype: CRC32C(**_without_id(config)),
+    "gzip": lambda config, dtype: GZip.from_config(_without_id(config)),
+    "json2": JSONRows,
+    "pickle": lambda config, dtype: DataPickle(),
+    "references": lambda config, dtype: ReferenceTexts(),
+    "struct": lambda config, dtype: StructRows(config["fields"], numpy_dtype),
+}
+"""Codecs that are made here, given their configuration and the data type of the array; the others are of numcodecs."""
+
+
+def _guarded_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
+    """Return the codec of a configuration; one of another package with its errors translated."""
+    if config.get("id") == "zstd":
+        # every reader checks it, so the document need not mention it; TensorStore refuses a ``.zarray`` that does
+        config = {**config, "checksum": True}
+    codec = make_codec(config, dtype)
+    return PlugIn(config["id"], codec) if is_plug_in(config) else codec
+
+
+def _without_id(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "id"}
+
+
+# ---- chunks ----------------------------------------------------------------------------------------------------------
+
+
+class ChunkCodec:
+    """Encodes and decodes the chunks of arrays that share a data type and codecs; ``dtype`` is of decoded chunks."""
+
+    def __init__(self, data_type: Any, filters: Any, compressor: Any, order: Order) -> None:
+        filters = filters or ()
+        self.dtype = numpy_dtype(data_type)
+        self._axes = None if isinstance(order, str) else order  # by which a chunk is transposed
+        self.order: Any = order if isinstance(order, str) else "C"  # of the elements of a transposed chunk
+        self._filters = [_guarded_codec(config, self.dtype) for config in filters]
+        self._compressor: Any = _guarded_codec(compressor, self.dtype) if compressor else None
+        codecs = [*self._filters, self._compressor]
+        self._plug_ins = [codec.codec_id for codec in codecs if isinstance(codec, PlugIn)]
+        self.is_object = self.dtype.hasobject
+        ids = [config["id"] for config in filters]
+        if self.is_object and OBJECT_CODECS.isdisjoint(ids):
+            raise MetadataError("an array of objects has no codec for objects")
+        if compressor and compressor["id"] in OBJECT_CODECS:
+            raise MetadataError(f"{compressor['id']!r} is not a compressor")
+        self._has_count = bool(ids) and ids[0] in _VLEN
+        self._has_arrays = ids[:1] == ["vlen-array"]
+        self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles store the shape
+
+    def encode(self, chunk: Array) -> bytes:
+        """Return the stored form of one complete chunk."""
+        try:
+            return self._encode(chunk)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueRefusedError(f"the values cannot be stored ({error})") from error
+
+    def _encode(self, chunk: Array) -> bytes:
+        if self._axes is not None:
+            chunk = chunk.transpose(self._axes)
+        buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=self.order)
+        if self._plug_ins and not self.is_object:  # as from zarr: codecs for signals compress by channel
+            buffer = buffer.reshape(chunk.shape if self.order == "C" else chunk.shape[::-1])
+        for codec in self._filters:
+            buffer = codec.encode(buffer)
+        if self._compressor is not None:
+            if isinstance(buffer, np.ndarray) and (buffer.dtype.kind in "MmV" or library_type(buffer.dtype)):
+                # a type of the buffer protocol, from which compressors read the size of an element
+                buffer = buffer.view("i8" if buffer.dtype.kind in "Mm" else f"V{buffer.dtype.itemsize}")
+            buffer = self._compressor.encode(buffer)
+        return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
+
+    @property
+    def decodes_in_place(self) -> bool:
+        """Whether `decode` can write values straight into ``out``."""
+        return not self.is_object and not self._filters and self.order == "C" and self._axes is None
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether chunks may be decoded block by block."""
+        return self.decodes_in_place and isinstance(self._compressor, numcodecs.Blosc)
+
+    def rows_in_blocks(self) -> StructRows | None:
+        """Return the filter that makes rows from packed records, None unless they are stored in blocks of Blosc."""
+        first = self._filters[0] if len(self._filters) == 1 else None
+        return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
+
+    def decode_blocks(
+        self,
+        frame: npt.NDArray[np.uint8],
+        out: npt.NDArray[np.uint8] | None,
+        what: Callable[[], str] = lambda: "a chunk",
+    ) -> npt.NDArray[np.uint8]:
+        """Return the decoded bytes of a frame of `BloscBlocks`, in ``out`` unless that is None."""
+        try:
+            return _raw(self._compressor.decode(frame, out))
+        except DECODE_ERRORS as error:
+            raise self._undecodable(error, frame.size, what()) from error
+
+    def check(self, values: Array, what: Callable[[], str]) -> None:
+        """Refuse values of `decode_blocks` that no complete chunk would decode to."""
+        try:
+            check_characters(values)
+        except ValueError as error:
+            raise self._undecodable(error, 0, what()) from error
+
+    def decode(
+        self,
+        data: bytes,
+        shape: tuple[int, ...],
+        *,
+        out: Array | None = None,
+        max_object_bytes: int = MAX_OBJECT_BYTES,
+        what: Callable[[], str] = lambda: "a chunk",
+    ) -> Array:
+        """Return one complete chunk of ``shape``; numbers in a new, writable array, or in ``out``.
+
+        Objects may decompress to at most ``max_object_bytes``, numbers to the bytes of their shape. ``what`` names the
+        chunk in errors.
+        """
+        try:
+            if self._axes is None:
+                return self._decode(data, shape, out, max_object_bytes)
+            stored = self._decode(data, tuple(shape[axis] for axis in self._axes), None, max_object_bytes)
+            return stored.transpose(np.argsort(self._axes))
+        except TooLargeError as error:
+            if self.is_object:
+                raise Limits(max_object_bytes=max_object_bytes).exceeded(
+                    "max_object_bytes", 2 * max_object_bytes, f"{what()} decompresses to more bytes than that"
+                ) from error
+            raise self._undecodable(error, 0, what()) from error
+        except DECODE_ERRORS as error:
+            raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize, what()) from error
+
+    def _undecodable(self, error: Exception, nbytes: int, what: str) -> ChunkError | ResourceError:
+        """Return the error for a chunk of ``nbytes`` that does not decode: it is damaged, or there is no memory."""
+        if isinstance(error, MemoryError) and not _has_memory(nbytes):
+            lack = resource_failure(error, "decoded", what=what)
+            assert lack is not None
+            return lack
+        reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
+        if self._plug_ins and not isinstance(error, PlugInError):
+            reason += f"; codec {', '.join(map(repr, self._plug_ins))}"
+        problem = f"{what} cannot be decoded ({reason})"
+        return ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
+
+    def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> Elements | None:
+        """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""
+        if len(self._filters) != 1 or not isinstance(self._filters[0], (JSONRows, ReferenceTexts, StructRows)):
+            return None
+        try:
+            plain = data if self._compressor is None else decode_bounded(self._compressor, data, max_object_bytes)
+            return self._filters[0].split(plain if isinstance(plain, bytes) else _raw(plain).tobytes())
+        except DECODE_ERRORS:
+            return None  # decoding the complete chunk raises the error
+
+    def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None, max_object_bytes: int) -> Array:
+        if self.is_object or self._filters:
+            nbytes = math.prod(shape) * self.dtype.itemsize
+            most = max_object_bytes if self.is_object else between_filters(nbytes)
+            buffer = self._through(data, shape, most)
+            if self.is_object:
+                return self._shaped(buffer, shape)
+            flat = _raw(buffer)
+            if flat.size != nbytes:
+                raise ValueError(f"{flat.size} bytes instead of {nbytes}")
+            values: Array = flat.view(self.dtype).copy().reshape(shape, order=self.order)
+            check_characters(values)
+            return values
+        if out is None:
+            out = np.empty(shape, self.dtype, order=self.order)
+        flat = out.reshape(-1, order=self.order).view("u1")
+        decoded = _raw(data if self._compressor is None else self._decompressed(data, flat))
+        if decoded.size != flat.size:
+            raise ValueError(f"{decoded.size} bytes instead of {flat.size}")
+        if not np.may_share_memory(decoded, flat):
+            flat[:] = decoded
+        check_characters(out)
+        return out
+
+    def _through(self, data: bytes, shape: tuple[int, ...], most: int) -> Any:
+        """Return the stored bytes decoded by compressor and filters, each of them to ``most`` bytes at most."""
+        buffer: Any = data
+        if self._compressor is not None:
+            buffer = decode_bounded(self._compressor, buffer, most)
+        for position in reversed(range(len(self._filters))):
+            if position == 0 and self._has_count:
+                _check_count(buffer, math.prod(shape))
+            buffer = decode_bounded(self._filters[position], buffer, most)
+        return buffer
+
+    def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
+        """Return the decompressed bytes of a chunk; most compressors write them into ``flat``."""
+        if getattr(self._compressor, "codec_id", "") in _INCREMENTAL:  # it decodes to memory of its own
+            return decode_bounded(self._compressor, data, flat.size)
+        check_stated(self._compressor, data, flat.size)
+        return self._compressor.decode(data, flat)
+
+    def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
+        if not isinstance(objects, np.ndarray):
+            raise ValueError(f"the filters decode to {type(objects).__name__}, not to objects")
+        if self.dtype.names is not None and objects.dtype.names is None:
+            raise ValueError(f"the filters decode to {objects.dtype}, not to rows")
+        if self._has_arrays:
+            for item in objects:
+                check_characters(item)
+        if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
+            # hdmf-zarr pickled structured arrays and declared them as plain objects
+            plain: Array = np.empty(objects.shape, dtype=object)
+            plain[...] = objects
+            objects = plain
+        shaped: Array = objects.reshape(shape, order=self.order)
+        return shaped
+
+
+def _has_memory(nbytes: int) -> bool:
+    """Return whether a chunk of ``nbytes`` could be decoded, if it were not damaged."""
+    try:
+        np.empty(2 * nbytes + 64 * 2**20, np.uint8)
+    except MemoryError:
+        return False
+    return True
+
+
+def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
+    """Return the output of a codec as bytes."""
+    if isinstance(buffer, np.ndarray):
+        return np.ravel(buffer, order="A").view(np.uint8)
+    return np.frombuffer(buffer, np.uint8)
+
+
+def _check_count(buffer: Any, wanted: int) -> None:
+    """Check the number of elements that a chunk states, before memory is allocated for them."""
+    raw = _raw(buffer)
+    head = raw[:4].tobytes()
+    if len(head) == 4 and int.from_bytes(head, "little") != wanted:
+        raise ValueError(f"{int.from_bytes(head, 'little')} elements instead of {wanted}")
+    if len(raw) < 4 + 4 * wanted:  # each element has a length before it
+        raise ValueError(f"{len(raw)} bytes for {wanted} elements")
+
+
+_codec_of: Memo[ChunkCodec] = Memo(ChunkCodec, most=4096)
+
+
+def chunk_codec(array: StoredArray) -> ChunkCodec:
+    """Return the codec of the chunks of ``array``; equal configurations share one."""
+    make = ChunkCodec if any(map(is_plug_in, array.codecs)) else _codec_of  # a plug-in may be registered again
+    return make(array.data_type, array.filters, array.compressor, array.order)
+
+
+def reading_codec(array: StoredArray, rules: ReadOptions) -> ChunkCodec:
+    """Return the codec that reads chunks of ``array`` from a file."""
+    if not rules.limits.plug_in_codecs:
+        refused = sorted({str(config.get("id")) for config in array.codecs if is_plug_in(config)})
+        if refused:
+            problem = f"the codec {', '.join(map(repr, refused))} is of another package, and plug_in_codecs is False"
+            remedy = "If you trust this file and that package, allow it: limits=Limits(plug_in_codecs=True)."
+            raise LimitError(problem, remedy=remedy)
+    return chunk_codec(array)

@@ -1,0 +1,626 @@
+"""`parse`: the metadata of a Zarr file, from its consolidated document, else from a listing of its store.
+
+`nothing_to_read` is what is said of a path without a file: what is there, was left or was meant. `resolver_of` gives
+the resolver of the links of a file, which opens other files by the rules of its store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from hdmf_zarr_backend.encoding import both, lindi, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.references import LinkedFile
+from hdmf_zarr_backend.encoding.reserved import (
+    CHANGING,
+    DTYPE,
+    NOTES,
+    SPECLOC,
+    WRITING,
+    as_dict,
+    notes_of,
+    stores_all_chunks,
+)
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    DamagedMetadataWarning,
+    FormatsDifferWarning,
+    IncompleteStoreError,
+    LimitError,
+    LinkRefusedError,
+    MetadataError,
+    NotZarrError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+    at,
+    warn,
+)
+from hdmf_zarr_backend.model.json_text import dump, load
+from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, Resolver, inside_of, is_url, split_location, why_not
+from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, gc_paused, join, split
+from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.options import DEFAULT_RULES, ExternalLinks, ReadOptions
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store
+from hdmf_zarr_backend.store.files import conversions, unfinished
+from hdmf_zarr_backend.store.journal import Root
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.lock import Holder
+from hdmf_zarr_backend.store.memory import InlinedStore
+from hdmf_zarr_backend.store.opening import NOWHERE, is_of_hdf5, may_exist, open_neighbour, open_store
+
+_LONG_KEY = 256
+
+
+def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
+    """Check that documents are not too large to be parsed."""
+    size = sum(map(len, texts))
+    rules.limits.check("max_document_bytes", size, f"the metadata documents have {size:,} bytes")
+
+
+def check_document(document: Any, rules: ReadOptions) -> None:
+    """Check that a consolidated document is within the limits."""
+    found = as_dict(document)
+    block = as_dict(found.get(zarr3.CONSOLIDATED)) if "node_type" in found else found
+    check_keys(as_dict(block.get("metadata")), rules)
+
+
+def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
+    """Check the number and depth of documents with these keys, or nodes with these paths."""
+    limits = rules.limits
+    limits.check("max_documents", len(keys), f"there are {len(keys):,} metadata documents")
+    if not keys or max(map(len, keys)) <= min(_LONG_KEY, 2 * limits.max_depth):
+        return
+    implied = 0
+    for key in keys:
+        depth = key.count("/")
+        limits.check("max_depth", depth, f"groups are nested {depth:,} deep")
+        if len(key) > _LONG_KEY and not _has_parent(key, keys):
+            implied += depth * len(key)
+            if implied > 2**28:  # a few bytes of a key would create many groups with long paths
+                raise limits.exceeded("max_depth", depth, f"groups without documents are nested {depth:,} deep")
+
+
+def _has_parent(key: str, keys: Collection[str]) -> bool:
+    parent, name = split(key)
+    if name in zarr2.DOCUMENT_NAMES:
+        parent, _ = split(parent)
+        return zarr2.key_of(parent, zarr2.GROUP) in keys
+    return parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
+
+
+def read_documents(store: Store, names: Collection[str], below: str = "") -> dict[str, bytes]:
+    """Return all documents below a path of a store whose names are in ``names``."""
+    limits = store.read_rules.limits
+    listed = store.list_prefix(below) if below else store.list_documents()
+    wanted = sorted(islice((key for key in listed if split(key)[1] in names), limits.max_documents + 1))
+    check_keys(dict.fromkeys(wanted), store.read_rules)
+    found: dict[str, bytes] = {}
+    size = 0
+    for start in range(0, len(wanted), 10_000):
+        batch = store.get_many(wanted[start : start + 10_000])
+        size += sum(map(len, batch.values()))
+        limits.check("max_document_bytes", size, f"the metadata documents have more than {size:,} bytes")
+        found.update(batch)
+    return found
+
+
+@dataclass(slots=True)
+class ParsedFile:
+    """The metadata of one file: its nodes, and whether they came from the consolidated document."""
+
+    hierarchy: Hierarchy
+    consolidated: bool
+    inlined: dict[str, bytes] = field(default_factory=dict)
+    """The chunks inside the consolidated document, by key."""
+    is_foreign: bool = False
+    """Whether the documents are LINDI's, which are read only; the hierarchy is translated."""
+    state: both.State | None = None
+    """Whether the metadata of both formats agree; None for a file that has those of one."""
+    left_out: Damaged = field(default_factory=dict)
+    """The errors of nodes that are left out, by path."""
+
+    def store(self, store: Store) -> Store:
+        """Return the store with the inlined chunks in memory."""
+        return InlinedStore(store, self.inlined) if self.inlined else store
+
+    @property
+    def zarr_format(self) -> int:
+        """2 or 3."""
+        return self.hierarchy.zarr_format
+
+    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
+        """Return the documents of a node by their keys."""
+        return registry.FORMATS[self.zarr_format].documents(path, node)
+
+    @property
+    def root_keys(self) -> list[str]:
+        """The keys of the documents that the commit of a change sets."""
+        first = registry.FIRST_KEY[self.zarr_format]
+        return [first] if self.state is None or first == zarr3.DOCUMENT else [first, zarr3.DOCUMENT]
+
+    def mark(self) -> Root:
+        """Return the mark that tells readers that the file is being changed and cannot be read at the moment."""
+        kind = registry.FORMATS[self.zarr_format]
+        notes = {**notes_of(self.hierarchy.root.attributes), WRITING: {**asdict(Holder.here()), CHANGING: True}}
+        root = Group({**self.hierarchy.root.attributes, NOTES: notes}, extra=dict(self.hierarchy.root.extra))
+        documents = dict(kind.documents("", root)) | kind.last(Hierarchy(root, self.zarr_format), {}, consolidate=False)
+        texts = {key: dump(document) for key, document in documents.items() if key != zarr2.GROUP}
+        if self.state is not None:
+            texts[zarr3.DOCUMENT] = both.sealed(dump(both.hiding_document()))
+        return {**texts, **dict.fromkeys(kind.stale(consolidate=False))}
+
+
+def parse(
+    store: Store,
+    *,
+    use_consolidated: bool = True,
+    use_inlined: bool = True,
+    hint: int | None = None,
+    leave_out: bool = False,
+) -> ParsedFile:
+    """Return the metadata of a file, by one round of requests if there is a consolidated document.
+
+    In a file of both formats, format 2 is read unless format 3 is newer. If the metadata of both formats exist without
+    a note about them, format 3 is read, as in hdmf-zarr 0.14. ``hint`` is used in either case.
+    """
+    damaged: Damaged | None = {} if leave_out else None
+    store.pin()  # chunks are read later and must belong to these documents
+    with at(store):
+        first = _likely_documents(store, hint, use_consolidated=use_consolidated)
+        check_texts(first.values(), store.read_rules)
+        is_chosen = hint == 3 and not both.is_hiding(first.get(zarr3.DOCUMENT))
+        texts, state = (first, None) if is_chosen else current(store, first)
+        difference = difference_of(state)
+        if difference is not None:
+            warn(f"{store.location}: {'; '.join(difference)}", FormatsDifferWarning, stacklevel=3)
+        if not use_consolidated:
+            check_outside(store)
+            parsed = ParsedFile(_parse_listing(store, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
+        elif (found := _parse_consolidated(store, texts, damaged, use_inlined=use_inlined)) is not None:
+            parsed = found
+        else:
+            check_outside(store)
+            document = texts.get(zarr3.DOCUMENT)
+            _check_finished(None if document else store.get(zarr2.ATTRIBUTES), document)
+            parsed = ParsedFile(_parse_listing(store, document, damaged), consolidated=False)
+            if _likely_documents(store, hint, use_consolidated=True) != first:  # it changed while its keys were listed
+                return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
+        parsed.state = state
+        if parsed.consolidated and parsed.zarr_format == 2:
+            _add_late_namespaces(store, parsed.hierarchy)
+        if lindi.translate(parsed.hierarchy):
+            parsed.is_foreign = True
+            _mark_references(store, parsed.hierarchy)
+        root = parsed.hierarchy.root
+        if both.BOTH in notes_of(root.attributes):  # the note belongs to the document and not to the file
+            root.attributes = both.without_note(root.attributes)
+        parsed.left_out = _left_out(damaged or {}, store.location)
+    is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
+    if is_whole != store.read_rules.is_whole:
+        store.read_rules = replace(store.read_rules, is_whole=is_whole)
+    return parsed
+
+
+def current(store: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], both.State | None]:
+    """Select the documents of the root that are read in a file of both formats, and return the state of the file."""
+    if both.state_of(texts) is None:
+        return texts, None
+    if zarr2.CONSOLIDATED not in texts:
+        texts = {**texts, **store.get_many([zarr2.CONSOLIDATED])}
+    if zarr2.CONSOLIDATED not in texts and store.get(zarr2.GROUP) is None:
+        return texts, None  # the documents of format 2 have been deleted
+    state = both.state_of(texts)
+    left_out = zarr2.CONSOLIDATED if state == "3 is newer" else zarr3.DOCUMENT
+    return {key: text for key, text in texts.items() if key != left_out}, state
+
+
+def difference_of(state: both.State | None) -> tuple[str, str] | None:
+    """Return the problem of a file of both formats and its remedy, None if both formats agree."""
+    if state is None or state == "alike":
+        return None
+    if state == "2 is newer":
+        what = "the metadata of Zarr format 3 are older than those of format 2, which are read"
+        return what, "`zarrio repair` updates format 3"
+    what = "the metadata of Zarr format 2 are older than those of format 3, which are read"
+    if state == "both are newer":
+        what = "the metadata of Zarr formats 2 and 3 were changed one without the other; those of format 2 are read"
+    return what, "`zarrio upgrade --drop 2` keeps those of format 3, and `--drop 3` those of format 2"
+
+
+def _left_out(damaged: Damaged, location: str) -> Damaged:
+    """Return the errors of nodes that are left out, with their places; raise that of a damaged root."""
+    for path, error in sorted(damaged.items()):
+        if not path:
+            raise error
+        error.locate(location, path)
+    return dict(sorted(damaged.items()))
+
+
+def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
+    """Add the cached namespaces to a file that was consolidated before they were written: hdmf-zarr up to 0.10."""
+    attributes = hierarchy.root.attributes
+    if "namespace" not in attributes or attributes.keys() & {SPECLOC, NOTES} or not store.abilities.listing:
+        return
+    try:
+        text = store.get(zarr2.ATTRIBUTES)
+        stored = None if text is None else _document(text, zarr2.ATTRIBUTES)
+        location = spec_location(stored.get(SPECLOC)) if isinstance(stored, dict) else None
+        if location is None:
+            return
+        if location not in hierarchy:
+            texts = read_documents(store, zarr2.DOCUMENT_NAMES, location)
+            found = zarr2.parse_documents({key: _document(text, key) for key, text in texts.items()}).get(location)
+            if found is None:
+                return
+            hierarchy.add(location, found)
+        hierarchy.root.attributes = {**attributes, SPECLOC: location}
+    except (MetadataError, StoreRefusedError) as error:
+        error.locate(store)
+        warn(f"{error} The file is read without its cached namespaces.", DamagedMetadataWarning, stacklevel=4)
+
+
+def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
+    """Set ``zarr_dtype`` on the arrays of a LINDI file whose first element is a reference, which only values show."""
+    from hdmf_zarr_backend.encoding.chunk_codec import reading_codec  # imported here: it needs NumPy
+
+    arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
+    stored = {path: node.stored for path, node in arrays.items()}
+    names = {path: join(path, array.first_chunk) for path, array in stored.items()}
+    found = store.get_many(names.values())  # LINDI has them in the file of references itself
+    most = store.read_rules.limits.max_object_bytes
+    for path, array in stored.items():
+        if names[path] not in found:
+            continue
+        with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
+            codec = reading_codec(array, store.read_rules)
+            first = codec.decode(found[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
+            if isinstance(first, dict):
+                arrays[path].attributes[DTYPE] = "object"
+
+
+def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
+    """Return the first documents that exist, those of the probable format if there are any."""
+    names = registry.FIRST_KEYS if use_consolidated else registry.FIRST_KEYS[:1]
+    if hint is None:
+        return existing_documents(store, names)
+    first = registry.FIRST_KEY[hint]
+    if not use_consolidated and hint == 2:
+        return {} if store.get(zarr2.GROUP) is not None else existing_documents(store, names)
+    found: dict[str, bytes] = {}
+    with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
+        found = store.get_many([first])
+    others = [name for name in names if name != first]
+    return found if found or not others else existing_documents(store, others)
+
+
+def existing_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the documents that exist; a bucket without list permission refuses those that do not."""
+    try:
+        return store.get_many(names)
+    except StoreRefusedError as error:
+        found: dict[str, bytes] = {}
+        for name in names:
+            with suppress(StoreRefusedError):
+                found |= store.get_many([name])
+        if not found:
+            raise error from error.__cause__
+        return found
+
+
+@gc_paused()
+def _parse_consolidated(
+    store: Store, texts: dict[str, bytes], damaged: Damaged | None, *, use_inlined: bool
+) -> ParsedFile | None:
+    key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
+    if key not in texts:
+        return None
+    try:
+        document = load(texts[key], key=key)
+        check_document(document, store.read_rules)
+        found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=damaged)
+        if damaged and not _are_damaged_alone(store, damaged, key):
+            error = next(iter(damaged.values()))
+            damaged.clear()
+            raise error
+    except MetadataError as error:
+        error.locate(store)
+        warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning, stacklevel=3)
+        return None
+    return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
+
+
+def _are_damaged_alone(store: Store, damaged: Damaged, key: str) -> bool:
+    """Tell whether nodes that are damaged in the consolidated document ``key`` are so in their own documents too."""
+    names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
+    texts = store.get_many([join(path, name) for path in damaged if path for name in names])
+    own: Damaged = {}
+    documents = _parse_texts(texts, own)
+    (zarr3 if key == zarr3.DOCUMENT else zarr2).parse_documents(documents, damaged=own)
+    return damaged.keys() <= own.keys()
+
+
+def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[str, Any]:
+    """Return ``{key: document}``; ``damaged`` as of `registry.parse_documents`."""
+    documents: dict[str, Any] = {}
+    for key, text in texts.items():
+        try:
+            documents[key] = _document(text, key)
+        except MetadataError as error:
+            path, name = split(key)
+            if damaged is None or name == zarr2.GROUP or join(path, zarr2.GROUP) in texts:
+                raise
+            damaged[path] = error
+    return documents
+
+
+def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
+    if document is None and store.get(zarr2.GROUP) is None:
+        _check_finished(store.get(zarr2.ATTRIBUTES), None)
+        raise nothing_to_read(store)
+    if not store.abilities.listing:
+        _check_finished(store.get(zarr2.ATTRIBUTES) if document is None else None, document)
+        problem = "there is no consolidated document, and this server cannot list what it has"
+        raise StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
+    names = zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT}
+    documents = read_documents(store, names)
+    _check_finished(documents.get(zarr2.ATTRIBUTES), document)
+    hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
+    if not isinstance(hierarchy.root, Group):
+        raise NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
+    return hierarchy
+
+
+def _check_finished(text: bytes | None, document: bytes | None) -> None:
+    """Refuse a file that is marked as being written, in the attributes or the format-3 document of its root."""
+    if document is None:
+        attributes = {} if text is None else as_dict(_document(text, zarr2.ATTRIBUTES))
+    else:
+        attributes = as_dict(as_dict(_document(document, zarr3.DOCUMENT)).get("attributes"))
+    if WRITING in notes_of(attributes):
+        writing = notes_of(attributes)[WRITING]
+        remedy = "Wait until the file is complete; if its writer has stopped, write it again."
+        if as_dict(writing).get(CHANGING) is True:
+            remedy = "Wait a moment; if its writer has stopped, run `zarrio repair`, or open it with mode 'r+'."
+        raise IncompleteStoreError(f"the file is being written, or its writer died: {writing}", remedy=remedy)
+
+
+def _document(text: bytes, key: str) -> Any:
+    with at(path=split(key)[0]):
+        return load(text, key=key)
+
+
+def check_outside(store: Store, *, is_new: bool = False) -> None:
+    """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there."""
+    if store.read_rules.is_linked:  # nothing is looked for around the target of a link
+        return
+    around = next((place for place in _folders_above(store) if _is_root(place)), None)
+    if around is None:
+        return
+    if (_is_root(store) or _is_consolidated(store)) if store.exists() else not is_new:
+        return
+    if is_new:
+        problem = f"this path is inside the Zarr file {around.location!r}"
+        raise StoreExistsError(problem, store=store.location, remedy="Choose a path outside of that file.")
+    part = "a single Zarr array" if store.get(zarr2.ARRAY) is not None else "a part"
+    problem = f"this is {part} of the Zarr file {around.location!r}, and not a file"
+    raise NotZarrError(problem, store=store.location, remedy=f"Give the path of the file: {around.location!r}.")
+
+
+def _folders_above(store: Store) -> Iterator[Store]:
+    """Yield the folders above that may be Zarr files: any on a disk or in memory, those with the name on a server."""
+    group = store.unwrapped.group_above
+    while group is not None:
+        outer = group()
+        yield outer
+        group = outer.group_above
+    location = store.folder or store.location
+    is_local = os.path.isabs(location)
+    if not is_local and not (store.unwrapped.opens_by_url and is_url(location)):
+        return
+    while True:
+        above, name = split_location(location)
+        if not name or above == location or above.endswith("//"):
+            return
+        location = above
+        if is_local:
+            if any(os.path.isfile(os.path.join(location, document)) for document in (zarr2.ATTRIBUTES, zarr3.DOCUMENT)):
+                yield LocalStore(location)
+        elif not store.abilities.is_remote or location.partition("?")[0].endswith(ZARR_SUFFIXES):
+            yield open_neighbour(store, location)
+
+
+def _is_root(store: Store) -> bool:
+    """Tell whether this is the root of an HDMF file: it has namespaces, or a version of NWB or of the format."""
+    try:
+        attributes = _attributes_of(store)
+    except StoreError:  # it cannot be read
+        return False
+    return SPECLOC in attributes or "nwb_version" in attributes or "version" in notes_of(attributes)
+
+
+def _is_consolidated(store: Store) -> bool:
+    """Tell whether a store has a consolidated document of its own, which may be damaged."""
+    texts = store.get_many(registry.FIRST_KEYS)
+    document = _loaded(texts.get(zarr3.DOCUMENT))
+    return zarr2.CONSOLIDATED in texts or isinstance(document.get(zarr3.CONSOLIDATED), dict)
+
+
+def _attributes_of(store: Store) -> dict[str, Any]:
+    """Return the attributes of the root of a store, none if their document is damaged."""
+    document = _loaded(store.get(zarr2.ATTRIBUTES) or store.get(zarr3.DOCUMENT))
+    return as_dict(document.get("attributes")) if "node_type" in document else document
+
+
+def _loaded(text: bytes | None) -> dict[str, Any]:
+    """Return a document, empty if there is none or if it is damaged."""
+    try:
+        return {} if text is None else as_dict(load(text, key=zarr2.ATTRIBUTES))
+    except ZarrBackendError:
+        return {}
+
+
+def is_hdmf_zarr(store: Store) -> bool:
+    """Tell whether this is an HDMF Zarr file of any writer: its root has ``.specloc``, ``namespace`` or a note."""
+    return bool({SPECLOC, "namespace", NOTES} & _attributes_of(store).keys())
+
+
+def is_empty_group(store: Store) -> bool:
+    """Tell whether there is a group and nothing else: what zarr makes when a group is opened to be written."""
+    if not store.abilities.listing:
+        return False
+    keys = set(islice(store.list_prefix(""), 4))
+    return bool(keys) and keys <= {zarr2.GROUP, zarr2.ATTRIBUTES, zarr3.DOCUMENT}
+
+
+def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping[str, Any] | None = None) -> bool:
+    """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; chunks are not read."""
+    store = open_store(place, storage_options if is_url(place) else None)
+    try:
+        if not is_hdmf_zarr(store):
+            return False
+        parsed = parse(store, use_inlined=False)
+    except (StoreRefusedError, StoreUnreachableError):
+        raise
+    except (StoreError, DamagedFileError):
+        return False
+    if zarr_format == both.BOTH:
+        return parsed.state == "alike"
+    return parsed.consolidated and zarr_format in (None, parsed.zarr_format)
+
+
+# ---- no file there --------------------------------------------------------------------------------------------------
+
+PATH_OF_FILE = "Give the path of the file, not of an array in it."
+"""What to do with the path of an array."""
+
+
+def nothing_to_read(store: Store) -> ZarrBackendError:
+    """Return the error for a store without the documents of a file."""
+    if not store.read_rules.is_linked and is_of_hdf5(store):  # the target of a link is not opened for a message
+        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
+        cli = "Convert it with `zarrio convert` first."
+        if is_url(store.location):
+            remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
+        return NotZarrError("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
+    if not store.exists():
+        local = store.folder or store.zip_file
+        absent = StoreNotFoundError("the file does not exist", remedy="Check the path.")
+        return absent if local is None else not_found(local, store.location)
+    if store.get(zarr2.ARRAY) is not None:
+        return NotZarrError("this is a single Zarr array", remedy=PATH_OF_FILE)
+    # the target of a link is not looked at for a message
+    nodes: list[str] = []
+    if store.folder is not None and not store.read_rules.is_linked:
+        with suppress(OSError), os.scandir(store.folder) as entries:
+            folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+            documents = {each.name: [os.path.join(each.path, name) for name in DOCUMENTS] for each in folders}
+            nodes = sorted(name for name, paths in documents.items() if any(map(os.path.isfile, paths)))
+    files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
+    if files:
+        remedy = f"Give the path of one file, such as {files[0]!r}."
+        return NotZarrError("this is a folder of Zarr files", remedy=remedy)
+    if nodes:
+        problem = f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata"
+        return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
+    return NotZarrError(
+        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
+        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
+        remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
+    )
+
+
+def not_found(target: str, location: str) -> StoreNotFoundError:
+    """Return the error for a local file that does not exist; it names what is there or was left."""
+    problem, remedy = _what_is_there(target)
+    left = unfinished_write(target)
+    if left is not None:
+        problem = f"{problem}; {left}"
+        remedy = (
+            "If that writer is running, wait. If it has died, copy what you need from there and write the file again: "
+            "the next write deletes it."
+        )
+    resume = "run `zarrio convert --resume` again, or convert with resume=True."
+    with suppress(OSError):  # the folder cannot be listed
+        if any(map(os.path.isdir, conversions(target))):
+            remedy = f"A conversion to it was interrupted: {resume}"
+    return StoreNotFoundError(problem, store=location, remedy=remedy)
+
+
+def _what_is_there(target: str) -> tuple[str, str]:
+    """Return the problem of a path without a file, and a remedy: the name of a file that was probably meant."""
+    from difflib import get_close_matches  # imported here: for this message only
+
+    problem, name = "the file does not exist", os.path.basename(target)
+    folder = os.path.dirname(target)
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder, name = os.path.split(folder)
+    if folder != os.path.dirname(target):
+        problem += f": there is no {name!r} in {folder!r}"
+    if (inside := inside_of(target)) is not None:
+        return problem, ". ".join(inside).replace("this is", "This is", 1)
+    names: list[str] = []
+    with suppress(OSError):  # the folder cannot be listed
+        names = [other for other in os.listdir(folder) if not other.startswith(".")]
+    similar = get_close_matches(name, names, n=1)
+    return problem, f"Check the path. Did you mean {similar[0]!r}?" if similar else "Check the path."
+
+
+def unfinished_write(target: str) -> str | None:
+    """Describe the new files beside ``target`` whose writers are running or have died; None if there are none."""
+    found = [f"{size_text(_size_below(path))} in {os.path.basename(path)!r}" for path in unfinished(target)]
+    return f"a write of it is under way or did not finish: {' and '.join(found)} beside it" if found else None
+
+
+def _size_below(path: str) -> int:
+    """Return the bytes of a file, or of all files in a folder; what disappears meanwhile counts as nothing."""
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    total = 0
+    for file in files if os.path.isdir(path) else [path]:
+        with suppress(OSError):
+            total += os.lstat(file).st_size
+    return total
+
+
+# ---- links to other files -------------------------------------------------------------------------------------------
+# A link in a local file may point anywhere, as in HDF5; one in a remote file only to files beside it, never to this
+# machine.
+
+
+def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
+    """Refuse a link that the policy does not allow."""
+    if target.startswith(NOWHERE) and policy != "never":
+        return  # such a location cannot be opened
+    refused = why_not(target, origin, policy, free=True)
+    if refused is not None:
+        problem, remedies = refused
+        problem = f"the link to {target!r} is refused: {problem}"
+        raise LinkRefusedError(problem, store=origin, **remedies or {"remedy": "Download the file, and open it there."})
+
+
+def resolver_of(store: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:
+    """Return the resolver of a file; it reads linked files by the same rules, and does not change them."""
+    rules = DEFAULT_RULES if store is None else store.read_rules
+
+    def open_other(other: str) -> LinkedFile:
+        assert store is not None
+        linked = open_neighbour(store, other)
+        # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
+        parsed = parse(linked, hint=3 if hierarchy.zarr_format == 3 else None)
+        return LinkedFile(parsed.store(linked), parsed.hierarchy, other)
+
+    return Resolver(
+        LinkedFile(store, hierarchy, location or ("" if store is None else store.location)),
+        open_other,
+        may_follow=lambda target, origin: check_link(target, origin, rules.external_links),
+        may_exist=may_exist,
+        check_limit=rules.limits.check,
+    )

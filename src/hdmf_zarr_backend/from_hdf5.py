@@ -1,0 +1,347 @@
+"""`Hdf5Planner`: plans the copy of an HDF5 file to Zarr. And checks whether pynwb can read a file.
+
+It makes no builders, because they lack hard links, lists of references and exact types. What Zarr cannot express
+is kept in the notes, so that the conversion back to HDF5 gives the same file.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from hdmf_zarr_backend.encoding.attributes import encode_attributes
+from hdmf_zarr_backend.encoding.elements import describe
+from hdmf_zarr_backend.encoding.hdf5_types import text_of, to_note
+from hdmf_zarr_backend.encoding.layout import Layout
+from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
+from hdmf_zarr_backend.encoding.parser import ParsedFile
+from hdmf_zarr_backend.encoding.references import (
+    Link,
+    LinkedFile,
+    ZarrReference,
+    encode_attribute_reference,
+    encode_link,
+)
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, root_notes
+from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
+from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, check_other_files, reading
+from hdmf_zarr_backend.hdf5.plan import is_joined, keep_codecs, plan_described, take_chunks
+from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References, ReferenceData
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
+from hdmf_zarr_backend.hdf5.types import storable_type
+from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, name_axes, newest_versions, specs_in
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
+from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.write.plan import ShardsOfFile, WritePlan, ask_for_shards, checked_name
+from hdmf_zarr_backend.write.writer import PlannedKeys
+
+_SMALL = 1024
+
+
+@dataclass
+class Hdf5Planner:
+    """Plans the copy of an HDF5 file."""
+
+    tree: Hdf5Tree
+    codec: dict[str, Any] | bool | Literal["keep"] = "keep"
+    keeps_chunks: bool = False
+    shards: ShardsOfFile = None
+    strict: bool = False
+    rules: ReadOptions | None = None
+
+    def __post_init__(self) -> None:
+        self._references = Hdf5References(self.tree)
+        self._taken: dict[str, dict[str, int]] = {}
+        self._has_types = any(placed.kind == "datatype" for placed in self.tree.nodes)
+        self.plan = WritePlan(Hierarchy(Group()))
+        self.joined: list[str] = []  # paths of the arrays whose chunks are larger than in HDF5
+
+    def plan_file(self, zarr_format: int, *, is_checked: bool, or_installed: bool = False) -> WritePlan:
+        """Plan everything.
+
+        With ``is_checked``, a file that pynwb cannot read is refused. Axes have the names in the cached schema; with
+        ``or_installed``, in the schema of pynwb if none is cached.
+        """
+        notes: dict[str, dict[str, Any]] = {"": root_notes()}
+        for placed in self.tree.nodes:
+            with reading(placed.file.location, text_of(placed.raw)):
+                self._plan(placed, notes)
+        self._plan_links(notes)
+        for path, note in notes.items():
+            if note:
+                node = self.plan.hierarchy.get(path)
+                assert node is not None
+                node.attributes[NOTES] = note
+        planned, hierarchy = PlannedKeys(self.plan, self.tree.target), self.plan.hierarchy
+        if is_checked:
+            check_planned(self.tree.main.location, planned, hierarchy)
+        name_axes(self.plan, schema_of(planned, hierarchy, or_installed=or_installed))
+        hierarchy.zarr_format = zarr_format
+        return self.plan
+
+    def _plan(self, placed: Placed, notes: dict[str, dict[str, Any]]) -> None:
+        parent, name = split(placed.path)
+        if placed.path:
+            checked_name(name)
+        node = placed.file.open(placed.raw)
+        if placed.kind == "datatype":
+            datatypes = notes[parent].setdefault(HDF5, {}).setdefault("datatypes", {})
+            attributes = {
+                each: {**note_attribute(attribute, self._encoder(placed.file)), **self._named_type(attribute)}
+                for each, attribute in attribute_names(node)
+            }
+            datatypes[name] = {"type": to_note(storable_type(node))}
+            if attributes:
+                datatypes[name]["attributes"] = attributes
+        elif placed.kind == "group":
+            note = notes.setdefault(placed.path, {})
+            orders: dict[str, Any] = {}
+            note_orders(node, node.get_create_plist(), orders)
+            if orders:
+                note.setdefault(HDF5, {}).update(orders)
+            attributes = self._attributes(node, placed, note)
+            self.plan.hierarchy.add(placed.path, Group(attributes))
+        else:
+            self._dataset(node, placed)
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _attributes(self, node: Any, placed: Placed, note: dict[str, Any]) -> Attributes:
+        """Return the JSON attributes of an object; everything else that HDF5 has is added to ``note``."""
+        values: dict[str, Any] = {}
+        remarks: dict[str, Any] = {}
+        specifications: str | None = None
+        for name, attribute in attribute_names(node):
+            value, remark = read_attribute(attribute, self._encoder(placed.file))
+            if name == SPECLOC and not placed.path:  # a reference in HDF5, or a path
+                if isinstance(value, str):
+                    remark = note_attribute(attribute, self._encoder(placed.file))
+                stated = getattr(self._target(value, placed.file), "node_path", value)
+                if isinstance(stated, str):
+                    specifications, value = stated.strip("/"), None
+            if value is not None:
+                values[name] = value
+            if remark := {**remark, **self._named_type(attribute)}:
+                remarks[name] = remark
+        if remarks:
+            note.setdefault(HDF5, {})["attributes"] = remarks
+
+        def encode(value: Any) -> dict[str, Any] | None:
+            target = self._target(value, placed.file)
+            return None if target is None else encode_attribute_reference(target)
+
+        encoded = encode_attributes(values, notes=note, reference=encode, strict=self.strict)
+        encoded.pop(NOTES, None)  # added later, when all notes are known
+        if specifications is not None:
+            encoded[SPECLOC] = specifications
+        return encoded
+
+    def _named_type(self, node: Any) -> dict[str, str]:
+        """Return the note of the named type of a dataset or attribute, empty if it has none."""
+        placed = self.tree.named_type(node.get_type()) if self._has_types else None
+        return {} if placed is None else {"named": absolute(placed.path)}
+
+    def _target(self, value: Any, file: SourceFile) -> ZarrReference | None:
+        """Return what a value refers to, None for other values."""
+        return self._references.refer(value, file) if type(value).__module__ == "h5py.h5r" else None
+
+    def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
+        return lambda value: self._references.encode(value, file)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _dataset(self, node: Any, placed: Placed) -> None:
+        data = Hdf5Data(placed.file, placed.raw)
+        if self.rules is not None:
+            check_allocated(data.dataset(), self.rules)
+        found = data.describe()
+        found.note.update(self._named_type(node))
+        values: Any = data
+        if found.kind in ("object", "compound"):
+            values = ReferenceData(placed.file, placed.raw, self._references)
+        elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
+            values = data[tuple(slice(0, n) for n in data.shape)]  # so that it is read only once
+        options = Layout(compressor=None if self.codec == "keep" else self.codec)
+        if self.keeps_chunks and found.kind == "number" and found.chunks is not None:
+            options.chunks = found.chunks + found.inner
+        planned = plan_described(values, found, options, self._encoder(placed.file))
+        if self.codec == "keep":
+            keep_codecs(found, planned)
+        if found.kind == "number" and data.shape:
+            take_chunks(data.dataset(), found, planned, keep=self.codec == "keep")
+        if is_joined(found, planned):
+            self.joined.append(placed.path)
+        ask_for_shards(planned, self.shards)
+        array: Dataset[Attributes] = planned.node
+        maxshape = planned.notes.get("maxshape")
+        means = None if maxshape is None else describe(array, planned.notes)
+        if means is not None and (means.is_scalar or maxshape == list(means.axes)):  # that of the array
+            del planned.notes["maxshape"]
+        taken = self._taken.setdefault(split(placed.path)[0], {})
+        dimensions = encode_dimensions(None, array.stored.shape, taken, planned.notes)
+        attributes = self._attributes(node, placed, planned.notes)
+        array.attributes = {**attributes, **array.attributes, DIMENSIONS: dimensions}
+        if planned.notes:
+            array.attributes[NOTES] = planned.notes
+        self.plan.hierarchy.add(placed.path, array)
+        self.plan.arrays[placed.path] = planned
+
+    # ---- links ------------------------------------------------------------------------------------------------------
+
+    def _plan_links(self, notes: dict[str, dict[str, Any]]) -> None:
+        for link in self.tree.links:
+            parent, name = split(link.path)
+            node = self.plan.hierarchy.get(parent)
+            assert isinstance(node, Group)
+            node.attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
+            if link.note is not None:
+                notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note
+        for parent, links in self.tree.notes.items():
+            notes[parent].setdefault(HDF5, {}).setdefault("links", {}).update(links)
+
+
+# ---- whether pynwb can read a file, before anything is written -------------------------------------------------------
+
+T = TypeVar("T")
+
+_UNREADABLE = (
+    ValueError, TypeError, LookupError, AttributeError, NameError, RuntimeError, OSError, ArithmeticError,
+    AssertionError,
+)  # fmt: skip
+"""Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes."""
+
+_ANYWAY = {"remedy": "Pass check=False to convert it anyway.", "remedy_cli": "Use --no-check to convert it anyway."}
+
+
+def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
+    """Refuse an HDF5 file whose NWB version pynwb does not support; tell whether it is an NWB file."""
+    import h5py
+
+    with closing(SourceFile(source, storage)) as opened, reading(source, "/"):
+        root = opened.file
+        kind, version = _text(root.attrs.get("neurodata_type")), root.attrs.get("nwb_version")
+        old = root.get("nwb_version")  # a dataset in NWB 1.x
+        if version is None and isinstance(old, h5py.Dataset):
+            check_other_files(old.id, source, "/nwb_version", "never")
+            version = old[()]
+    if kind != "NWBFile" and version is None:
+        return False
+    _check_version(source, version)
+    return True
+
+
+def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
+    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written."""
+    if find_spec("pynwb") is None:
+        return
+    from hdmf_zarr_backend.hdmf.lazy import construction_errors
+    from hdmf_zarr_backend.nwb import ParsedNWBIO
+
+    def read() -> None:
+        with (
+            ParsedNWBIO(store, ParsedFile(hierarchy, consolidated=True)) as io,
+            construction_errors(io.read_builder(), source, io.manager.namespace_catalog, hierarchy),
+        ):
+            io.read()
+
+    try:
+        _check_read(source, read)
+    except ZarrBackendError as error:
+        if not isinstance(error, UnsupportedFileError):
+            error.store = None  # the planned file does not exist yet
+        error.locate(source)
+        raise
+
+
+def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> FindSpec | None:
+    """Return the cached schema of a file; with ``or_installed``, that of pynwb if none is cached."""
+    if newest_versions(hierarchy):
+        return cached_specs(store, hierarchy)
+    if not or_installed or find_spec("pynwb") is None:
+        return None
+    from pynwb import get_type_map
+
+    return specs_in(get_type_map().namespace_catalog)
+
+
+def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
+    """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema."""
+    attributes = main.hierarchy.root.attributes
+    version = attributes.get("nwb_version")
+    if attributes.get("neurodata_type") != "NWBFile" and version is None:
+        return {}
+    _check_version(main.location, version)
+    if find_spec("pynwb") is None:
+        return {}
+    from hdmf_zarr_backend.hdmf.schema import unsigned_attributes  # imported here: hdmf is slow to import
+    from hdmf_zarr_backend.nwb import NWBZarrIO
+
+    def read() -> dict[str, dict[str, Any]]:
+        store: Any = main.store.unwrapped
+        with NWBZarrIO(store, mode="r", lazy=False) as io:
+            io.read()
+            # a file of hdmf-zarr keeps no types
+            return {} if NOTES in attributes else unsigned_attributes(io.read_builder())
+
+    return _check_read(main.location, read)
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _check_version(source: str, value: Any) -> None:
+    """Refuse an NWB version that pynwb does not support: a missing one, one that is not text, and NWB 1.x."""
+    version = _text(value)
+    if not isinstance(version, str):
+        said = "has no NWB version" if version is None else "gives its NWB version as an array"
+    elif version.strip().removeprefix("NWB-").startswith("1."):
+        said = f"has NWB version {version}, and pynwb reads version 2 and newer"
+    else:
+        return
+    raise UnsupportedFileError(f"pynwb cannot read this file: it {said}", store=source, **_ANYWAY)
+
+
+def _check_read(source: str, read: Callable[[], T]) -> T:
+    """Return what ``read`` does; errors of hdmf and pynwb in it mean that the file cannot be read."""
+    from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError  # slow to import
+
+    from hdmf_zarr_backend.hdmf.schema import OTHER_VERSION
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the conversion itself warns
+            return read()
+    except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
+        if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
+            raise  # it has a message already
+        if isinstance(error, ZarrBackendError) and error.remedy == OTHER_VERSION:
+            problem = f"pynwb cannot read this file here: {error.problem}"
+            raise UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
+        raise UnsupportedFileError(
+            f"pynwb cannot read this file ({_reason(error)})", store=source, **_ANYWAY
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return the original error of hdmf or pynwb in one line."""
+    from hdmf.build.errors import ConstructError  # slow to import
+
+    from hdmf_zarr_backend.hdmf.targets import builder_path
+
+    text = str(error)
+    if isinstance(error, ZarrBackendError):
+        if error.__cause__ is not None:
+            return _reason(error.__cause__)
+        text = f"{error.problem}, at {error.path}"
+    elif isinstance(error, ConstructError) and len(error.args) == 2:  # its text is the content of the builder
+        text = f"{error.args[1].rstrip('.')}, at {builder_path(error.args[0])}"
+    return f"{type(error).__name__}: {' '.join(text.split())[:300]}"

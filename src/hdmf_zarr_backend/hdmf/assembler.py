@@ -1,0 +1,524 @@
+"""`Assembler`: makes the builders of a file, with lazy data, from its metadata, and resolves links and references.
+
+All builders of a file are made first, without links and references, which are filled in afterwards. So a reference to
+an ancestor, to the root or in a circle needs no recursion, and each node has exactly one builder.
+
+Apart from `reading`, which opens the files that it makes builders of, because one file has one assembler and a read
+may need several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten, stored_chunks
+from hdmf_zarr_backend.array.edits import Edits
+from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
+from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.elements import Described, describe, is_scalar, to_hdmf
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.nczarr import decode_dimensions
+from hdmf_zarr_backend.encoding.references import (
+    Link,
+    LinkedFile,
+    RegionReference,
+    ZarrReference,
+    decode_attribute_reference,
+    decode_reference,
+)
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, TYPE_KEYS, notes_of
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    DamagedMetadataWarning,
+    LimitError,
+    MetadataError,
+    ReferenceTargetError,
+    StoreError,
+    UnsupportedFileError,
+    WrongTargetWarning,
+    ZarrBackendError,
+    at,
+    warn,
+)
+from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, EditableColumn, FileResolver
+from hdmf_zarr_backend.hdmf.targets import ROOT, StoredReference, builders_below
+from hdmf_zarr_backend.model.element import Reference, Text
+from hdmf_zarr_backend.model.links import THIS_FILE, Resolver, nothing_at
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
+from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.store.base import Store
+
+_PLAIN = (type(None), str, bool, tuple, dict)
+
+
+def _where(arguments: Mapping[str, Any], items: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    """Return ``(argument, key)`` of each argument that is among the items."""
+    held = list(items)
+    return [(name, key) for name, argument in arguments.items() for key, value in held if value is argument]
+
+
+class _Pattern:
+    """Makes builders of one class by copying one that hdmf made, which is faster than its constructor.
+
+    Where a version of hdmf keeps the arguments of the constructor in an unknown way, the constructor is called.
+    """
+
+    def __init__(self, cls: type, **arguments: Any) -> None:
+        builder = cls(**arguments)
+        self._cls: Any = cls
+        self._items = [(key, isinstance(value, dict)) for key, value in dict.items(builder)]
+        self._values = _where(arguments, dict.items(builder))
+        self._state = dict(getattr(builder, "__dict__", {}))
+        self._dicts = [key for key, value in self._state.items() if type(value) is dict]
+        self._places = _where(arguments, self._state.items())
+        held = {key for _, key in self._values}
+        self._is_understood = (
+            {name for name, _ in (*self._places, *self._values)} == arguments.keys()
+            and all(type(value) in _PLAIN for value in self._state.values())
+            and all(value in (None, {}) or key in held for key, value in dict.items(builder))
+        )
+
+    def copy(self, **arguments: Any) -> Any:
+        """Return the builder that the constructor makes of ``arguments``, which have the names of the pattern's."""
+        if not self._is_understood:
+            return self._cls(**arguments)
+        builder = self._cls.__new__(self._cls)
+        for key, is_dict in self._items:
+            dict.__setitem__(builder, key, {} if is_dict else None)
+        state = builder.__dict__
+        state.update(self._state)
+        for key in self._dicts:
+            state[key] = {}
+        for name, key in self._places:
+            state[key] = arguments[name]
+        for name, key in self._values:
+            dict.__setitem__(builder, key, arguments[name])
+        return builder
+
+
+_GROUP = _Pattern(GroupBuilder, name="a group", source="the file of a group")
+_DATASET = _Pattern(
+    DatasetBuilder,
+    name="a dataset",
+    source="the file of a dataset",
+    dtype="its type",
+    maxshape=(1, 2, 3),
+    dimension_labels=("x", "y", "z"),
+    chunks=True,
+)
+
+
+_LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a link", source="the file of a link")
+
+_MOST_PATHS = 2**20
+
+_BROKEN = (DamagedFileError, LimitError, StoreError)
+"""Why a link or reference leads to nothing."""
+
+_RENAME = "Rename one of them in the file."
+
+
+def taken(name: str, **where: str) -> MetadataError:
+    """Return the error for a member and an attribute of a group with one name; ``where`` is store and path."""
+    return MetadataError(f"the name {name!r} is that of an attribute and of a member", remedy=_RENAME, **where)
+
+
+def make_group(name: str, members: Mapping[str, Any], attributes: Mapping[str, Any], source: str) -> Any:
+    """Return a ``GroupBuilder`` with its members."""
+    builder = _GROUP.copy(name=name, source=source)
+    builder.attributes.update(attributes)
+    builder.obj_type.update(dict.fromkeys(attributes, "attributes"))
+    for member, child in members.items():
+        if member in builder.obj_type:
+            raise taken(member)
+        add_member(builder, member, child)
+        if child.parent is None:
+            child.parent = builder
+    return builder
+
+
+def add_member(group: Any, name: str, child: Any) -> None:
+    """Add the builder of a group, of a dataset or of a link to that of a group; it keeps its parent."""
+    kind = "links" if isinstance(child, LinkBuilder) else "groups" if isinstance(child, GroupBuilder) else "datasets"
+    getattr(group, kind)[name] = child
+    group.obj_type[name] = kind
+
+
+def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
+    """Give the builder of the group at ``path`` a link to a builder."""
+    if group.obj_type.get(name, "links") != "links":
+        with at(group.source, join(path, name)):
+            raise MetadataError(f"a link has the name {name!r} of another member", remedy=_RENAME)
+    link = _LINK.copy(builder=target, name=name, source=group.source)
+    link.location = path
+    link.parent = group
+    add_member(group, name, link)
+
+
+def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
+    """Refuse builders in which links multiply the paths: pynwb and hdmf's validator go along each one.
+
+    With two links from each group to the next one, 40 groups have 2**40 paths.
+    """
+    paths: dict[int, int] = {}
+    stack = [(root, False)]
+    while stack:
+        here, is_left = stack.pop()
+        below = [each for each in here.values() if isinstance(each, Builder)]  # of references in attributes, too
+        if is_left:
+            paths[id(here)] = 1 + sum(paths.get(id(each), 0) for each in below)
+        elif id(here) not in paths:
+            paths[id(here)] = 0  # also for links to what they are in, which are a NestingError where they are followed
+            stack.append((here, True))
+            stack.extend((each, False) for each in below)
+    count = paths[id(root)]
+    if count > max(_MOST_PATHS, rules.limits.max_links * len(paths)):
+        what = f"links make {count:,} paths to the objects"
+        with at(source, "/"):
+            raise rules.limits.exceeded("max_links", -(-count // len(paths)), what)
+
+
+_NO_AXES = {"maxshape": None, "dimension_labels": None, "chunks": False}
+
+
+def make_dataset(name: str, data: Any, dtype: Any, attributes: Mapping[str, Any], source: str, **axes: Any) -> Any:
+    """Return a ``DatasetBuilder``; the arguments are those of its constructor, those of axes for an array only."""
+    builder = _DATASET.copy(name=name, source=source, dtype=dtype, **{**_NO_AXES, **axes})
+    if data is not None:
+        builder["data"] = data  # hdmf itself sets it so
+    builder.attributes.update(attributes)
+    return builder
+
+
+def _text_word(means: Described) -> str:
+    """Return HDMF's name of a type of text."""
+    return "ascii" if isinstance(means.stored, Text) and means.stored.charset == "ascii" else "utf8"
+
+
+def _to_ascii(values: Any) -> Any:
+    items = (item.encode("utf-8") if isinstance(item, str) else item for item in values.flat)
+    return np.fromiter(items, object, values.size).reshape(values.shape)
+
+
+@dataclass(eq=False, repr=False)
+class Assembler:
+    """Makes the builders of one file, and keeps them."""
+
+    file: LinkedFile
+    resolver: Resolver[LinkedFile]
+    assembler_of: Callable[[LinkedFile], Assembler]
+    references: FileResolver
+    edits: Edits | None = None
+    levels: list[int] = field(default_factory=lambda: [0])
+    """How many files are being assembled, each for a link of the one before; shared by the files of a session."""
+    is_strict: bool = True  # a damaged node is an error of the object that has it, not left out with a warning
+    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)  # with damaged documents, by path
+    builders: dict[str, Any] = field(default_factory=dict, init=False)
+    _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
+    _scalar_references: dict[str, ZarrReference] = field(default_factory=dict, init=False)  # that wait for the target
+    _scalar_rows: dict[str, BuilderTable] = field(default_factory=dict, init=False)  # the same for rows
+    _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)  # what `check_ids` has warned of
+    _warned: set[str] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self.store: Store = self.file.store
+        self.hierarchy, self.source = self.file.hierarchy, self.file.location
+        self._hidden = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
+
+    def root(self) -> Any:
+        """Return the builder of the root, always the same one."""
+        return self._built("")
+
+    def _built(self, path: str) -> Any:
+        """Return the builder of the node at ``path``, made together with all that is below it.
+
+        In a linked file no parents are made: as with HDF5IO, the target of a link has no parent.
+        """
+        if path not in self.builders:
+            count = self.levels[0]
+            self.levels[0] += 1
+            try:
+                with at(self.source, path):
+                    self.store.read_rules.limits.check("max_links", count, f"{count} links lead from one to the next")
+                with self._making() as made:
+                    nodes = list(self._below(path))
+                    self._fill(nodes, self._make(nodes, made))
+            finally:
+                self.levels[0] -= 1
+        return self.builders[path]
+
+    @contextmanager
+    def _making(self) -> Iterator[list[str]]:
+        """Yield a list for the paths of the builders that are made.
+
+        If the block fails, they are forgotten: half a tree must not pass for a whole one when it is asked for again.
+        """
+        made: list[str] = []
+        try:
+            yield made
+        except BaseException:
+            for path in made:
+                self.builders.pop(path, None)
+            raise
+
+    def _is_hidden(self, path: str) -> bool:
+        return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
+
+    def _below(self, top: str) -> Iterator[tuple[str, Any]]:
+        """Yield the nodes at and below ``top`` that have no builder yet."""
+        for path, node in self.hierarchy.walk(top):
+            if path not in self.builders and not self._is_hidden(path):
+                yield path, node
+
+    def _make(self, nodes: list[tuple[str, Any]], made: list[str]) -> list[tuple[str, str, Any]]:
+        """Make the builders of ``nodes``; return the attributes that are references, which `_fill` sets.
+
+        ``made`` receives the paths of the builders.
+        """
+        datasets = [(path, node) for path, node in nodes if isinstance(node, Dataset)]
+        places = [(path, node.stored.first_chunk) for path, node in datasets if is_scalar(node)]
+        paths = {path for path, _ in nodes}
+        self._check_left_out(paths, strict=self.is_strict)
+        scalars = stored_chunks(self.store, places)  # fetched together
+        pending: list[tuple[str, str, Any]] = []
+        for path, node in reversed(nodes):  # members before their group
+            attributes = self._attributes(path, node, pending)
+            name = split(path)[1] or ROOT
+            try:
+                with at(self.source, path):
+                    if isinstance(node, Group):
+                        children = ((member, self.builders.get(join(path, member))) for member in sorted(node.members))
+                        members = {member: child for member, child in children if child is not None}
+                        builder = make_group(name, members, attributes, self.source)
+                    else:
+                        builder = self._dataset(path, name, node, attributes, scalars)
+            except MetadataError as error:
+                if not isinstance(node, Dataset) or split(path)[0] not in paths:
+                    raise
+                self._leave_out_damaged(path, error, strict=self.is_strict)
+                pending = [attribute for attribute in pending if attribute[0] != path]
+                continue
+            if path:  # the root has no place in a parent, and its name is not a part of any path
+                builder.location = absolute(split(path)[0])
+            self.builders[path] = builder
+            made.append(path)
+        return pending
+
+    def _leave_out_damaged(self, path: str, error: ZarrBackendError, *, strict: bool) -> None:
+        """Leave out a node that cannot be read, with a warning; raise where a copy or a change would lose it."""
+        if strict or self.edits is not None or self.store.read_rules.is_copied:
+            raise error from error.__cause__
+        self.left_out[path] = error
+        self._warned.add(path)
+        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
+
+    def _check_left_out(self, parents: Collection[str], *, strict: bool) -> None:
+        """Warn of the nodes that are left out of groups; if strict, raise the error of one."""
+        for path, error in list(self.left_out.items()):
+            if split(path)[0] in parents and path not in self._warned:
+                self._leave_out_damaged(path, error, strict=strict)
+
+    def check_whole(self) -> None:
+        """Raise the error of a node that is left out: a copy would lack it."""
+        for error in self.left_out.values():
+            raise error from error.__cause__
+
+    def _fill(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> None:
+        """Fill in the references and links of builders that were made."""
+        for path, key, value in pending:
+            self._fill_reference(self.builders[path], path, key, value)
+        for path, _ in nodes:  # scalars that are references, or rows with references
+            if path in self._scalar_references:
+                try:
+                    target = self._referred(self._scalar_references.pop(path))
+                except _BROKEN as error:
+                    self._warn_broken(f"The dataset {absolute(path)}", error)
+                    self._leave_out(path)
+                    continue
+                is_region = isinstance(target, RegionReference)
+                self.builders[path].data = target if is_region else ReferenceBuilder(target)
+            elif path in self._scalar_rows:
+                row = self._scalar_rows.pop(path)[0]
+                self.builders[path].data = np.array(row, dtype=row.dtype)
+        for path, node in nodes:
+            if isinstance(node, Group):
+                self.set_links(self.builders[path], path, self.file.links(path, node))
+
+    # ---- groups and attributes --------------------------------------------------------------------------------------
+
+    def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
+        with at(self.source, path):
+            values = decode_attributes(node.attributes, resolve=StoredReference)
+        ready: dict[str, Any] = {}
+        for name, value in values.items():
+            if isinstance(value, StoredReference) or (
+                isinstance(value, list) and value and isinstance(value[0], StoredReference)
+            ):
+                pending.append((path, name, value))
+            else:
+                ready[name] = value
+        return ready
+
+    def _fill_reference(self, builder: Any, path: str, name: str, value: Any) -> None:
+        references = value if isinstance(value, list) else [value]
+        try:
+            found = [self._referred(decode_attribute_reference(each.json)) for each in references]
+        except _BROKEN as error:
+            self._warn_broken(f"The attribute {name!r} of {absolute(path)}", error)
+            return
+        if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
+            raise taken(name, store=builder.source, path=absolute(path))
+        builder.set_attribute(name, found if isinstance(value, list) else found[0])
+
+    def _referred(self, reference: ZarrReference) -> Any:
+        target = self.resolve(reference)
+        return target if reference.region is None else RegionReference(target, reference.region)
+
+    def _warn_broken(self, what: str, error: Exception) -> None:
+        message = f"{what} in {self.source} refers to nothing and is left out: {error}"
+        warn(message, BrokenLinkWarning, stacklevel=3)
+
+    def _leave_out(self, path: str) -> None:
+        """Remove the builder of a dataset."""
+        parent, name = split(path)
+        del self.builders[path]
+        del self.builders[parent].datasets[name]
+        del self.builders[parent].obj_type[name]
+
+    # ---- datasets ----------------------------------------------------------------------------------------------------
+
+    def _lazy(self, path: str, node: Dataset[Attributes]) -> LazyArray:
+        """Return the array at ``path``."""
+        notes = notes_of(node.attributes)
+        maxshape = notes.get("maxshape")
+        elements = _to_ascii if notes.get("text") == "ascii" else None
+        bound = tuple(maxshape) if isinstance(maxshape, list) else None
+        context: Any = {"maxshape": bound, "elements": elements, "file_id": self.file.root_id}
+        if self.edits is None:
+            return LazyArray(self.store, path, node, self._cache, **context)
+        # the data of a typed dataset are the data of a column, and those hdmf extends
+        check_unwritten(self.store, path, node.stored)  # a change of its shape looks at each chunk that it states
+        array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
+        return array(self.edits, self.store, path, node, self._cache, **context)
+
+    def _dataset(
+        self, path: str, name: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
+    ) -> Any:
+        """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
+        means, lazy = describe(node), self._lazy(path, node)
+        try:
+            data, dtype = self._scalar(path, lazy, means, scalars) if means.is_scalar else self._array(lazy, means)
+        except UnsupportedFileError:  # the library of its type is absent, which is said where its values are read
+            data, dtype = lazy, to_hdmf(means.stored)
+        if means.is_scalar:
+            return make_dataset(name, data, dtype, attributes, self.source)
+        axes = {"maxshape": lazy.maxshape, "dimension_labels": decode_dimensions(node.attributes), "chunks": True}
+        return make_dataset(name, data, dtype, attributes, self.source, **axes)
+
+    def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
+        stored = means.stored
+        if means.form == "rows":
+            return BuilderTable(lazy, self.references, dict(means.fields)), to_hdmf(stored)
+        if isinstance(stored, Reference):
+            return BuilderReferences(lazy, self.references), "object"
+        if means.form == "objects":
+            return lazy, _text_word(means)
+        # hdmf's validator takes the types of listed fields from the first row; without one, it takes them from NumPy's
+        return lazy, to_hdmf(stored) if means.fields and 0 not in lazy.shape else lazy.dtype
+
+    def _scalar(self, path: str, lazy: LazyArray, means: Described, scalars: dict[str, bytes]) -> tuple[Any, Any]:
+        stored = lazy.node.stored
+        values = lazy.decoded(scalars.get(join(path, stored.first_chunk)))
+        if means.form == "rows":
+            if not stored.shape:
+                raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
+            # its references lead to builders that may not be there yet
+            self._scalar_rows[path] = BuilderTable(lazy, self.references, dict(means.fields))
+            return None, to_hdmf(means.stored)
+        value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
+        if isinstance(means.stored, Reference) and isinstance(value, dict):
+            self._scalar_references[path] = decode_reference(value)
+            return None, "object"
+        if isinstance(value, np.void):
+            return np.array(value, dtype=lazy.dtype), to_hdmf(means.stored) if means.fields else lazy.dtype
+        if isinstance(value, bytes):
+            try:
+                value = value.decode("utf-8")
+            except UnicodeDecodeError:
+                return value, "bytes"
+        return value, _text_word(means) if isinstance(value, str) else lazy.dtype
+
+    # ---- links and references ---------------------------------------------------------------------------------------
+
+    def set_links(self, builder: Any, path: str, links: Iterable[Link]) -> None:
+        """Give a builder of the group at ``path`` some of its links; one that leads to nothing is a warning."""
+        for link in links:
+            try:
+                target = self.resolve(link.target)
+            except (*_BROKEN, OSError) as error:
+                message = f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}"
+                warn(message, BrokenLinkWarning, stacklevel=2)
+                continue
+            set_link(builder, link.name, target, path=absolute(path))
+
+    def resolve(self, reference: ZarrReference) -> Any:
+        """Return the builder that ``reference`` points to, in this file or another."""
+        file = self.assembler_of(self.resolver.file(self.file, reference.source))
+        try:
+            target = file.builder_at(reference.node_path)
+        except ReferenceTargetError as error:
+            if reference.object_id is not None:
+                error.problem += f"; what is meant has the object_id {reference.object_id}"
+            raise
+        self.check_ids(reference, target.attributes.get("object_id"), file)
+        return target
+
+    def check_ids(self, reference: ZarrReference, found: Any, file: Assembler) -> None:
+        """Warn where the object id of a target, or that of its file, is not the one that the reference names."""
+        for what, wanted, actual in (
+            (f"the object at {reference.path}", reference.object_id, found),
+            ("the file", reference.source_object_id, file.file.root_id),
+        ):
+            if wanted is None or not isinstance(actual, str) or wanted == actual:
+                continue
+            if (reference.source, what, wanted) in self._wrong:
+                continue  # a link of an open group is resolved again when the group is completed
+            self._wrong.add((reference.source, what, wanted))
+            about = f"{what} has the object_id {actual}, not {wanted}; it may have been replaced."
+            warn(f"{self.source} refers to {reference.source!r}: {about}", WrongTargetWarning, stacklevel=2)
+
+    def builder_at(self, path: str) -> Any:
+        """Return the builder at ``path``, through links where the path goes through some."""
+        found = self.builders.get(relative(path))
+        if found is not None:
+            return found
+        file, place = self.locate(THIS_FILE, path)
+        return file._built(place)
+
+    def locate(self, source: str, path: str) -> tuple[Assembler, str]:
+        """Return file and path of the node that a link or reference in this file leads to."""
+        found, place, _ = self.resolver.find(self.file, source, path)
+        file = self.assembler_of(found)
+        if file._is_hidden(place):
+            raise nothing_at(file.source, place)
+        return file, place
+
+    # ---- arrays and builders of an open file -------------------------------------------------------------------------
+
+    def array_at(self, path: str) -> LazyArray:
+        """Return the array at ``path``, in the model's spelling."""
+        node = self.hierarchy.get(path)
+        assert isinstance(node, Dataset)
+        return self._lazy(path, node)
+
+    def adopt(self, builder: Any) -> None:
+        """Take over the builders of a tree that was written, so that references find them."""
+        for path, here in builders_below(builder):
+            self.builders.setdefault(path, here)

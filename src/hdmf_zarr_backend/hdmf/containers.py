@@ -1,0 +1,430 @@
+"""Containers as they are now, compared with what was read: for an export, and for an append.
+
+Neither hdmf's flag of a change nor its builders can be trusted: it takes the builders that were read for every
+container that it does not know to be changed, and it knows of no change of a field, of ``set_data_io`` or of a private
+attribute.
+
+- `build_again` builds all containers of an export again. A dataset whose container still holds the very object that was
+  read keeps it, with its chunks, codecs and exact type.
+- `KnownFields` finds what was changed in an open file, and refuses what an append cannot change.
+
+Source: ``hdmf.backends.io.HDMFIO.export``, ``hdmf.build.BuildManager.build``, ``HDF5IO.write_group``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import date
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from hdmf.build import (
+    BuildError,
+    BuildManager,
+    ContainerConfigurationError,
+    DatasetBuilder,
+    GroupBuilder,
+    OrphanContainerBuildError,
+    ReferenceTargetNotBuiltError,
+)
+from hdmf.container import AbstractContainer, Data
+from hdmf.data_utils import DataIO
+from hdmf.query import ContainerResolver, ReferenceResolver
+from hdmf.spec import GroupSpec, LinkSpec
+from hdmf.spec.spec import BaseStorageSpec
+
+from hdmf_zarr_backend.encoding.data_types import letter_of
+from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DroppedChangesWarning,
+    MissingTargetError,
+    UsageError,
+    ZarrBackendError,
+    warn,
+)
+from hdmf_zarr_backend.hdmf.assembler import add_member
+from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
+from hdmf_zarr_backend.hdmf.lazy import CONSTRUCTION_ERRORS, LazyContainers
+from hdmf_zarr_backend.hdmf.schema import is_untyped, member_at, untyped_members
+from hdmf_zarr_backend.hdmf.targets import builder_path, containers_below
+from hdmf_zarr_backend.model.nodes import relative
+
+_BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)
+"""What hdmf and the mappers of extensions raise while they build containers."""
+
+_OF_CONTAINERS = frozenset({*TYPE_KEYS, "namespace", "object_id"})
+"""Attributes that hdmf makes of the container itself, whatever the schema says."""
+
+
+class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignore[misc]
+    """The target of a link was removed from its parent; hdmf's own error for it as well, in its words."""
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class _ExportManager(BuildManager):  # type: ignore[misc]
+    """Builds the containers below one root; all others keep the builders of the manager that has read them."""
+
+    def __init__(self, read_by: BuildManager, root: Any, location: str) -> None:
+        super().__init__(read_by.type_map)
+        self._location = location
+        self.read_by = read_by  # the manager of the source, which is not changed
+        self._root = root
+        self.unmade: frozenset[int] = frozenset()  # ids of read builders of members that had no container before
+        self.built: list[tuple[Any, Any, Any]] = []  # container, builder, and the builder that was read, if any
+
+    def get_builder(self, container: Any) -> Any:
+        """Return the new builder of a container, or the one that was read of another file's or of an untouched one."""
+        builder = super().get_builder(container)
+        if builder is not None:
+            return builder
+        above = container
+        while above is not None and above is not self._root:
+            above = getattr(above, "parent", None)
+        read = self.read_by.get_builder(container)
+        if above is None:
+            return read
+        unmade = read  # a container may have been made only to resolve a reference of another
+        while unmade is not None and id(unmade) not in self.unmade:
+            unmade = unmade.parent
+        return None if unmade is None else read
+
+    def build(self, container: Any, **options: Any) -> Any:
+        """Return the builder of a container; one that hdmf has read and cannot build is written as it was read."""
+        count = len(self.built)
+        try:
+            return super().build(container, **options)
+        except ZarrBackendError:
+            raise
+        except OrphanContainerBuildError as error:
+            orphan = OrphanError(str(error), store=self._location)
+            orphan.add_note(f"This would be a link to nothing in {self._location}.")
+            raise orphan from error
+        except ReferenceTargetNotBuiltError as error:
+            what = f"the {type(container).__name__} {container.name!r}"
+            problem = f"{what} would have a link or reference to nothing: {error}"
+            remedy = "Add its target to the file, or remove the link or reference."
+            raise MissingTargetError(problem, store=self._location, remedy=remedy) from error
+        except _BUILD_ERRORS as error:
+            read = self.read_by.get_builder(container)
+            if read is None or container is self._root or container.modified:
+                raise
+            warn(
+                f"{read.source}, {builder_path(read)}: hdmf cannot build this {type(container).__name__} ({error}); it "
+                "is written as it was read, and changes to it are not written",
+                DroppedChangesWarning,
+                stacklevel=2,
+            )
+            for part, _, old in self.built[count:]:
+                super().prebuilt(part, old)
+            del self.built[count:]
+            super().prebuilt(container, read)
+            return read
+
+    def prebuilt(self, container: Any, builder: Any) -> None:
+        """Record what hdmf has built."""
+        super().prebuilt(container, builder)
+        self.built.append((container, builder, self.read_by.get_builder(container)))
+
+
+class Rebuilt(NamedTuple):
+    """The builders of an export: the root, and the manager that has built it."""
+
+    builder: Any
+    manager: BuildManager
+    replaced: list[tuple[Any, Any]]
+    """Builders as read, and as built; references to the first lead to the second."""
+
+
+def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | None) -> Rebuilt:
+    """Build ``root``, which ``src_io`` has read, for an export to ``location``.
+
+    ``lazy`` are the containers of a lazy source. Members that nobody has touched have no container and are not built.
+    """
+    read_by = src_io.manager
+    manager = _ExportManager(read_by, root, location)
+    untouched: AbstractContextManager[Any] = nullcontext([]) if lazy is None else lazy.only_made()
+    with untouched as unmade:
+        manager.unmade = frozenset(id(child) for _, _, child in unmade)
+        builder = manager.build(root, source=location, root=True, export=True)
+    for home, path, child in unmade:  # what was read of members without a container cannot have changed
+        group, old = BuildManager.get_builder(manager, home), read_by.get_builder(home)
+        if group is None:
+            continue  # the container was removed
+        *groups, name = path.removeprefix(relative(builder_path(old))).strip("/").split("/")
+        for part in groups:
+            old = old.groups[part]
+            if part not in group:
+                group.set_group(GroupBuilder(part, attributes=dict(old.attributes), source=group.source))
+            group = group.groups[part]
+        add_member(group, name, child)
+    again = BuildManager(read_by.type_map)
+    replaced = []
+    for container, new, old in manager.built:
+        if old is not None and type(old) is type(new):
+            merge = _Merge(manager, again, container, old)
+            merge.node(new, old, [spec for spec in (merge.mapper.spec, new.matched_spec) if spec is not None])
+            replaced += [(old, new), *merge.datasets]
+    return Rebuilt(builder, manager, replaced)
+
+
+class _Merge:
+    """Puts what was read into the builder of a container, where the container does not say otherwise.
+
+    Some of what a file holds does not reach a container, or not as it is: what the schema does not know, and values
+    that a class replaces by its own. Such a piece is written as it was read if a container that is made of the file
+    once more has the same value.
+    """
+
+    def __init__(self, manager: _ExportManager, again: BuildManager, container: Any, old: Any) -> None:
+        self._manager = manager
+        self._again = again
+        self._container = container
+        self._old = old
+        self.mapper = manager.type_map.get_map(container)
+        self.datasets: list[tuple[Any, Any]] = []  # those without a type, as read and as built
+
+    @cached_property
+    def _twin(self) -> Any:
+        """The container as it was read; None for the root, which has everything in it, and where hdmf fails."""
+        if self._old.parent is None:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they were given when the container was read
+            try:
+                return self._again.construct(self._old)
+            except CONSTRUCTION_ERRORS:
+                return None
+
+    def _is_untouched(self, spec: Any) -> bool:
+        """Tell whether the container has the value of ``spec`` that a container of the file has."""
+        name = self.mapper.get_attribute(spec)
+        if name is None or self._twin is None:
+            return False
+        value, read = getattr(self._container, name, None), getattr(self._twin, name, None)
+        return value is read or _is_as_read(value, read) or (type(value) is type(read) and is_same(value, read))
+
+    def node(self, new: Any, old: Any, specs: list[Any]) -> None:
+        """Merge a builder that was read into the new one of the same group or dataset."""
+        if isinstance(new, DatasetBuilder):
+            _keep_data(self._container.data, new, old)
+        self._attributes(new, old, specs)
+        if not isinstance(new, GroupBuilder):
+            return
+        for name, child in (*old.groups.items(), *old.datasets.items(), *old.links.items()):
+            if child is None:
+                continue
+            subspecs = [self._manager.get_subspec(spec, child) for spec in specs]
+            # several for the type of a member if no name tells them apart
+            lists = [each if isinstance(each, list) else [each] for each in subspecs if each is not None]
+            known = list(itertools.chain.from_iterable(lists))
+            if not known or (known[0].name is not None and name not in new and self._is_untouched(known[0])):
+                if name not in new:
+                    add_member(new, name, child)
+            elif isinstance(known[0], BaseStorageSpec) and is_untyped(known[0]) and type(new.get(name)) is type(child):
+                self._plain(new.get(name), child, known)
+
+    def _plain(self, new: Any, old: Any, specs: list[Any]) -> None:
+        """Merge a group or dataset without a type."""
+        if isinstance(new, GroupBuilder):
+            self.node(new, old, specs)
+        elif isinstance(new, DatasetBuilder):
+            name = self.mapper.get_attribute(specs[0])
+            value = None if name is None else self._container.fields.get(name)
+            _keep_data(value, new, old)
+            is_other = new.data is not old.data and isinstance(old.data, SCALARS) and new.data != old.data
+            if is_other and self._is_untouched(specs[0]):
+                _take_data(new, old)
+            self._attributes(new, old, specs)
+            self.datasets.append((old, new))
+
+    def _attributes(self, new: Any, old: Any, specs: list[Any]) -> None:
+        known = {spec.name: spec for each in reversed(specs) for spec in each.attributes}
+        for name, value in old.attributes.items():
+            if name in _OF_CONTAINERS or (name in new and name not in new.attributes):
+                continue
+            made = new.attributes.get(name)
+            is_kept = type(made) is type(value) and is_same(made, value)
+            if name not in known or (not is_kept and not isinstance(value, dict) and self._is_untouched(known[name])):
+                new.set_attribute(name, value)
+
+
+def _keep_data(value: Any, new: Any, old: Any) -> None:
+    """Keep data as read if ``value``, what the container holds, is what was read; settings always stay."""
+    if _is_as_read(value, old.data):
+        _take_data(new, old)
+    elif isinstance(value, ZarrDataIO) and not isinstance(new.data, DataIO):
+        new["data"] = ZarrDataIO(new.data, **value.get_io_params())  # hdmf replaces it by a list of references
+
+
+def _take_data(new: Any, old: Any) -> None:
+    new["data"] = old.data
+    new._DatasetBuilder__dtype = old.dtype
+
+
+def _is_as_read(value: Any, stored: Any) -> bool:
+    if isinstance(value, ContainerResolver):
+        return isinstance(stored, ReferenceResolver) and value.dataset is stored.dataset
+    return value is not None and value is stored
+
+
+_SHOWN_ELEMENTS = 5
+_SHOWN_LETTERS = 100
+SCALARS = (str, bytes, int, float, date, np.generic)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal: dates, scalars, text, or arrays of the same shape; NaN equals NaN."""
+    one, other = stored_array(one), stored_array(other)
+    if one is other:
+        return True
+    if isinstance(one, SCALARS) and isinstance(other, SCALARS):
+        return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
+    is_other = one is None or other is None or isinstance(one, dict) or isinstance(other, dict)
+    if is_other or not (_is_array(one) or _is_array(other)):
+        return False
+    a, b = np.asarray(one), np.asarray(other)
+    equal_nan = letter_of(a.dtype) in "fcmM" and letter_of(b.dtype) in "fcmM"
+    return bool(np.array_equal(a, b, equal_nan=equal_nan))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (hasattr(value, "shape") and not isinstance(value, np.generic))
+
+
+def unwrapped(data: Any) -> Any:
+    """Return the data inside a DataIO of any backend."""
+    while isinstance(data, DataIO):
+        data = data.data
+    return data
+
+
+def stored_array(data: Any) -> Any:
+    """Return the array inside a DataIO, or inside a dataset that resolves to builders or containers."""
+    data = unwrapped(data)
+    return data.dataset if isinstance(data, ReferenceResolver) else data
+
+
+def shown(data: Any) -> str:
+    """Return the values of a dataset for a message: a scalar, or the first elements and the shape."""
+    data = stored_array(data)
+    text = repr(data)
+    if _is_array(data) and np.ndim(data) > 0:
+        first = np.asarray(data[:_SHOWN_ELEMENTS]).reshape(-1)[:_SHOWN_ELEMENTS].tolist()
+        more = ", ..." if np.size(data) > len(first) else ""
+        text = f"[{', '.join(map(repr, first))}{more}] of shape {np.shape(data)}"
+    return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."
+
+
+class _Known(NamedTuple):
+    """A container, and what it held when it was last read or written."""
+
+    container: Any
+    fields: dict[str, Any]
+    children: tuple[Any, ...]
+    data: Any
+
+
+class KnownFields:
+    """What the containers of one open file held when they were last read or written."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
+
+    def note(self, root: Any, *, is_written: bool = False) -> None:
+        """Record all containers below ``root``, of a recorded root only after it ``is_written``."""
+        if id(root) in self._known and not is_written:
+            return
+        for here in containers_below(root):
+            data = here.data if isinstance(here, Data) else None
+            self._known[id(here)] = _Known(here, dict(here.fields), tuple(here.children), data)
+
+    def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
+        """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
+        for known in self._known.values():
+            container, before, fields = known.container, known.fields, known.container.fields
+            changed = {name for name, value in fields.items() if value is not None and value is not before.get(name)}
+            builder = manager.get_builder(container)
+            if builder is None:
+                continue
+            if isinstance(container, Data) and container.data is not known.data and is_written(builder):
+                _check_data(builder, container.data, known.data, location)
+            mapper = manager.type_map.get_map(container)
+            for path, spec in untyped_members(mapper.spec) if changed else ():
+                name, stored = mapper.get_attribute(spec), member_at(builder, path)
+                if path and isinstance(stored, DatasetBuilder) and name in changed and is_written(stored):
+                    _check_data(stored, fields[name], before.get(name), location)
+            _warn_of_removed(known, location)
+            if changed:
+                container.set_modified()
+
+
+def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
+    """Refuse new values for a dataset that is on disk, and warn of settings that it cannot get any more."""
+    if not is_same(data, before):
+        raise other_values(stored.data, data, location, builder_path(stored))
+    if isinstance(data, DataIO) and data is not before and getattr(data, "io_settings", None):
+        _warn_of_dropped(location, f"the settings of {type(data).__name__} for {builder_path(stored)}")
+
+
+def other_values(there: Any, wanted: Any, location: str, path: str) -> ConflictError:
+    """Return the error about a dataset that has other values on disk."""
+    problem = f"the dataset holds {shown(there)} and {shown(wanted)} is to be written"
+    remedy = "Change the values in place (dataset[...] = values), or export to a new file."
+    return ConflictError(problem, store=location, path=path, remedy=remedy)
+
+
+def _warn_of_removed(known: _Known, location: str) -> None:
+    """Warn of fields and members that a container had, since an append removes nothing."""
+    container = known.container
+    named = f"{type(container).__name__} {container.name!r}"
+    left = {id(child) for child in container.children}
+    for child in known.children:
+        if id(child) not in left:
+            _warn_of_dropped(location, f"that {type(child).__name__} {child.name!r} was removed from the {named}")
+    for name, value in known.fields.items():
+        is_member = isinstance(value, (AbstractContainer, dict, list, tuple))
+        if value is not None and not is_member and container.fields.get(name) is None:
+            _warn_of_dropped(location, f"that the field {name!r} was removed from the {named}")
+
+
+def _warn_of_dropped(location: str, what: str) -> None:
+    message = f"{location}: not written: {what}. The file has it already; export to a new file"
+    warn(message, DroppedChangesWarning, stacklevel=5)
+
+
+def check_origin(root: Any, manager: Any, location: str) -> None:
+    """Refuse containers from other files that hdmf cannot build for this file."""
+    stack = [root]
+    while stack:
+        here = stack.pop()
+        origin = here.container_source
+        if origin is None or origin == location:
+            stack += [*here.children, *_linked(here, manager)]
+        elif here is root or manager.get_builder(here) is None:
+            what = f"{type(here).__name__} {here.name!r}"
+            remedy = (
+                "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
+                if here is root
+                else "For a link, create this io with the manager of the io that has read it; or create a new object."
+            )
+            problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
+            raise UsageError(problem, store=location, remedy=remedy)
+
+
+def _linked(container: Any, manager: Any) -> Iterator[Any]:
+    """Yield the containers with another parent that a container links to."""
+    for name, value in container.fields.items():
+        if isinstance(value, dict):
+            members = (each for each in value.values() if isinstance(each, AbstractContainer))
+            yield from (member for member in members if member.parent is not container)
+        elif isinstance(value, AbstractContainer) and value.parent is not container:
+            spec = manager.type_map.get_map(container).get_attr_spec(name)
+            if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
+                yield value

@@ -1,0 +1,427 @@
+"""What hdmf gets as the data of datasets: references, rows, columns that it can extend, and their HTML.
+
+hdmf needs two views of references and rows: one with builders as elements, and one with containers; `invert` returns
+the other one. The file caches decoded chunks, and `FileResolver` resolves each distinct target once, so reading a row
+takes microseconds.
+
+Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for the views of the HDF5 backend.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from hdmf.common import VectorIndex
+from hdmf.data_utils import DataIO
+from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
+from hdmf.utils import generate_array_html_repr, get_basic_array_info
+
+from hdmf_zarr_backend.array.edits import DeferredReference, Edits
+from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
+from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding.casting import count_axes, flatten
+from hdmf_zarr_backend.encoding.dtypes import zarr_type
+from hdmf_zarr_backend.encoding.elements import to_hdmf
+from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
+from hdmf_zarr_backend.encoding.reserved import DTYPE, HDF5, NOTES, notes_of
+from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedError, at
+from hdmf_zarr_backend.hdmf.targets import REFERENCES, containers_below
+from hdmf_zarr_backend.model.element import Element, Reference, Text
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.render import escape
+from hdmf_zarr_backend.write.sources import encode_rows, field_encoder
+
+Array = npt.NDArray[Any]
+_ROWS = 65536
+
+
+class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ignore[misc]
+    """The common part of all views."""
+
+    def __init__(self, dataset: LazyArray, resolver: FileResolver) -> None:
+        super().__init__(dataset=dataset)
+        self.resolver = resolver
+        self._inverted: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis; only one for rows."""
+        return cast(LazyArray, self.dataset).shape
+
+    @property
+    def maxshape(self) -> tuple[int | None, ...]:
+        """Maximum shape."""
+        return cast(LazyArray, self.dataset).maxshape
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.dataset, self.resolver)
+
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        """Return the builders, or the containers, that stored references lead to."""
+        return self.resolver.targets(references, are_builders=isinstance(self, BuilderResolver))
+
+    @classmethod
+    def get_inverse_class(cls) -> type:
+        """Return the other view: that of containers, or that of builders."""
+        return _INVERSE[cls]
+
+    def invert(self) -> Any:
+        """Return the other view of the dataset; always the same object."""
+        if self._inverted is None:
+            self._inverted = self.get_inverse_class()(*self._arguments())
+            self._inverted._inverted = self
+        return self._inverted
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self), _ROWS):
+            yield from self[start : start + _ROWS]
+
+
+class _References(_Resolving):
+    """A dataset whose elements are references."""
+
+    @property
+    def dtype(self) -> str:
+        """HDMF's name for the type of references."""
+        return "object"
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, (int, np.integer)) and len(self.shape) == 1:
+            try:
+                return self._targets([self.dataset.element(int(key))])[0]
+            except LookupError:
+                pass
+        found = self.dataset[key]
+        if not isinstance(found, np.ndarray):
+            return self._targets([found])[0]
+        return _nested(found, self._targets)
+
+    def append(self, arg: Any) -> None:
+        """Append a reference to a container or builder of this file, whose path is looked up when it is written."""
+        self.dataset.append(_all_deferred([arg]))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Replace references by those to a container or builder, or to nested lists of them; errors as of `append`."""
+        self.dataset[key] = _all_deferred(value)
+
+
+def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
+    return [_nested(row, targets) for row in array] if array.ndim > 1 else targets(array.tolist())
+
+
+class BuilderReferences(BuilderResolver, _References):  # type: ignore[misc]
+    """References that resolve to builders."""
+
+
+class ContainerReferences(ContainerResolver, _References):  # type: ignore[misc]
+    """References that resolve to containers."""
+
+
+class _Table(_Resolving):
+    """A compound dataset: rows of named fields, some of which are references or text."""
+
+    def __init__(self, dataset: LazyArray, resolver: FileResolver, fields: dict[str, Element]) -> None:
+        super().__init__(dataset, resolver)
+        self.fields = fields
+        self._row_dtype = np.dtype([(name, dtypes.dtype_of(field)) for name, field in fields.items()])
+        self._references = [name for name, field in fields.items() if isinstance(field, Reference)]
+        self._bytes = [name for name, field in fields.items() if isinstance(field, Text) and field.charset == "ascii"]
+
+    @property
+    def dtype(self) -> list[str]:
+        """HDMF's names for the types of the fields."""
+        return [to_hdmf(field) for field in self.fields.values()]
+
+    @property
+    def types(self) -> list[str]:
+        """HDMF's names for the types of the fields."""
+        return self.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows."""
+        return super().shape[:1]
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.dataset, self.resolver, self.fields)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self[:][key]
+        rows = self._rows(key)
+        for name in self._bytes:
+            rows[name] = [item.encode() if isinstance(item, str) else item for item in rows[name].reshape(-1)]
+        single = rows.ndim == 0
+        rows = rows.reshape(-1) if single else rows
+        for name in self._references:
+            rows[name] = np.fromiter(self._targets(rows[name].tolist()), dtype=object, count=len(rows))
+        return rows[0] if single else rows
+
+    def _rows(self, key: Any) -> Array:
+        """Return the selected rows as a new structured array."""
+        flat, shape = self._stored_rows(key)
+        rows = np.empty(len(flat), self._row_dtype)
+        try:
+            self._fill(rows, flat)
+        except (ValueError, TypeError, IndexError) as error:
+            problem = f"a row does not fit the fields {list(self.fields)} ({error})"
+            raise DamagedFileError(problem, store=self.dataset.location, path=self.dataset.name) from error
+        return rows.reshape(shape)
+
+    def _stored_rows(self, key: Any) -> tuple[Array, tuple[int, ...]]:
+        """Return the selected rows as stored, with the rows on one axis, and the shape of the selection."""
+        lazy = cast(LazyArray, self.dataset)
+        if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
+            try:
+                cells = lazy.element(int(key))
+            except LookupError:
+                cells = lazy[int(key)].tolist()
+            return np.fromiter(cells, dtype=object).reshape(1, -1), ()
+        if lazy.dtype.names is not None or lazy.ndim != 2:
+            found = lazy[key]
+            if not isinstance(found, np.ndarray):  # one row; a tuple is not an array of its cells
+                row, found = found, np.empty((), lazy.dtype)
+                found[()] = row
+            return found.reshape(-1), found.shape
+        if key is Ellipsis or (isinstance(key, tuple) and not key):
+            key = slice(None)
+        found = lazy[(*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))]
+        return found.reshape(-1, found.shape[-1]), found.shape[:-1]
+
+    def _fill(self, rows: Array, flat: Array) -> None:
+        """Copy stored rows (lists of cells, a structured array, or tuples) into a structured array."""
+        if flat.ndim == 2:
+            for column, name in enumerate(self.fields):
+                rows[name] = flat[:, column]
+        elif flat.dtype.names is not None:
+            for stored, name in zip(flat.dtype.names, self.fields, strict=True):
+                rows[name] = flat[stored]
+        else:
+            for position, row in enumerate(flat):
+                rows[position] = tuple(row)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
+        rows = cast(Array, self[:])
+        return rows if dtype is None else rows.astype(dtype)
+
+    def resolve(self, manager: Any) -> Any:
+        """Return all rows with their references resolved."""
+        return self[:]
+
+    def append(self, arg: Any) -> None:
+        """Append a row; errors as of a dataset of references, and `ValueRefusedError` for a value that does not fit."""
+        cast(LazyArray, self.dataset).append(self._block([arg]))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Replace one row, or several rows by a list of them or by a structured array; errors as of `append`."""
+        dataset = cast(LazyArray, self.dataset)
+        block = self._block([value] if count_axes(value) == 0 else list(value))
+        if dataset.ndim == 2 and isinstance(key, tuple):
+            key = (*key, slice(None))
+        dataset[key] = block
+
+    def _block(self, rows: list[Any]) -> Array:
+        """Return rows in their stored form."""
+        dataset = cast(LazyArray, self.dataset)
+        with at(dataset, dataset.name):
+            encoders = [field_encoder(field, _deferred) for field in self.fields.values()]
+            block = encode_rows(rows, [*self.fields], encoders)
+        if dataset.dtype.names is None:
+            return block
+        records = np.empty(len(rows), dataset.dtype)
+        for position, name in enumerate(dataset.dtype.names):
+            records[name] = block[:, position]
+        return records
+
+
+class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]
+    """Rows whose references resolve to builders."""
+
+
+class ContainerTable(ContainerResolver, _Table):  # type: ignore[misc]
+    """Rows whose references resolve to containers."""
+
+
+_INVERSE: dict[type, type] = {BuilderReferences: ContainerReferences, BuilderTable: ContainerTable}
+_INVERSE |= {other: one for one, other in _INVERSE.items()}
+
+
+class FileResolver:
+    """Finds the builders and containers that the datasets of one file refer to, each distinct target once."""
+
+    def __init__(self, resolve: Callable[[ZarrReference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
+        self._resolve = resolve
+        self._construct = construct
+        self._manager = manager
+        self._known: dict[tuple[Any, Any, Any, bool], Any] = {}  # source, path, region (None), is it a builder?
+
+    def targets(self, references: Sequence[Any], *, are_builders: bool) -> list[Any]:
+        """Return the builders or containers that stored references point to, None for null references."""
+        found, known = [], self._known
+        for reference in references:
+            try:
+                target = known[reference["source"], reference["path"], reference.get("region"), are_builders]
+            except (KeyError, TypeError, AttributeError):
+                target = self._find(reference, is_builder=are_builders)
+            found.append(target)
+        return found
+
+    def _find(self, reference: Any, *, is_builder: bool) -> Any:
+        if reference is None:
+            return None
+        if isinstance(reference, DeferredReference):
+            return self._manager.get_builder(reference.target) if is_builder else reference.target
+        decoded = decode_reference(reference)
+        if decoded.region is not None:
+            return RegionReference(self._resolve(decoded), decoded.region)
+        if is_builder:
+            target = self._resolve(decoded)
+        else:
+            target = self._construct(self.targets([reference], are_builders=True)[0])
+        self._known[reference.get("source"), reference["path"], None, is_builder] = target
+        return target
+
+
+def _deferred(target: Any) -> DeferredReference | None:
+    """Return a reference to a container or builder that is encoded when the file is written, None for None."""
+    if target is not None and not isinstance(target, REFERENCES):
+        problem = f"{target!r} of type {type(target).__name__} cannot be the target of a reference"
+        raise ValueRefusedError(problem, remedy="Give a container or builder of this file.")
+    return None if target is None else DeferredReference(target)
+
+
+def _all_deferred(targets: Any) -> Array:
+    """Return nested lists of containers and builders as an array of references."""
+    shape, leaves = flatten(targets)
+    return np.fromiter(map(_deferred, leaves), object, len(leaves)).reshape(shape)
+
+
+def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
+    """Set the data type of ``node``, and drop the notes of HDF5, which describe the old type."""
+    notes = {key: value for key, value in notes_of(node.attributes).items() if key != HDF5}
+    node.stored.data_type = zarr_type(dtype)
+    node.attributes[DTYPE] = dtype.name
+    if NOTES in node.attributes:
+        node.attributes[NOTES] = notes
+
+
+class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
+    """An `EditableArray` that hdmf can extend.
+
+    ``hdmf.data_utils.extend_data`` supports lists, NumPy, h5py and its own `DataIO`, but not Zarr arrays. Because this
+    is a DataIO whose data are the array itself, a table column grows by complete rows of ragged values.
+    """
+
+    def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
+        EditableArray.__init__(self, edits, *arguments, **options)
+        self._plain = EditableArray(edits, *arguments, **options)
+        self._grows_wider = False
+
+    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
+        """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
+        with at(self.location, self.name):
+            if self.dtype.names is not None and not self.dtype.hasobject:
+                ndim = count_axes(data)
+            else:
+                ndim = data.ndim if hasattr(data, "ndim") else len(flatten(data)[0])
+        return super().append(data if ndim == self.ndim else [data], axis)
+
+    def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
+        if self._grows_wider and not self.node.stored.filters:
+            wanted = np.min_scalar_type(np.max(data, initial=0))
+            if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
+                dtype = wanted.newbyteorder(dtype.byteorder)
+                self._edits.widen(self._reader, dtype, partial(_set_type, dtype, self.node))
+        return super()._typed(data, dtype)
+
+    def let_grow_wider(self) -> None:
+        """Accept unsigned integers that exceed the data type, by changing to a wider one."""
+        self._grows_wider = True
+
+    @property
+    def data(self) -> Any:
+        """The same array, not as a DataIO."""
+        return self._plain
+
+    @property
+    def valid(self) -> bool:
+        """True: a dataset exists."""
+        return True
+
+    def get_io_params(self) -> dict[str, Any]:
+        """Return no options: the dataset is stored already."""
+        return {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # during construction
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._plain, name)  # DataIO delegates to its data, which are this array
+
+
+def let_indices_grow(container: Any) -> None:
+    """Let the indices of all ragged columns in ``container`` grow beyond their stored data type.
+
+    ``VectorIndex`` assumes a maximum of 255 for stored data, whatever their type, and refuses larger values. So its
+    check is disabled, and the data choose their type.
+
+    hdmf cannot extend references or rows by several elements, so a column of these grows one by one.
+    """
+    for here in containers_below(container):
+        if isinstance(here, VectorIndex) and isinstance(here.data, EditableColumn):
+            here._VectorIndex__maxval = np.iinfo(np.uint64).max
+            here._VectorIndex__uint = np.uint64
+            here.data.let_grow_wider()
+            if isinstance(here.target.data, ReferenceResolver):
+                here.target.extend = partial(_append_each, here.target)
+
+
+def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:
+    """Replace ``VectorData.extend`` of one column."""
+    for value in values:
+        column.add_row(value, **options)
+
+
+def dataset_html(dataset: Any) -> str:
+    """Return an HTML table of the data type, shape, chunks, codecs and stored size of ``dataset``."""
+    lazy = getattr(dataset, "dataset", dataset)
+    kind = "Zarr Array"
+    if isinstance(lazy, LazyArray):
+        dataset, stored = lazy, lazy.node.stored
+        how = _stored_as(lazy, _codec_name(stored.compressor), map(_codec_name, stored.filters or ()))
+    elif hasattr(dataset, "nbytes_stored"):  # an array that zarr itself has opened
+        compressors = dataset.compressors if hasattr(dataset, "compressors") else filter(None, [dataset.compressor])
+        how = _stored_as(dataset, ", ".join(map(str, compressors)), map(str, dataset.filters or ()))
+    else:
+        kind, how = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__, {}
+    return str(generate_array_html_repr(get_basic_array_info(dataset) | how, dataset, kind))
+
+
+def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
+    try:
+        stored = array.stored_bytes() if isinstance(array, LazyArray) else array.nbytes_stored
+        stored = stored() if callable(stored) else stored  # a method in zarr-python 3, a number in 2
+    except StoreError:  # a web server cannot list its keys
+        stored = None
+    return {
+        "Chunk shape": array.chunks,
+        "Chunks": array.nchunks,
+        "Compressor": escape(compressor or "none"),
+        "Filters": escape(", ".join(filters) or "none"),
+        "Stored size (bytes)": "unknown" if stored is None else stored,
+        "Compression ratio": f"{array.nbytes / stored:.2f}" if stored and not array.dtype.hasobject else "undefined",
+    }
+
+
+def _codec_name(config: Any) -> str:
+    if not config:
+        return "none"
+    options = ", ".join(f"{key}={value}" for key, value in config.items() if key != "id")
+    return f"{config['id']}({options})" if options else str(config["id"])

@@ -1,0 +1,498 @@
+"""Files made from Zarr files: `ZarrPlanner` plans a copy in the other format, and `derive` adds format 3 to format 2.
+
+Attributes, links, types and notes are equal in the model of both formats. Chunks are copied as they are if both formats
+have their codecs. References, rows, and pickles of old files are encoded again. Links and references to other files are
+made relative to the new location.
+
+In a file of both formats the formats share the chunks. Only what has another form in format 3, references and rows, is
+stored a second time, below ``c/`` of its array. It is a part of the change of format 2: the commit sets ``.zmetadata``,
+and ``zarr.json`` of the root follows, with the note of `encoding.both`. A program that finds that the note does not fit
+reads format 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten
+from hdmf_zarr_backend.array.lazy import LazyArray
+from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.casting import to_bytes, to_text
+from hdmf_zarr_backend.encoding.codecs import in_format_2
+from hdmf_zarr_backend.encoding.data_types import word_of_type
+from hdmf_zarr_backend.encoding.elements import describe, stored_text
+from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, encode_dimensions, is_nczarr, strip
+from hdmf_zarr_backend.encoding.parser import ParsedFile, read_documents, resolver_of
+from hdmf_zarr_backend.encoding.references import is_reference
+from hdmf_zarr_backend.encoding.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DamagedFileError,
+    FormatsDifferWarning,
+    LimitError,
+    MetadataError,
+    NestingError,
+    UnsupportedFileError,
+    UsageError,
+    ValueRefusedError,
+    ZarrBackendError,
+    at,
+    warn,
+)
+from hdmf_zarr_backend.hdmf.specs import text_array
+from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Reference
+from hdmf_zarr_backend.model.json_text import dump, load
+from hdmf_zarr_backend.model.links import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.nodes import (
+    DEFAULT_PREFIX,
+    Attributes,
+    Dataset,
+    Group,
+    Hierarchy,
+    Node,
+    StoredArray,
+    copy_hierarchy,
+    join,
+    split,
+)
+from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
+from hdmf_zarr_backend.progress import SILENT
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.journal import Root
+from hdmf_zarr_backend.store.transaction import Change, Writer
+from hdmf_zarr_backend.write.array_planner import take_stored
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan
+from hdmf_zarr_backend.write.sources import ElementSource, IndexedSource, RowSource, StoredChunks, all_utf8
+from hdmf_zarr_backend.write.writer import PlanWriter
+
+Shape = tuple[int, ...]
+
+
+class ZarrPlanner:
+    """Plans the copy of a Zarr file; chunks that are decoded before the write stay in its ``cache``."""
+
+    def __init__(
+        self, store: Store, hierarchy: Hierarchy, target: str | None, *, zarr_format: int, is_in_place: bool = False
+    ) -> None:
+        if zarr_format == 3 and is_nczarr(hierarchy):  # format 3 has no NCZarr attributes
+            hierarchy = copy_hierarchy(hierarchy)
+            strip(hierarchy)
+        self._store = store
+        self._hierarchy = hierarchy
+        self._target = target
+        self._is_in_place = is_in_place
+        self.cache = ChunkCache()
+        self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
+        self._resolver = resolver_of(store, hierarchy)
+        self._is_ours = "version" in notes_of(hierarchy.root.attributes)
+        self._taken: dict[str, dict[str, int]] = {}
+        self.plan = WritePlan(Hierarchy(Group(), zarr_format))
+
+    def plan_file(self) -> WritePlan:
+        """Plan everything."""
+        for path, node in self._hierarchy.walk():
+            with at(self._store, path):
+                if isinstance(node, Group):
+                    self.plan.hierarchy.add(path, Group(self._attributes(node.attributes, is_root=not path)))
+                else:
+                    planned = self._array(path, node)
+                    self.plan.hierarchy.add(path, planned.node)
+                    self.plan.arrays[path] = planned
+        return self.plan
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _attributes(self, attributes: Attributes, *, is_root: bool = False) -> Attributes:
+        copied = {name: self._value(value) for name, value in attributes.items()}
+        if isinstance(copied.get(LINKS), list):
+            copied[LINKS] = [self._reference(link) for link in attributes[LINKS]]
+        if is_root:
+            notes = {**root_notes(), **notes_of(attributes)}
+            if self._is_in_place and CHUNKS not in notes_of(attributes):
+                del notes[CHUNKS]  # the file may not store all of them
+            copied[NOTES] = notes
+            if self._specs is not None:
+                copied[SPECLOC] = self._specs
+        return copied
+
+    def _value(self, value: Any) -> Any:
+        if is_reference(value):
+            return {**value, "value": self._reference(value["value"])}
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            return [self._value(item) for item in value]
+        return value
+
+    def _reference(self, reference: Any) -> Any:
+        """Return a link or reference relative to the new location."""
+        if not isinstance(reference, dict) or not isinstance(reference.get("path"), str):
+            return reference
+        source = reference.get("source")
+        origin = self._store.location
+        found = self._resolver.locate(self._resolver.main, source) if isinstance(source, str) else origin
+        if found == origin:
+            return {**reference, "source": THIS_FILE}
+        return reference if self._target is None else {**reference, "source": relative_source(found, self._target)}
+
+    # ---- arrays -----------------------------------------------------------------------------------------------------
+
+    def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
+        lazy = LazyArray(self._store, path, node, self.cache)
+        lazy.check_codecs()
+        if lazy.dtype.hasobject or not self._is_in_place:
+            check_unwritten(self._store, path, node.stored)
+        if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":
+            return text_array(to_text(np.asarray(lazy[()], dtype=object).reshape(-1)[0]))
+        planned = self._planned(lazy)
+        made = planned.node
+        notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
+        notes.update(planned.notes)
+        planned.notes = notes
+        attributes = self._attributes({k: v for k, v in node.attributes.items() if k not in (DTYPE, NOTES, DIMENSIONS)})
+        names = self._dimensions(path, node, made.stored.shape, notes)
+        made.attributes = {**attributes, **made.attributes, DIMENSIONS: names}
+        if notes:
+            made.attributes[NOTES] = notes
+        return planned
+
+    def _dimensions(self, path: str, node: Dataset[Attributes], shape: Shape, notes: dict[str, Any]) -> list[str]:
+        """Return the names of the axes; in place the present ones, which other programs may use."""
+        taken = self._taken.setdefault(split(path)[0], {})
+        names: Any = node.attributes.get(DIMENSIONS)
+        are_whole = isinstance(names, list) and len(names) == len(shape)
+        if not self._is_in_place or not are_whole or not all(isinstance(name, str) and name for name in names):
+            return encode_dimensions(decode_dimensions(node.attributes), shape, taken, notes)
+        known = notes_of(node.attributes)
+        if "dims" in known:
+            notes["dims"] = known["dims"]
+        taken.update(zip(names, shape, strict=True))
+        return list(names)
+
+    def _planned(self, lazy: LazyArray) -> PlannedArray:
+        node = lazy.node
+        word = node.attributes.get(DTYPE)
+        means = describe(node)
+        if means.form == "rows":
+            return self._rows(lazy, means.fields)
+        if isinstance(means.stored, Reference):
+            made, notes = self._new_objects(lazy, means.stored, lazy.shape)
+            return PlannedArray(made, ElementSource(lazy, made.stored.shape, self._reference), notes=notes)
+        if means.form == "objects":
+            return self._text(lazy, word)
+        old = node.stored
+        stored = StoredArray(old.shape or (1,), old.chunks or (1,), old.data_type, old.fill_value, old.compressor)
+        stored.filters, stored.order = in_format_2(old.filters), old.order if isinstance(old.order, str) else "C"
+        made = Dataset(stored)
+        made.attributes[DTYPE] = word if word is not None else word_of_type(node.stored.data_type)
+        if not node.stored.shape:
+            made.attributes[DTYPE] = "scalar"
+            return PlannedArray(made, IndexedSource(np.asarray(lazy[()]).reshape(1), lazy.dtype))
+        planned = PlannedArray(made, IndexedSource(lazy, lazy.dtype) if made.stored.size else None)
+        take_stored(planned, lazy)
+        return planned
+
+    def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
+        stored, values = stored_text(lazy.node.stored), lazy if lazy.shape else [lazy[()]]
+        is_new_text = stored == "bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3
+        if is_new_text and all_utf8(values, len(values)):
+            # dates and ASCII text, which hdmf-zarr 0.13 stored as bytes; format 3 has no such bytes
+            is_scalar = word == "scalar" or not lazy.shape
+            shape = () if is_scalar and lazy.size == 1 else lazy.shape
+            made, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
+            return PlannedArray(made, ElementSource(values, made.stored.shape, to_text), notes=notes)
+        is_bytes = stored == "bytes"
+        made, _ = self._new_objects(lazy, UTF8, lazy.shape, as_bytes=is_bytes, keeps_filters=stored is not None)
+        if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0
+            made.stored.fill_value = lazy.node.stored.fill_value or None
+        planned = PlannedArray(made, ElementSource(values, made.stored.shape, to_bytes if is_bytes else to_text))
+        if lazy.shape:
+            made.attributes[DTYPE] = word or made.attributes[DTYPE]
+            if stored is not None:
+                take_stored(planned, lazy)
+        return planned
+
+    def _rows(self, lazy: LazyArray, fields: tuple[tuple[str, Element], ...]) -> PlannedArray:
+        rows = lazy if lazy.shape else [lazy[()]]
+        length = lazy.shape[0] if lazy.shape else 1  # a damaged shape may be beyond `len`
+        made, notes = self._new_objects(lazy, Compound(fields), (length,))
+        converters = [self._reference if isinstance(field, Reference) else _cell for _, field in fields]
+        source = RowSource(rows, length, converters, [name for name, _ in fields])
+        return PlannedArray(made, source, notes=notes)
+
+    def _new_objects(
+        self, lazy: LazyArray, element: Element, shape: Shape, *, as_bytes: bool = False, keeps_filters: bool = False
+    ) -> tuple[Dataset[Attributes], dict[str, Any]]:
+        """Return the dataset for a copy with objects, and its note; filters after the codec of objects may stay."""
+        old = lazy.node.stored
+        axes = 1 if isinstance(element, Compound) else max(1, len(shape))
+        layout = Layout(chunks=(old.chunks or (1,))[:axes])
+        made, notes = new_dataset(element, shape, layout, as_bytes=as_bytes)
+        stored = made.stored
+        stored.order = old.order if isinstance(old.order, str) else "C"
+        stored.compressor = old.compressor
+        if keeps_filters:
+            stored.filters = [*(stored.filters or []), *(old.filters or [])[1:]]
+        return made, notes
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell as a JSON value."""
+    if isinstance(value, bytes):
+        return to_text(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_UNFIT = (DamagedFileError, LimitError, NestingError, UnsupportedFileError, UsageError, ValueRefusedError)
+"""Errors about what a file holds, and not about its store."""
+
+
+@dataclass(slots=True)
+class Before:
+    """What is known of a change of format 2, so that only its consequences are derived."""
+
+    hierarchy: Hierarchy  # the file in format 3, as it was before the change
+    touched: set[str]  # paths of the nodes that are new or have changed; what is below a new group is new
+
+    def is_changed(self, path: str) -> bool:
+        """Tell whether a node may have changed."""
+        if self.hierarchy.get(path) is None:
+            return True
+        while path and path not in self.touched:
+            path = split(path)[0]
+        return bool(path)
+
+
+def before_change(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> Before | None:
+    """Return what is needed to derive a change of a file before it is made; None where all has to be derived."""
+    if parsed.state != "alike":
+        return None
+    hierarchy = _stored(store)
+    return None if hierarchy is None else Before(hierarchy, set(touched))
+
+
+def _stored(store: Store) -> Hierarchy | None:
+    """Return what ``zarr.json`` of the root says of a file of both formats; None where it is not readable."""
+    text = store.get(zarr3.DOCUMENT)
+    if text is None or b'"both"' not in text:
+        return None
+    try:
+        found = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
+    except MetadataError:
+        return None
+    return None if found is None else found[0]
+
+
+@dataclass(slots=True, frozen=True)
+class Derived:
+    """What `derive` has done."""
+
+    plan: WritePlan  # as by `plan_format_3`
+    root: Root  # the document of the root, for the commit
+    is_changed: bool = False  # whether `derive_all` has changed anything
+
+
+def derive(
+    change: Change,
+    hierarchy: Hierarchy,
+    consolidated: bytes,
+    *,
+    store: Store | None = None,
+    before: Before | None = None,
+    is_new: bool = False,
+    options: WriteOptions = DEFAULT_OPTIONS,
+) -> Derived:
+    """Put the documents and chunks of format 3 into a change that makes, or has made, those of format 2 complete.
+
+    ``consolidated`` is the consolidated document of format 2, and ``store`` has its chunks, by default as the change
+    has them.
+    """
+    store = store or change.reader
+    plan = plan_format_3(store, hierarchy if before is None else _part(hierarchy, before))
+    encoded = {path: array.node for path, array in plan.arrays.items()}
+    old = before.hierarchy if before is not None else None if is_new else _stored(store)
+    if old is not None:
+        _hide_if_needed(change, old, plan.arrays)
+    if before is None and not is_new:
+        create_chunks(change, encoded)
+    paths = [path for path, _ in plan.hierarchy.walk()]
+    documents = _documents(plan.hierarchy, paths, strict=options.strict_json)
+    PlanWriter(change, plan, options).write_changes(added=(), changed=())
+    known = {} if before is None else _documents(before.hierarchy, paths)
+    change.describe({key: text for key, text in documents.items() if known.get(key) != text})
+    if not is_new:
+        change.delete(keys_to_drop(store, plan.hierarchy, encoded, before))
+    if before is not None:
+        for path, _ in hierarchy.walk():  # the arrays that have not changed
+            node = before.hierarchy.get(path)
+            if plan.hierarchy.get(path) is None and node is not None:
+                plan.hierarchy.add(path, node)
+    return Derived(plan, {zarr3.DOCUMENT: root_text(plan.hierarchy, consolidated, strict=options.strict_json)})
+
+
+def with_format_3(change: Change, plan: WritePlan, root: Root, options: WriteOptions) -> Root:
+    """Add format 3 to a new file of format 2, and return the documents of the root of both."""
+    consolidated = root[zarr2.CONSOLIDATED]
+    assert consolidated is not None
+    options = replace(options, progress=SILENT)
+    return {**root, **derive(change, plan.hierarchy, consolidated, is_new=True, options=options).root}
+
+
+def create_chunks(change: Change, encoded: Mapping[str, Dataset[Any]]) -> None:
+    """Announce the folders of the chunks of format 3 that do not exist."""
+    for path, node in encoded.items():
+        if node.stored.first_chunk.startswith(f"{DEFAULT_PREFIX}/"):
+            with suppress(ConflictError):
+                change.create(join(path, DEFAULT_PREFIX))
+
+
+def plan_in_place(store: Store, hierarchy: Hierarchy) -> WritePlan:
+    """Return the plan of a file in format 3 in the place of one in format 2: all nodes, and the arrays to encode again.
+
+    All others keep their chunks, since format 3 has the keys of format 2.
+    """
+    plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
+    adapt_plan(plan, location=store.location)
+    for path, planned in list(plan.arrays.items()):
+        if planned.source is None or isinstance(planned.source, StoredChunks):
+            old = hierarchy.get(path)
+            assert isinstance(old, Dataset)
+            planned.node.stored.chunk_keys = old.stored.chunk_keys
+            del plan.arrays[path]
+    return plan
+
+
+def plan_format_3(store: Store, hierarchy: Hierarchy) -> WritePlan:
+    """Return the plan of what a file of format 2 lacks for format 3, as of `plan_in_place`."""
+    plan = plan_in_place(store, hierarchy)
+    for _, node in plan.hierarchy.walk():
+        if isinstance(node, Dataset):
+            both.use_structured(node)
+    return plan
+
+
+def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> bytes:
+    """Return the ``zarr.json`` of the root of a file of both formats, with the note about its ``.zmetadata``."""
+    root = zarr3.last(hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
+    return both.sealed(dump(both.with_note(root, consolidated), strict=strict))
+
+
+def _part(hierarchy: Hierarchy, before: Before) -> Hierarchy:
+    """Return all groups, and the arrays that may have changed."""
+    part = Hierarchy(Group(), hierarchy.zarr_format)
+    for path, node in hierarchy.walk():
+        if isinstance(node, Group):
+            part.add(path, Group(node.attributes))
+        elif before.is_changed(path):
+            part.add(path, node)
+    return part
+
+
+def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = False) -> dict[str, bytes]:
+    """Return ``{key: text}`` of the documents of those ``paths`` that exist."""
+    nodes = [(path, hierarchy.get(path)) for path in paths]
+    documents = (zarr3.documents(path, node) for path, node in nodes if node is not None)
+    return {key: dump(document, strict=strict) for some in documents for key, document in some}
+
+
+def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, PlannedArray]) -> None:
+    """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
+    texts: dict[str, bytes] = {}
+    for path, planned in arrays.items():
+        old = before.get(path)
+        if isinstance(old, Dataset):
+            planned.old_shape = old.stored.shape
+            if _form(path, old) != _form(path, planned.node):
+                texts |= {key: dump(document) for key, document in zarr3.documents(path, planned.node)}
+    if texts:
+        change.hide({zarr3.DOCUMENT: both.sealed(dump(both.hiding_document()))}, texts)
+
+
+def _form(path: str, node: Node) -> list[Any]:
+    """Return what the document of an array says of its chunks."""
+    (_, document), *_ = zarr3.documents(path, node)
+    return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
+
+
+def keys_to_drop(
+    store: Store, hierarchy: Hierarchy, encoded: Mapping[str, Dataset[Any]], before: Before | None = None
+) -> list[str]:
+    """Return chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
+    gone: list[str] = []
+    for path, node in encoded.items():
+        grid = node.stored.grid[: len(node.stored.stored_shape)]
+        for key in store.list_prefix(join(path, DEFAULT_PREFIX)):
+            index = node.stored.chunk_keys.index(key[len(path) + 1 :], len(grid))
+            if index is None or any(i >= n for i, n in zip(index, grid, strict=True)):
+                gone.append(key)
+    if before is None:
+        there = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+        gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
+    return gone
+
+
+def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> Derived:
+    """Derive all of format 3 of a file whose format 2 is complete, in a change of its own, and update its state.
+
+    If that fails, format 3 is what it was. The error says so, unless it is about what the file holds.
+    """
+    is_alike, parsed.state = parsed.state == "alike", "2 is newer"
+    try:
+        with writer.change(root=[zarr3.DOCUMENT]) as change:
+            text = writer.store.get(zarr2.CONSOLIDATED) or b""
+            derived = derive(change, parsed.hierarchy, text, store=parsed.store(change.reader), options=options)
+            is_same = is_alike and writer.store.get_many(derived.root) == derived.root
+            count = change.commit({}, {} if is_same else derived.root)
+    except _UNFIT:
+        raise
+    except BaseException as error:
+        writer.is_outdated = True  # the caller may take the file for the one before its change of format 2
+        if isinstance(error, ZarrBackendError):
+            error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
+        raise
+    parsed.state = "alike"
+    return replace(derived, is_changed=count > 0)
+
+
+def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> None:
+    """Do what `derive_all` does; warn if the file holds something that cannot be in format 3."""
+    try:
+        derive_all(writer, parsed, options)
+    except _UNFIT as error:
+        what = (
+            f"{writer.store.location}: the change is written in Zarr format 2, and could not be in format 3 "
+            f"({error}); `zarrio repair` updates format 3"
+        )
+        notes = getattr(error, "__notes__", [])  # that it could not be undone
+        warn(". ".join([what, *notes]), FormatsDifferWarning, stacklevel=4)
+
+
+def check_derivable(store: Store, state: both.State | None) -> None:
+    """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost."""
+    if state in ("3 is newer", "both are newer"):
+        raise ConflictError(
+            "the metadata of Zarr format 3 were changed by a program that does not know those of format 2",
+            store=store.location,
+            remedy="Keep those of format 3 with `zarrio upgrade --drop 2`, or those of format 2 with `--drop 3`.",
+        )
+
+
+def keys_of_format_3(store: Store) -> tuple[list[str], list[str]]:
+    """Return the keys of the documents of format 3, that of the root first, and of the chunks that only they name."""
+    texts = read_documents(store, {zarr3.DOCUMENT})
+    chunks: list[str] = []
+    for key, text in sorted(texts.items()):
+        if b'"array"' not in text:
+            continue
+        path, has_own_chunks = split(key)[0], True
+        with suppress(MetadataError):  # whose chunks nothing else names either
+            node = zarr3.parse_node(load(text, key=key), path)
+            has_own_chunks = isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default"
+        if has_own_chunks:
+            chunks += store.list_prefix(join(path, DEFAULT_PREFIX))
+    return sorted(texts, key=len), chunks

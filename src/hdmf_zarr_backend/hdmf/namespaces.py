@@ -1,0 +1,296 @@
+"""The cached namespaces of a file as JSON, without hdmf, and the names that they give to the axes of arrays."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.encoding.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
+from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, set_dimensions
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError, at
+from hdmf_zarr_backend.model.element import REFERENCE
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.memory import InlinedStore
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.write.plan import WritePlan
+
+USE_INSTALLED = {
+    "remedy": "Open with load_namespaces=False to read the file with the installed schema.",
+    "remedy_cli": "`zarrio validate --installed` and `zarrio convert --no-check` use the installed schema.",
+}
+
+HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
+"""Errors that HDMF raises for invalid specifications, which it does not check."""
+
+
+def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:
+    """Return ``{namespace: version}`` of the newest cached version of each."""
+    return {name: newest_version(versions) for name, versions in cached_versions(hierarchy).items() if versions}
+
+
+def is_registered(catalog: Any, namespace: Any, data_type: str) -> bool:
+    """Tell whether a catalog has a data type in a namespace."""
+    return namespace in catalog.namespaces and data_type in catalog.get_namespace(namespace).get_registered_types()
+
+
+_OF_HDMF = frozenset({"core", "hdmf-common", "hdmf-experimental"})
+
+
+def version_conflicts(catalog: Any, hierarchy: Hierarchy) -> list[str]:
+    """Return which extensions are loaded in another version than the file was written with."""
+    return [
+        f"{name!r} {catalog.get_namespace(name).version} is loaded, and the file has {version}"
+        for name, version in newest_versions(hierarchy).items()
+        if name in catalog.namespaces and name not in _OF_HDMF and catalog.get_namespace(name).version != version
+    ]
+
+
+def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
+    """Return a function that returns the JSON text of a source of the namespace cached at `path`.
+
+    It raises a MetadataError if the source is missing or is not text.
+    """
+    cache = ChunkCache()
+    if store.abilities.is_remote:  # request all at once, unless they are inlined
+        group = hierarchy.get(path)
+        members = group.members if isinstance(group, Group) else {}
+        arrays = ((join(path, name), node.stored) for name, node in members.items() if isinstance(node, Dataset))
+        names = [join(place, stored.first_chunk) for place, stored in arrays]
+        store = InlinedStore(store, store.get_many(names))
+
+    def text(source: str) -> str:
+        place = join(path, source)
+        with at(store, place):
+            node = hierarchy.get(place)
+            if not isinstance(node, Dataset):
+                raise MetadataError(f"the cached source {source!r} is missing", **USE_INSTALLED)
+            values = np.asarray(ChunkReader(store, place, node.stored, cache).read(), dtype=object).reshape(-1)
+            found = values[0] if len(values) == 1 else None
+            if isinstance(found, bytes):
+                found = found.decode("utf-8")
+            if not isinstance(found, str):
+                raise MetadataError("a cached source is not text", **USE_INSTALLED)
+            return found
+
+    return text
+
+
+Spec: TypeAlias = Mapping[str, Any]
+"""The JSON of a specification. Those of ``hdmf.spec`` are mappings of the same form, with what they inherit."""
+
+FindSpec: TypeAlias = Callable[[str, str], Spec | None]
+"""``(namespace, type)`` -> the specification of the type; None for an unknown one."""
+
+
+def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
+    """Return ``{name: length}`` of the axes of the arrays in ``group``, except those of the members in ``without``."""
+    left_out = set(without)
+    lengths: dict[str, int] = {}
+    for name, node in group.members.items():
+        if isinstance(node, Dataset) and name not in left_out:
+            names = node.attributes.get(DIMENSIONS)
+            if isinstance(names, list) and len(names) == len(node.stored.shape):
+                lengths.update(zip(map(str, names), node.stored.shape, strict=True))
+    return lengths
+
+
+def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
+    """Name the axes of arrays without labels after the schema, in the order of the array names.
+
+    Nothing is changed if it is None, for an unknown schema.
+    """
+    if schema is None:
+        return
+    labels = _Schema(schema).labels(plan.hierarchy)
+    for parent, group in plan.hierarchy.walk():
+        if not isinstance(group, Group):
+            continue
+        lengths: dict[str, int] = {}
+        for name, node in sorted(group.members.items()):
+            planned = plan.arrays.get(join(parent, name))
+            if not isinstance(node, Dataset) or planned is None:
+                continue
+            if planned.iterator is not None:  # its axes are named later, when their lengths are known
+                planned.labels = planned.labels or labels.get(join(parent, name))
+                planned.taken = lengths
+            elif DIMENSIONS in node.attributes:
+                own = decode_dimensions(node.attributes)
+                planned.notes.pop("dims", None)
+                set_dimensions(node, labels.get(join(parent, name)) if own is None else own, lengths, planned.notes)
+
+
+def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
+    """Rename the axes of arrays whose shapes have changed, so that each name has one length in its group."""
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        parent, name = split(path)
+        groups.setdefault(parent, []).append(name)
+    for parent, members in groups.items():
+        group = hierarchy.get(parent)
+        if not isinstance(group, Group):
+            continue
+        lengths = names_in(group, without=members)
+        for name in members:
+            node = group.members[name]
+            if isinstance(node, Dataset) and DIMENSIONS in node.attributes:
+                notes = {key: value for key, value in notes_of(node.attributes).items() if key != "dims"}
+                set_dimensions(node, decode_dimensions(node.attributes), lengths, notes)
+
+
+# ---- the schema ------------------------------------------------------------------------------------------------------
+
+
+def specs_in(catalog: Any) -> FindSpec:
+    """Return the schema in a ``NamespaceCatalog`` of hdmf."""
+    return lambda *key: catalog.get_spec(*key) if is_registered(catalog, *key) else None
+
+
+def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
+    """Return the cached schema of a file.
+
+    It is read from its JSON, since loading it with hdmf takes longer than converting a small file. Damaged namespaces
+    are reported by `validate`. Here, a file without them only lacks the names of its axes: None.
+    """
+    versions, types = newest_versions(hierarchy), dict[str, dict[str, Spec]]()
+    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
+
+    def load(namespace: str) -> dict[str, Spec]:
+        if namespace not in types:
+            types[namespace] = {}  # before those that it includes, which may include this one
+            text = source_texts(store, hierarchy, join(location, f"{namespace}/{versions[namespace]}"))
+            for header in json.loads(text(NAMESPACE))["namespaces"]:
+                known = types.setdefault(header["name"], {})
+                entries = ((entry.get("source"), entry.get("namespace")) for entry in header["schema"])
+                for source, other in dict.fromkeys(entries):
+                    known.update({**(load(other) if source is None else _types_in(text(source))), **known})
+        return types[namespace]
+
+    try:
+        for namespace in versions:
+            load(namespace)
+    except (ZarrBackendError, *HDMF_ERRORS):
+        return None
+    return lambda namespace, data_type: types.get(namespace, {}).get(data_type)
+
+
+@lru_cache(maxsize=64)  # files that are converted in one process mostly have the same schema
+def _types_in(source: str) -> dict[str, Spec]:
+    return dict(reversed([*_defined(json.loads(source))]))  # the first definition of a type counts
+
+
+def _defined(spec: Spec) -> Iterator[tuple[str, Spec]]:
+    """Yield the types that a specification and its members define; an error if it has another form."""
+    name = _type_name(spec, "def")
+    if not all(isinstance(each, str | None) for each in (name, _type_name(spec, "inc"), spec.get("name"))):
+        raise TypeError("a specification has names that are not text")
+    if name is not None:
+        yield name, spec
+    for section in ("datasets", "groups"):
+        for member in spec.get(section) or ():
+            yield from _defined(member)
+
+
+def _type_name(spec: Spec, suffix: str) -> Any:
+    """Return the name of the type that a specification defines (``def``) or includes (``inc``)."""
+    return spec.get(f"neurodata_type_{suffix}", spec.get(f"data_type_{suffix}"))
+
+
+class _Schema:
+    """Specifications of types and of their members, each as a list with those that it inherits from, nearest first."""
+
+    def __init__(self, find: FindSpec) -> None:
+        self._find = find
+        self.types = cache(self._types)
+
+    def labels(self, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
+        """Return ``{path: labels of the axes}`` of the arrays in a file.
+
+        Source: ``hdmf.build.ObjectMapper.build``, for the choice of the specification and of one of its shapes.
+        """
+        found: dict[str, tuple[str | None, ...]] = {}
+        stack: list[tuple[str, Any, str, list[Spec]]] = [("", hierarchy.root, "", [])]
+        while stack:
+            path, group, namespace, specs = stack.pop()
+            if types := self._types_of(group):
+                namespace, specs = group.attributes["namespace"], [*types.values()]
+            groups, datasets = _members(specs, "groups"), _members(specs, "datasets")
+            for name, node in group.members.items():
+                if isinstance(node, Group):
+                    stack.append((join(path, name), node, namespace, self._whole(namespace, groups[name, None])))
+                    continue
+                types = self._types_of(node)
+                kinds = [(name, None), *((None, data_type) for data_type in types)]
+                placed = next((datasets[kind] for kind in kinds if kind in datasets), [])
+                labels = _labels_of(self._whole(namespace, placed) or [*types.values()], node)
+                if labels is not None:
+                    found[join(path, name)] = labels
+        return found
+
+    def _types_of(self, node: Any) -> dict[str, Spec]:
+        namespace, data_type = node.attributes.get("namespace"), data_type_of(node)
+        return self.types(namespace, data_type) if isinstance(namespace, str) and data_type is not None else {}
+
+    def _types(self, namespace: str, data_type: str) -> dict[str, Spec]:
+        """Return ``{type: specification}`` of a type and of those that it extends; empty for an unknown type."""
+        types: dict[str, Spec] = {}
+        while data_type not in types and (spec := self._find(namespace, data_type)) is not None:
+            types[data_type] = spec
+            data_type = _type_name(spec, "inc")
+        return types
+
+    def _whole(self, namespace: str, specs: list[Spec]) -> list[Spec]:
+        """Return the specifications of a member of a group with those of the type that it includes."""
+        return [*specs, *self.types(namespace, _type_name(specs[-1], "inc")).values()] if specs else []
+
+
+def _members(specs: list[Spec], section: str) -> dict[tuple[str | None, str | None], list[Spec]]:
+    """Return the specifications of the members of a group, by name or, if they may have any, by type."""
+    members: dict[tuple[str | None, str | None], list[Spec]] = defaultdict(list)
+    for member in (member for spec in specs for member in spec.get(section) or ()):
+        name = member.get("name")
+        data_type = _type_name(member, "def") or _type_name(member, "inc")
+        members[name, data_type if name is None else None].append(member)
+    return members
+
+
+def _labels_of(specs: list[Spec], node: Dataset[Attributes]) -> tuple[str | None, ...] | None:
+    """Return the labels for the shape of an array; None if the specification does not allow its shape."""
+    dims: Any
+    bounds, dims = next(filter(any, ((spec.get("shape"), spec.get("dims")) for spec in specs)), (None, None))
+    if bounds is None and isinstance(dims, (list, tuple)):
+        bounds = [None] * len(dims)
+    elif dims is None and isinstance(bounds, (list, tuple)):
+        dims = [f"dim_{axis}" for axis, _ in enumerate(bounds)]
+    if not bounds or not _are_lists(bounds, dims) or (means := describe_any(node)).is_scalar:
+        return None
+    dtype = next((spec["dtype"] for spec in specs if spec.get("dtype") is not None), None)
+    is_row = not isinstance(dtype, str | None) or means.stored == REFERENCE
+    shape = means.axes[:1] if is_row else means.axes
+    is_choice = isinstance(bounds[0], (list, tuple))
+    choices = zip(bounds, dims, strict=False) if is_choice else [(bounds, dims)]
+    fitting = [(allowed, labels) for allowed, labels in choices if _fits(allowed, labels, shape)]
+    _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))  # the most specific shape
+    return None if best is None else tuple(best)
+
+
+def _are_lists(*values: Any) -> bool:
+    return all(isinstance(value, (list, tuple)) for value in values)
+
+
+def _fits(allowed: Any, labels: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether a shape in the schema, with its labels, allows the shape of an array."""
+    return (
+        _are_lists(allowed, labels)
+        and len(allowed) == len(labels) == len(shape)
+        and all(bound in (None, length) for bound, length in zip(allowed, shape, strict=True))
+    )

@@ -1,0 +1,574 @@
+"""`Planner`: makes the plan of a file from its builders; `AppendPlanner`: the plan of what is new or differs.
+
+Bad input is refused before anything is written. In an append, nodes on disk are kept: a document is rewritten only if
+attributes or links differ, and arrays are only added. A change of an existing value is refused.
+
+Source: ``HDF5IO.write_group`` for what an append may change.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hdmf.build import GroupBuilder
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, GenericDataChunkIterator
+from hdmf.query import BuilderResolver
+
+from hdmf_zarr_backend.array.chunks import check_unwritten
+from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray, UnlinkedArray, stored_view
+from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.encoding.casting import unmasked
+from hdmf_zarr_backend.encoding.elements import describe
+from hdmf_zarr_backend.encoding.layout import Layout
+from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
+from hdmf_zarr_backend.encoding.parser import resolver_of
+from hdmf_zarr_backend.encoding.references import Link, ZarrReference, encode_link, find_link
+from hdmf_zarr_backend.encoding.reserved import (
+    DIMENSIONS,
+    DOC,
+    DTYPE,
+    LINKS,
+    NOTES,
+    SPECLOC,
+    TYPE_KEYS,
+    notes_of,
+    root_notes,
+)
+from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
+from hdmf_zarr_backend.hdf5.files import check_allocated
+from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5_dataset
+from hdmf_zarr_backend.hdmf.containers import is_same, other_values, stored_array, unwrapped
+from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
+from hdmf_zarr_backend.hdmf.namespaces import names_in
+from hdmf_zarr_backend.hdmf.specs import Texts
+from hdmf_zarr_backend.hdmf.targets import (
+    REFERENCES,
+    StoredReference,
+    Targets,
+    builder_path,
+    can_be_named,
+    object_id,
+)
+from hdmf_zarr_backend.model.links import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend.write import array_planner
+from hdmf_zarr_backend.write.array_planner import keep_layout, take_stored
+from hdmf_zarr_backend.write.iterators import plan_iterator
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, checked_name
+from hdmf_zarr_backend.write.sources import ElementSource, RowSource
+
+_NOT_FILTERS = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
+"""Settings of a DataIO of HDF5 that are not filters."""
+
+Doc = Callable[[Any], "str | None"]
+MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
+
+
+@dataclass(slots=True)
+class WriteRequest:
+    """One call of ``write_builder``."""
+
+    builder: Any  # the root
+    targets: Targets
+    options: WriteOptions  # with strict JSON, chunk keys and the consolidated document as this file has them
+    rules: ReadOptions  # for HDF5 data that are copied
+    texts: Texts  # namespaces to cache
+    link_data: bool  # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
+    max_shape: MaxShape  # that the schema allows for a dataset; None if it is unlimited
+    doc: Doc  # the schema's documentation of a builder; None if none is to be written
+    zarr_format: int  # of a new file
+    has_both: bool  # whether a new file also gets the metadata of format 3
+    shards_choose_format: bool  # a new file has format 3 if shards are asked for, since no format is
+    schema: Any  # the catalog that names the axes of arrays from another file, whose builders have no labels
+    exhaust_in_turn: bool  # iterators, one after the other
+    exclusive: bool  # a new file must not replace anything, including a file created in the meantime
+    unfilled: list[tuple[Any, str]] = field(default_factory=list)
+    """``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write."""
+
+
+@dataclass(slots=True)
+class PlannedGroup:
+    """A group while its members are planned: its links, and the names of the axes of its arrays with their lengths."""
+
+    node: Group[Attributes]
+    path: str
+    links: list[Link] = field(default_factory=list)
+    taken: dict[str, int] = field(default_factory=dict)
+
+
+class Planner:
+    """Makes a `WritePlan` from builders."""
+
+    def __init__(self, request: WriteRequest) -> None:
+        self.request = request
+        self.targets = request.targets
+        self._copied_files: set[str] = set()
+        self._streams: dict[int, str] = {}
+        self.plan = WritePlan()
+
+    def plan_root(self, builder: Any) -> WritePlan:
+        """Plan the complete file."""
+        root: Group[Attributes] = Group()
+        self.plan.hierarchy = Hierarchy(root, self.request.zarr_format)
+        self.fill_group(builder, root, "")
+        return self.plan
+
+    def fill_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
+        """Plan the members, links and attributes of a group."""
+        group = PlannedGroup(node, path)
+        for name, child in builder.groups.items():  # one call for each level: Python's recursion is limited
+            member: Group[Attributes] = Group()
+            node.members[self._name(name, path)] = member
+            self.fill_group(child, member, join(path, name))
+        for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
+            if child is not None:  # HDF5IO has None for a broken link, of which it has warned
+                self._dataset(child, group, self._name(name, path))
+        for link in builder.links.values():
+            self._link(link, group)
+        node.attributes = self._attributes(builder, path, {} if path else root_notes())
+        if group.links:
+            node.attributes[LINKS] = [encode_link(link) for link in group.links]
+
+    def _subgroup(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        member: Group[Attributes] = Group()
+        group.node.members[name] = member
+        self.fill_group(builder, member, join(group.path, name))
+
+    def _name(self, name: str, path: str) -> str:
+        with at(self.targets, path):
+            return checked_name(name)
+
+    def _attributes(self, builder: Any, path: str, notes: dict[str, Any]) -> Attributes:
+        attributes = dict(builder.attributes)
+        doc = None if DOC in attributes else self.request.doc(builder)
+        if doc is not None:
+            attributes[DOC] = doc
+            notes[DOC] = True
+        strict = self.request.options.strict_json
+        with at(self.targets, path):
+            return encode_attributes(attributes, notes=notes, reference=self.targets.encode_attribute, strict=strict)
+
+    # ---- links ------------------------------------------------------------------------------------------------------
+
+    def _link(self, link: Any, group: PlannedGroup) -> None:
+        target = link.builder
+        name = self._name(link.name, group.path)
+        copied = self.targets.moved(target)
+        if copied is not None and not self._copies(target):  # a copy on request is made for each link
+            group.links.append(Link(name, copied))
+            return
+        exporting = self.targets.export_location is not None
+        is_moved = str(target.source) in self._copied_files
+        is_linked_here = exporting and not is_moved and target.source == link.source
+        own = self.targets.is_own(target) or is_linked_here  # it is, or will be, in the file to write
+        if not own and (self._copies(target) or not can_be_named(str(target.source))):
+            # it cannot be a link (into an HDF5 file), or should not be one
+            self._copied_files.add(str(target.source))
+            self.targets.move(target, join(group.path, name))
+            if isinstance(target, GroupBuilder):
+                self._subgroup(target, group, name)
+            else:
+                self._dataset(target, group, name)
+            return
+        reference = self.targets.reference_to(target)
+        if own and reference.source != THIS_FILE:
+            reference = ZarrReference(THIS_FILE, builder_path(target), reference.object_id)
+        group.links.append(Link(name, reference))
+
+    def _copies(self, target: Any) -> bool:
+        """Tell whether a link to another file becomes a copy: to a dataset, on request; a group is not copied."""
+        exporting = self.targets.export_location is not None
+        return exporting and not self.request.link_data and not isinstance(target, GroupBuilder)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        data, path = builder.data, join(group.path, name)
+        options, link_data = self._layout(builder, path)
+        is_unfilled = isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
+        data = self._unfilled(data, options, path) if is_unfilled else stored_view(unwrapped(data))
+        if isinstance(data, LazyArray):
+            link_data = link_data and _keeps_type(builder, data)
+            reference = self._link_to(data, path, link_data=link_data)
+            if reference is not None:
+                group.links.append(Link(name, reference))
+                return
+            given = unwrapped(builder.data)
+            data = data if given.shape else given[()]
+        if isinstance(builder.data, ZarrDataIO) and builder.data.link_data:
+            self._warn_of_copy(data, path)
+        sharding = options.sharding()
+        kept = _kept(builder.data, options)
+        with at(self.targets, path):
+            self._check_data(data, absolute(path))
+            planned = self._plan_data(builder, data, options)
+            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
+                dtypes.check_units(planned.node.stored.data_type)
+        planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
+        if isinstance(data, LazyArray):
+            keep_layout(planned, data, **kept)
+            take_stored(planned, data)
+        self._finish(builder, planned, options, path, group.taken)
+        group.node.members[name] = planned.node
+        self.plan.arrays[path] = planned
+
+    def _warn_of_copy(self, data: Any, path: str) -> None:
+        """Warn of a stored array that is copied although `ZarrDataIO` asks for a link to it."""
+        if is_hdf5_dataset(data) or isinstance(data, UnlinkedArray):
+            kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
+            self._warn(path, f"link_data=True has no effect: the data are {kind}, and are copied")
+
+    def _warn(self, path: str, what: str) -> None:
+        warn(f"{self.targets.location}, {absolute(path)}: {what}", UserWarning, stacklevel=3)
+
+    def _finish(self, builder: Any, planned: PlannedArray, options: Layout, path: str, taken: dict[str, int]) -> None:
+        array: Dataset[Attributes] = planned.node
+        means = describe(array, planned.notes)
+        maxshape = options.maxshape or builder.maxshape
+        if maxshape is not None and not means.is_scalar and "maxshape" not in planned.notes:
+            maxshape = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
+            if maxshape != means.axes and len(maxshape) == len(means.axes):
+                planned.notes["maxshape"] = list(maxshape)
+        reserved = dict(array.attributes)
+        if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted
+            reserved[DIMENSIONS] = encode_dimensions(builder.dimension_labels, array.stored.shape, taken, planned.notes)
+        else:
+            planned.labels = builder.dimension_labels
+            planned.taken = taken
+        array.attributes = {**self._attributes(builder, path, planned.notes), **reserved}
+
+    def _layout(self, builder: Any, path: str) -> tuple[Layout, bool]:
+        data = builder.data
+        options = Layout(maxshape=self.request.max_shape(builder))
+        if not isinstance(data, ZarrDataIO):
+            left = take_settings(options, data)
+            if left:
+                what = f"{', '.join(left)} of {type(data).__name__} are filters of HDF5 and are ignored"
+                self._warn(path, f"{what}; wrap the data in ZarrDataIO to choose a codec")
+            return options, self.request.link_data
+        options.maxshape = data.io_settings.get("maxshape", options.maxshape)
+        for name in ("chunks", "chunk_elements", "chunk_aspect_ratio", "shards", "compressor", "filters"):
+            setattr(options, name, getattr(data, name))
+        options.fill_value = data.fillvalue
+        return options, data.link_data
+
+    def _unfilled(self, wrapper: Any, options: Layout, path: str) -> Any:
+        """Return the fill values of a dataset that will be filled later."""
+        if wrapper.dataset is not None:
+            problem = "the array that this wrapper was written to belongs to another file"
+            with at(self.targets, path):
+                raise UsageError(problem, remedy="Create a new wrapper for each file.")
+        self.plan.unfilled.append((wrapper, path))
+        fill = 0 if options.fill_value is None else options.fill_value
+        return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.shape)
+
+    def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
+        """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied.
+
+        On export, a dataset of the exported file is copied to its own path, and linked from other paths, as by HDF5IO.
+        """
+        exported = self.targets.export_location
+        is_own = data.location == (self.targets.location if exported is None else exported)
+        if not link_data or (is_own and exported is not None and data.path == path):
+            return None
+        identifier = data.node.attributes.get("object_id")
+        if is_own:
+            return ZarrReference(THIS_FILE, data.name, identifier, self.targets.root_id)
+        if isinstance(data, UnlinkedArray) or not can_be_named(data.location):
+            return None
+        return ZarrReference(relative_source(data.location, self.targets.location), data.name, identifier, data.file_id)
+
+    def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
+        word = dtypes.word_of(builder.dtype)
+        encode = self.targets.encode
+        data = unmasked(data)
+        if isinstance(data, REFERENCES):
+            return array_planner.plan_references([data], (), options, encode)
+        if isinstance(data, AbstractDataChunkIterator):
+            return plan_iterator(data, word, options)
+        if isinstance(data, BuilderResolver):
+            return self._plan_resolved(data, options)
+        if is_hdf5_dataset(data):
+            return plan_h5_dataset(data, options, encode)
+        if _holds_references(data, word):
+            return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
+        if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
+            word = None  # stored rows are copied as they are, with their fixed-length and multi-axis fields
+        if array_planner.shape_of(data) == ():
+            return array_planner.plan_scalar(data, word, options, encode)
+        element_type = builder.dtype if isinstance(builder.dtype, type) else None
+        return array_planner.plan_array(data, word, options, encode, element_type=element_type)
+
+    def _check_data(self, data: Any, path: str) -> None:
+        """Refuse stored data without most of their chunks, and iterators whose blocks are missing, or would be."""
+        stored = getattr(data, "dataset", data)  # of references or rows that are resolved
+        if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
+            check_unwritten(stored.file_store, stored.path, stored.node.stored)
+        elif is_hdf5_dataset(stored):
+            check_allocated(stored, self.request.rules)
+        if isinstance(data, AbstractDataChunkIterator) and _is_started(data):  # each block can be taken only once
+            raise ValueRefusedError(
+                "blocks have been taken from the iterator already, and would be missing",
+                remedy="Create a new iterator for each write. To leave out the first values of a generator, give "
+                "itertools.chain(generator).",
+            )
+        for stream in _streams(data) if isinstance(data, AbstractDataChunkIterator) else ():
+            other = self._streams.setdefault(id(stream), path)
+            if other != path:
+                problem = f"the iterator gives the values of {other} too, and can be read only once"
+                remedy = "Create an iterator for each dataset, or let one object link to the other."
+                raise ValueRefusedError(problem, remedy=remedy)
+
+    def _plan_resolved(self, data: Any, options: Layout) -> PlannedArray:
+        """Plan a dataset that resolves its references to builders, from any backend."""
+        kept = data.dataset
+        if is_hdf5_dataset(kept):
+            planned = plan_h5_dataset(kept, options, self.targets.encode)
+            if isinstance(planned.source, (ElementSource, RowSource)):
+                # the elements of the view are builders; those of h5py are addresses
+                planned.source.data = CheckedDataset(kept, data)
+            return planned
+        if isinstance(data.dtype, list):
+            fields = list(data.fields.items())
+            return array_planner.plan_rows(data, len(data), fields, options, self.targets.encode)
+        element = describe(kept.node).stored if isinstance(kept, LazyArray) else None
+        return array_planner.plan_references(data, tuple(data.shape), options, self.targets.encode, element=element)
+
+
+def _keeps_type(builder: Any, data: LazyArray) -> bool:
+    """Tell whether the target of a link has the type with which the dataset is read; otherwise it is copied."""
+    own, stored = builder.attributes, data.node.attributes
+    return all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
+
+
+def _kept(data: Any, options: Layout) -> dict[str, bool]:
+    """Return what a copy of a stored array keeps: all that the user has not chosen."""
+    is_default = isinstance(data, ZarrDataIO) and data.io_settings.get("chunks") is True
+    chooses = options.chunks is not None or options.chooses_by_elements or options.shards is not None
+    return {
+        "chunks": not chooses and not is_default,
+        "codecs": options.compressor is None and options.filters is None,
+        "fill_value": options.fill_value is None,
+    }
+
+
+def _streams(data: Any) -> Iterator[Any]:
+    """Yield the objects from which an iterator takes values: itself, and the iterators that it wraps."""
+    while data is not None:
+        yield data
+        inner = getattr(data, "data", None) if isinstance(data, AbstractDataChunkIterator) else None
+        data = inner if isinstance(inner, Iterator) else None
+
+
+def _is_started(data: Any) -> bool:
+    """Tell whether blocks have been taken from an iterator of hdmf, or values from its generator.
+
+    `DataChunkIterator` reads its first block ahead, to find the type; that block is not lost.
+    """
+    if isinstance(data, GenericDataChunkIterator):
+        return _is_running(data.buffer_selection_generator)
+    if not isinstance(data, DataChunkIterator):
+        return False
+    ahead = getattr(data, "_DataChunkIterator__next_chunk", None)
+    if not data.chunk_index or ahead is None:
+        return _is_running(data.data)
+    return data.chunk_index > 1 or (ahead.data is None and ahead.selection is not None)
+
+
+def _is_running(values: Any) -> bool:
+    return inspect.isgenerator(values) and inspect.getgeneratorstate(values) != inspect.GEN_CREATED
+
+
+def _holds_references(data: Any, word: Any) -> bool:
+    """Tell whether the elements of ``data``, whose type in the builder is ``word``, are references."""
+    if word in ("object", "region"):
+        return True
+    may_be = isinstance(data, (list, tuple)) or getattr(getattr(data, "dtype", None), "kind", "") == "O"
+    if isinstance(word, list) or isinstance(data, LazyArray) or not may_be:
+        return False
+    return isinstance(array_planner.first_leaf(data), REFERENCES)
+
+
+def take_settings(options: Layout, wrapped: Any) -> list[str]:
+    """Copy chunks, maxshape and fill value from a DataIO of another backend to ``options``; other data have none.
+
+    Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns. Returned are the names of other
+    settings that are ignored: filters of HDF5.
+    """
+    has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
+    if not has_settings or is_hdf5_dataset(wrapped.data):
+        return []
+    settings = wrapped.io_settings
+    chunks = settings.get("chunks")
+    if isinstance(chunks, tuple):
+        options.chunks = chunks
+    options.maxshape = settings.get("maxshape", options.maxshape)
+    options.fill_value = settings.get("fillvalue")
+    return [name for name, value in settings.items() if value and name not in _NOT_FILTERS]
+
+
+class AppendPlanner(Planner):
+    """Plans a write to an existing file."""
+
+    def __init__(
+        self,
+        request: WriteRequest,
+        hierarchy: Hierarchy,
+        *,
+        is_written: Callable[[Any], bool],
+        original: Callable[[str], Any],
+    ) -> None:
+        super().__init__(request)
+        self.plan = WritePlan(hierarchy)
+        self._resolver = resolver_of(None, hierarchy, request.targets.location)
+        self.changed: set[str] = set()
+        self.added: set[str] = set()
+        self._is_written = is_written
+        self._original = original
+
+    def plan_root(self, builder: Any) -> WritePlan:
+        """Plan everything that is new or differs; ``changed`` and ``added`` have the paths."""
+        root = self.plan.hierarchy.root
+        there, wanted = root.attributes.get("object_id"), object_id(builder)
+        if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):
+            problem = f"the file holds the root object {there} and {wanted} is to be written: the name already exists"
+            remedy = "Read the file, change what was read and write that; or use mode 'w' to replace the file."
+            raise ConflictError(problem, store=self.targets.location, path="/", remedy=remedy)
+        self._merge_group(builder, root, "")
+        return self.plan
+
+    def _merge_group(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, Group):
+            raise self._conflict(path, "an array", "a group")
+        group = PlannedGroup(node, path, taken=names_in(node))
+        for name, child in builder.groups.items():
+            if self._name(name, path) in node.members:
+                self._merge_group(child, node.members[name], join(path, name))
+                continue
+            self._check_free(group, name, "a group")
+            self._subgroup(child, group, name)
+            self.added.add(join(path, name))
+        for name, child in builder.datasets.items():
+            if child is not None:
+                self._merge_member_dataset(child, group, self._name(name, path))
+        for link in builder.links.values():
+            if not self._is_written(link):
+                self._merge_link(link, group)
+        self._merge_attributes(builder.attributes, node, path)
+        if group.links:
+            entries = [*node.attributes.get(LINKS, []), *map(encode_link, group.links)]
+            node.attributes = {**node.attributes, LINKS: entries}
+            self.changed.add(path)
+
+    def _merge_member_dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        path = join(group.path, name)
+        if name in group.node.members:
+            self._merge_dataset(builder, group.node.members[name], path)
+            return
+        stored = find_link(group.node.attributes, name)
+        if stored is None:
+            self._dataset(builder, group, name)
+            self._note_added(group, name)
+        elif not self._is_written(builder):
+            data, wanted = stored_view(unwrapped(builder.data)), None
+            if isinstance(data, LazyArray):
+                is_chosen = isinstance(builder.data, ZarrDataIO)
+                link_data = builder.data.link_data if is_chosen else self.request.link_data
+                wanted = self._link_to(data, path, link_data=link_data)
+            if wanted is None or not self._leads_to(wanted, stored):
+                self._check_free(group, name, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
+
+    def _merge_link(self, link: Any, group: PlannedGroup) -> None:
+        target, stored = link.builder, find_link(group.node.attributes, link.name)
+        try:
+            wanted = self.targets.moved(target) or self.targets.reference_to(target)
+        except ValueRefusedError:  # no Zarr file can point there, and so it is copied
+            wanted = ZarrReference(str(target.source), builder_path(target))
+        if stored is not None and self._leads_to(wanted, stored):
+            return
+        self._check_free(group, link.name, f"a link to {_named(wanted)}")
+        self._link(link, group)
+        self._note_added(group, link.name)
+
+    def _note_added(self, group: PlannedGroup, name: str) -> None:
+        """Record a member as new, unless it became a link."""
+        if name in group.node.members:
+            self.added.add(join(group.path, name))
+
+    def _check_free(self, group: PlannedGroup, name: str, wanted: str) -> None:
+        there, stored = group.node.members.get(name), find_link(group.node.attributes, name)
+        if there is not None:
+            raise self._conflict(join(group.path, name), "a group" if isinstance(there, Group) else "an array", wanted)
+        if stored is not None:
+            raise self._conflict(join(group.path, name), f"a link to {_named(stored)}", wanted)
+
+    def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
+        problem = f"the file holds {there} where {wanted} is to be written"
+        remedy = "Give the new object another name, or export to a new file."
+        return ConflictError(problem, store=self.targets.location, path=path, remedy=remedy)
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _merge_attributes(self, attributes: dict[str, Any], node: Any, path: str) -> None:
+        """Replace the attributes of a node where they differ from those on disk."""
+        stored = node.attributes
+        before = decode_attributes(stored, resolve=StoredReference)
+        if all(name in before and self._same_value(value, before[name]) for name, value in attributes.items()):
+            return
+        merged = {**before, **attributes}
+        left_out = {"attributes", "escaped", *({DOC} & attributes.keys())}  # a `doc` of the user is not the schema's
+        notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
+        strict = self.request.options.strict_json
+        encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)
+        kept = {DTYPE, DIMENSIONS, LINKS, SPECLOC, *([DOC] if notes.get(DOC) is True else [])}
+        fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
+        if NOTES in stored and notes:
+            fresh.setdefault(NOTES, notes)
+        if fresh != stored:
+            node.attributes = fresh
+            self.changed.add(path)
+
+    def _same_value(self, wanted: Any, before: Any) -> bool:
+        if isinstance(before, StoredReference):
+            encoded = self.targets.encode_attribute(wanted)
+            return encoded is not None and self._place(encoded) == self._place(before.json)
+        if isinstance(before, list) and before and isinstance(before[0], StoredReference):
+            given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
+            return given and all(map(self._same_value, wanted, before))
+        return is_same(wanted, before)
+
+    def _place(self, json: dict[str, Any]) -> tuple[Any, Any]:
+        value = json.get("value", {})
+        source = value.get("source")
+        return self._location(source) if isinstance(source, str) else source, value.get("path")
+
+    def _location(self, source: str) -> str:
+        """Return the location of a file that a link or reference names."""
+        return self._resolver.locate(self._resolver.main, source)
+
+    def _leads_to(self, one: ZarrReference, other: ZarrReference) -> bool:
+        return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
+
+    # ---- datasets ---------------------------------------------------------------------------------------------------
+
+    def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
+        if not isinstance(node, Dataset):
+            raise self._conflict(path, "a group", "a dataset")
+        data = stored_array(builder.data)
+        is_this = isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path
+        if not self._is_written(builder) and not is_this:
+            there = self._original(path).data
+            # an iterator can be read only once, so it cannot be compared
+            if isinstance(data, AbstractDataChunkIterator) or not is_same(data, there):
+                raise other_values(there, builder.data, self.targets.location, absolute(path))
+        self._merge_attributes(builder.attributes, node, path)
+
+
+def _named(target: ZarrReference) -> str:
+    return target.path if target.source == THIS_FILE else f"{target.path} of {target.source}"

@@ -1,0 +1,382 @@
+"""What the schema says of builders: the types of attributes, of objects, and of the values that were given.
+
+`restore_types` sets attribute types in files that do not store them (hdmf-zarr 0.13 and 0.14, LINDI, Zindi). JSON has
+``3`` where a schema requires ``uint8``, which refuses a signed integer, and some classes cannot be constructed from
+one. JSON has no NaN; some programs write the text ``"NaN"``, which no class accepts as a number. Only unsigned
+integers, NaN and infinities need this; for other types hdmf accepts the wider type of JSON.
+
+`check_conversions` refuses values that hdmf has changed while it built containers, since it converts without looking at
+the result: 1.5 becomes 1 where a schema asks for an integer, -1 becomes a large unsigned number, None becomes text, and
+rows lose the names of their fields. The builders have the results, and the containers what was given.
+
+Source: ``ObjectMapper.convert_dtype`` and ``ObjectMapper.get_attr_value`` of hdmf.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
+from hdmf.data_utils import DataIO
+from hdmf.spec import DatasetSpec, GroupSpec, RefSpec
+
+from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding.casting import cast, flatten, infer
+from hdmf_zarr_backend.encoding.data_types import letter_of
+from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, data_type_of
+from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
+from hdmf_zarr_backend.hdmf.namespaces import is_registered
+from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
+
+_SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
+
+
+def is_untyped(spec: Any) -> bool:
+    """Tell whether a specification is that of a named group or dataset without a type."""
+    return spec.data_type_def is None and spec.data_type_inc is None and spec.name is not None
+
+
+def _held(builder: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the datasets of a group, and the datasets that it links to, by name."""
+    yield from getattr(builder, "datasets", {}).items()
+    for name, link in getattr(builder, "links", {}).items():
+        if isinstance(link.builder, DatasetBuilder):
+            yield name, link.builder
+
+
+def _may_need_types(attributes: dict[str, Any]) -> bool:
+    for value in attributes.values():
+        kind = type(value)
+        if kind is str:
+            if value in _SPELLED:
+                return True
+        elif kind is int or kind is np.ndarray or kind is list:
+            return True
+    return False
+
+
+def restore_types(builder: Any, node: Any, catalog: Any) -> None:
+    """Cast the attributes of the builder of ``node`` and of its untyped datasets to schema types that JSON lacks."""
+    held = (dataset.attributes for _, dataset in _held(builder))
+    if not _may_need_types(builder.attributes) and not any(map(_may_need_types, held)):
+        return  # most attributes are text or floats
+    namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
+    if node is None or NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
+        return
+    if not is_registered(catalog, namespace, data_type):
+        return
+    spec = catalog.get_spec(namespace, data_type)
+    _cast(builder, spec)
+    for name, dataset in _held(builder):
+        if data_type_of(dataset) is None:
+            subspec = spec.get_dataset(name)
+            if isinstance(subspec, DatasetSpec):  # hdmf returns a link spec if no dataset has this name
+                _cast(dataset, subspec)
+
+
+def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
+    """Return, by path, the unsigned attributes that `restore_types` made from the schema in files without types."""
+    unsigned = {
+        path: {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
+        for path, builder in builders_below(root)
+    }
+    return {path: values for path, values in unsigned.items() if values}
+
+
+def _cast(builder: Any, spec: Any) -> None:
+    for attribute in spec.attributes:
+        name, word = attribute.name, attribute.dtype
+        if not isinstance(word, str) or name not in builder.attributes:
+            continue
+        kind = _kind_of(word)
+        if kind == "u":
+            builder.attributes[name] = _unsigned(builder.attributes[name], dtypes.numpy_of(word))
+        elif kind == "f":
+            builder.attributes[name] = _floats(builder.attributes[name])
+
+
+@lru_cache(maxsize=256)
+def _kind_of(word: str) -> str | None:
+    """Return NumPy's kind for a number type of the schema (also ``f`` for ``numeric``); None for other types."""
+    if word == "numeric":
+        return "f"
+    try:
+        return dtypes.numpy_of(word).kind if dtypes.kind_of(word) == "number" else None
+    except ValueRefusedError:
+        return None
+
+
+def _unsigned(value: Any, dtype: np.dtype[Any]) -> Any:
+    if type(value) is int and 0 <= value <= np.iinfo(dtype).max:
+        return dtype.type(value)
+    if isinstance(value, np.ndarray) and value.dtype == np.int64 and value.size and value.min() >= 0:
+        return value.astype(dtype)
+    return value
+
+
+def _floats(value: Any) -> Any:
+    """Return text that spells a number, and lists with such text, as numbers; other values unchanged."""
+    if type(value) is str:
+        return _SPELLED.get(value, value)
+    if not isinstance(value, list) and not (isinstance(value, np.ndarray) and value.dtype == object):
+        return value
+    try:
+        shape, leaves = flatten(value)
+        are_numbers = all(_is_spelled(leaf) or type(leaf) in (int, float) for leaf in leaves)
+        if not are_numbers or not any(map(_is_spelled, leaves)):
+            return value
+        numbers = [_SPELLED[leaf] if isinstance(leaf, str) else leaf for leaf in leaves]
+        return np.array(numbers, np.float64).reshape(shape)
+    except (ValueRefusedError, OverflowError):
+        return value  # rows differ in length
+
+
+def _is_spelled(leaf: Any) -> bool:
+    return type(leaf) is str and leaf in _SPELLED
+
+
+class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
+    """No container can be made from the builders of a file. Also hdmf's own error class for this."""
+
+
+def check_types(root: Any, catalog: Any, source: str) -> None:
+    """Check that the namespaces in ``catalog`` define the types of the builders of a file."""
+    key = catalog.group_spec_cls.type_key()
+    if key not in root.attributes:
+        raise ContainerError(f"the root has no {key}", store=source, path="/", remedy=_OTHER_SCHEMA)
+    check = TypeCheck(catalog, source)
+    for _, builder in builders_below(root):
+        check.builder(builder)
+
+
+class TypeCheck:
+    """Checks that the namespaces that are loaded have the types of builders; parameters as of `check_types`."""
+
+    def __init__(self, catalog: Any, source: str) -> None:
+        self._catalog = catalog
+        self._key = catalog.group_spec_cls.type_key()
+        self._source = source
+        self._types = {
+            name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
+        }
+        self._specs: dict[tuple[str, str], Any] = {}
+        self._members: dict[int, dict[str, tuple[str, Any]]] = {}  # by id: the catalog keeps the specifications alive
+
+    def is_known(self, builder: Any) -> bool:
+        """Return whether the type of a builder is in its namespace."""
+        return builder.attributes.get(self._key) in self._types.get(builder.attributes.get("namespace"), ())
+
+    def builder(self, builder: Any) -> None:
+        """Check one builder; errors and warnings as of `check_types`."""
+        if self._key not in builder.attributes:
+            return
+        data_type, namespace = builder.attributes[self._key], builder.attributes.get("namespace")
+        if not isinstance(namespace, str):
+            remedy = "Add the attribute 'namespace', or write the file again."
+            raise self._error(f"the type {data_type!r} has no namespace", builder, remedy)
+        if not isinstance(data_type, str):
+            raise self._error(f"{data_type!r} is not the name of a type", builder, "Store the attribute as text.")
+        if namespace not in self._types:
+            loaded = f"The loaded namespaces are: {', '.join(sorted(self._types))}. " if self._types else ""
+            problem = f"the namespace {namespace!r} of the type {data_type!r} is not loaded"
+            raise self._error(problem, builder, f"{loaded}{_OTHER_SCHEMA}")
+        if data_type not in self._types[namespace]:
+            what = f"The type {data_type!r} of {builder_path(builder)} in {self._source}"
+            warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning, stacklevel=2)
+        elif isinstance(builder, GroupBuilder):
+            spec = self._specs.get((namespace, data_type))
+            if spec is None:
+                spec = self._specs[namespace, data_type] = self._catalog.get_spec(namespace, data_type)
+            self._check_members(builder, spec)
+
+    def _check_members(self, builder: Any, spec: GroupSpec) -> None:
+        """Check that the named members of the schema are groups or datasets in the file as in the schema."""
+        expected = self._members.get(id(spec))
+        if expected is None:
+            kinds = (("group", spec.groups), ("link", spec.links), ("dataset", spec.datasets))
+            named = ((each.name, (kind, each)) for kind, specs in kinds for each in specs)
+            expected = self._members[id(spec)] = {name: each for name, each in named if name is not None}
+        for name, member in builder.groups.items():
+            kind, wanted = expected.get(name, ("", None))
+            if kind == "dataset":
+                problem = "the file has a group where the schema names a dataset"
+                raise self._error(problem, member, "Restore the dataset from a copy.")
+            if kind == "group" and wanted.data_type is None:
+                self._check_members(member, wanted)
+        for name, member in builder.datasets.items():
+            if expected.get(name, ("", None))[0] == "group" and member is not None:
+                message = f"{builder_path(member)} in {self._source} is a dataset, and a group in the schema: left out."
+                warn(message, UnreadTypeWarning, stacklevel=2)
+
+    def _error(self, problem: str, builder: Any, remedy: str) -> ContainerError:
+        return ContainerError(problem, store=self._source, path=builder_path(builder), remedy=remedy)
+
+
+OTHER_VERSION = "Use the version that the file has; a process that does not import the extension takes it from there."
+
+
+def container_error(error: Exception, root: Any, source: str, conflicts: list[str]) -> ContainerError:
+    """Return a `ContainerError` for an error that hdmf raised while it constructed containers.
+
+    Extensions that are loaded in another version than that of the file, ``conflicts``, are the likely cause.
+    """
+    builder, text = root, str(error.args[-1] if error.args else type(error).__name__).rstrip(".")
+    if isinstance(error, ConstructError) and len(error.args) == 2:
+        builder = error.args[0]
+    problem = f"no container can be made from the file ({text})"
+    remedy = "Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing."
+    if conflicts:
+        problem = f"an extension has another version than in the file: {'; '.join(conflicts)} ({text})"
+        remedy = OTHER_VERSION
+    return ContainerError(problem, store=source, path=builder_path(builder), remedy=remedy)
+
+
+def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
+    """Return the shape that the schema allows for a dataset, if its type is one of those that users append to, by name.
+
+    Source: ``HDF5IO``, for the types whose datasets can grow.
+    """
+    shape = builder.matched_spec_shape
+    if shape is None or not expandable or manager.get_builder_dt(builder) is None:
+        return None
+    if not any(manager.is_sub_data_type(builder, name) for name in expandable):
+        return None
+    return tuple(shape)
+
+
+def documentation(manager: Any, builder: Any) -> str | None:
+    """Return the schema's documentation of a builder's type or, without a type, of its specification.
+
+    The specification is known for a builder that was built from a container, but not for one that was read.
+
+    Source: hdmf-zarr storage specification, "Mapping of groups" and "Mapping of datasets", the key ``doc``.
+    """
+    data_type, namespace = manager.get_builder_dt(builder), manager.get_builder_ns(builder)
+    if data_type is not None and namespace is not None:
+        return str(manager.namespace_catalog.get_spec(namespace, data_type).doc)
+    doc = getattr(builder.matched_spec, "doc", None)
+    return None if doc is None else str(doc)
+
+
+_REMEDY = "Give values that the type of the schema holds."
+_IN_MEMORY = (list, tuple, np.ndarray)
+_NUMBERS = (bool, int, float, complex, np.bool_, np.number)
+
+
+def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Callable[[Any, Any], bool]) -> None:
+    """Check the values of the containers below ``root``, and put the fields of rows in the order of the schema.
+
+    ``is_stored`` tells whether a container, with its builder, is in a file already: then its builder has other values
+    than the container, if those were changed, and they are not written.
+    """
+    for container in containers_below(root):
+        builder = manager.get_builder(container)
+        if builder is None or is_stored(container, builder):
+            continue
+        mapper = manager.type_map.get_map(container)
+        if hasattr(builder, "data"):
+            if isinstance(builder.dtype, list):
+                _order_fields(container.data, builder)
+            else:
+                _check(container.data, builder.data, builder, None, location)
+        for path, name, attribute in _values_in(mapper):
+            given, holder = getattr(container, attribute, None), member_at(builder, path)
+            if given is not None and holder is not None:
+                made = holder.attributes.get(name) if name else getattr(holder, "data", None)
+                _check(given, made, holder, name or None, location)
+
+
+def untyped_members(spec: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield path and specification of a group or dataset, and of what has no type in it, at any depth."""
+    yield path, spec
+    for member in (*getattr(spec, "datasets", ()), *getattr(spec, "groups", ())):
+        if is_untyped(member):
+            yield from untyped_members(member, (*path, member.name))
+
+
+def member_at(builder: Any, path: tuple[str, ...]) -> Any:
+    """Return the builder of the group or dataset at ``path`` below another one, None if there is none."""
+    for part in path:
+        members = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
+        builder = members.get(part)
+    return builder
+
+
+@lru_cache(maxsize=1024)
+def _values_in(mapper: Any) -> list[tuple[tuple[str, ...], str, str]]:
+    """Return path, name of an attribute, and name in the container, for all values that hdmf converts.
+
+    For a dataset without a type the name of an attribute is empty.
+    """
+    found = []
+    for path, spec in untyped_members(mapper.spec):
+        values = [(each, each.name) for each in spec.attributes if each.value is None]
+        if path and isinstance(spec, DatasetSpec) and not isinstance(spec.dtype, list):
+            values.append((spec, ""))
+        for each, name in values:
+            attribute = mapper.get_attribute(each)
+            is_computed = bool(name) and attribute in mapper.obj_attrs  # by the mapper
+            if attribute is not None and not is_computed and not isinstance(each.dtype, RefSpec):
+                found.append((path, name, attribute))
+    return found
+
+
+def _check(given: Any, made: Any, builder: Any, name: str | None, location: str) -> None:
+    """Refuse a value ``made`` by hdmf that is not the one that was ``given``."""
+    given = getattr(given, "value", given) if type(given).__name__ == "TermSetWrapper" else given
+    if given is made or isinstance(given, DataIO) or isinstance(made, DataIO):
+        return
+    try:
+        if isinstance(given, _IN_MEMORY) and isinstance(made, _IN_MEMORY):
+            _check_arrays(given, made)
+        elif isinstance(given, _NUMBERS) and isinstance(made, (*_NUMBERS, str, bytes)):
+            _check_arrays([given], [made])
+        elif isinstance(given, str) and isinstance(made, bytes):
+            _check_text([given], is_ascii=True)
+    except ValueRefusedError as error:
+        what = "" if name is None else f"the attribute {name!r}: "
+        problem = f"{what}{error.problem}: the schema has another type, and hdmf would change the value"
+        path = builder_path(builder)
+        raise ValueRefusedError(problem, store=location, path=path, remedy=_REMEDY) from error.__cause__
+
+
+def _check_arrays(given: Any, made: Any) -> None:
+    _, leaves = flatten(made)
+    if not leaves or not isinstance(leaves[0], (*_NUMBERS, str, bytes, np.ndarray)):  # such as references
+        return
+    kind = np.asarray(leaves[0]).dtype.kind
+    if kind in "SUT":
+        _check_text(given, is_ascii=kind == "S")
+        return
+    array = infer(made)
+    if letter_of(array.dtype) in "biufc":
+        cast(given, array.dtype)
+
+
+def _check_text(given: Any, *, is_ascii: bool) -> None:
+    _, leaves = flatten(given)
+    lists = (np.ravel(leaf).tolist() if isinstance(leaf, np.ndarray) else [leaf] for leaf in leaves)
+    for position, item in enumerate(itertools.chain.from_iterable(lists)):
+        if item is None or isinstance(item, _NUMBERS):
+            raise ValueRefusedError(f"element {position}: {item!r} is not text")
+        if is_ascii and isinstance(item, str) and not item.isascii():
+            raise ValueRefusedError(f"element {position}: {item!r} is not ASCII")
+
+
+def _order_fields(given: Any, builder: Any) -> None:
+    """Put the values of rows, of which hdmf makes tuples, in the order of the fields of the schema."""
+    rows = builder.data.data if isinstance(builder.data, DataIO) else builder.data
+    if not isinstance(rows, list):
+        return
+    names = tuple(field["name"] for field in builder.dtype)
+    source = given.data if isinstance(given, DataIO) else given
+    dtype = getattr(source, "dtype", None)
+    for position, row in enumerate(source if isinstance(source, list) else [None] * len(rows)):
+        own = getattr(dtype, "names", None) if row is None else row.dtype.names if isinstance(row, np.void) else None
+        if own is not None and own != names and set(own) == set(names):
+            rows[position] = tuple(rows[position][own.index(name)] for name in names)

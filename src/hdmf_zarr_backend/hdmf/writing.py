@@ -1,0 +1,232 @@
+"""Writing builders: to a new file, or new parts of an existing file; and in-place changes of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hdmf_zarr_backend.array.edits import Edits
+from hdmf_zarr_backend.encoding import zarr2
+from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
+from hdmf_zarr_backend.encoding.parser import ParsedFile
+from hdmf_zarr_backend.encoding.registry import FORMATS
+from hdmf_zarr_backend.errors import DroppedChangesWarning, at, warn
+from hdmf_zarr_backend.hdmf.from_zarr import Before, before_change, derive, make_alike, with_format_3
+from hdmf_zarr_backend.hdmf.namespaces import name_axes, rename_axes, specs_in
+from hdmf_zarr_backend.hdmf.planner import AppendPlanner, Planner, WriteRequest
+from hdmf_zarr_backend.hdmf.specs import add_specs
+from hdmf_zarr_backend.hdmf.targets import check_targets
+from hdmf_zarr_backend.model.json_text import check_strict, dump
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy, gc_paused
+from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.transaction import Writer, is_staged
+from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, asks_for_shards, check_names, shard_bytes_for
+from hdmf_zarr_backend.write.sources import IndexedSource, row_blocks
+from hdmf_zarr_backend.write.writer import PlanWriter, new_file
+
+_SHOWN = 5
+
+
+def plan_new(request: WriteRequest, store: Store) -> WritePlan:
+    """Return the plan of a new file in ``store``, without writing it."""
+    plan = Planner(request).plan_root(request.builder)
+    if request.shards_choose_format and any(asks_for_shards(planned) for planned in plan.arrays.values()):
+        plan.hierarchy.zarr_format, request.has_both = 3, False
+    check_targets(plan, request.targets, store)
+    name_axes(plan, None if request.schema is None else specs_in(request.schema))
+    add_specs(plan, request.texts, location=request.targets.location)
+    plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
+    plan.is_nczarr = request.options.nczarr
+    return plan
+
+
+def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tuple[Hierarchy, dict[str, bytes]]:
+    """Write a new file, of which the caller may have the writer; it replaces an old one unless ``exclusive``."""
+    plan = plan_new(request, store)
+    if not is_staged(store):
+        adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
+        _check_values(plan, store.location)
+    paths, number = plan.hierarchy.flat(), plan.hierarchy.zarr_format
+    with new_file(store, paths, number, exclusive=request.exclusive, options=request.options, writer=writer) as change:
+        planned = PlanWriter(change, plan, request.options)
+        root = planned.write(exhaust_in_turn=request.exhaust_in_turn)
+        change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)
+    request.unfilled = plan.unfilled
+    return plan.hierarchy, planned.inlined
+
+
+def _check_values(plan: WritePlan, location: str) -> None:
+    """Convert all values that may be refused once, to find values that Zarr cannot hold before anything is written.
+
+    If the file is staged, this is not needed: an error occurs when a chunk is encoded, and the old file stays.
+    """
+    for path, planned in plan.arrays.items():
+        source = planned.source
+        if source is None or not source.shape or not getattr(source, "can_be_refused", False):
+            continue
+        with at(location, path):
+            # nested lists, which cannot be sliced, are one block
+            is_nested = len(source.shape) > 1 and not isinstance(source, IndexedSource)
+            for region in row_blocks(source.shape, source.shape[0] if is_nested else planned.node.stored.chunks[0]):
+                source.read(region)
+
+
+@dataclass(slots=True)
+class EditedFile:
+    """A file that is open for changes."""
+
+    store: Store
+    parsed: ParsedFile  # what is on disk; updated if a write succeeds
+    edits: Edits  # changes made to arrays in place
+    options: WriteOptions
+
+
+def write_difference(
+    request: WriteRequest, file: EditedFile, *, is_written: Callable[[Any], bool], original: Callable[[str], Any]
+) -> None:
+    """Write everything that is new or differs; if this raises an error, nothing is written.
+
+    ``is_written`` and ``original`` as for `AppendPlanner`.
+    """
+    store, edits, known = file.store, file.edits, file.parsed.hierarchy
+    _prepare(file)
+    with gc_paused():  # a collection would take longer than making these objects
+        hierarchy = copy_hierarchy(known)
+        planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
+        plan = planner.plan_root(request.builder)
+        check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
+        plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
+        plan.is_nczarr = request.options.nczarr or is_nczarr(known)
+        specs = add_specs(plan, request.texts, location=request.targets.location)
+        planner.added |= specs
+        planner.changed |= {""} if specs else set()
+    check_names((path for path, _ in plan.hierarchy.walk()), store)
+    is_other = file.parsed.consolidated != request.options.consolidate_metadata
+    is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
+    before = before_change(store, file.parsed, [*planner.changed, *planner.added, *edits.changed])
+    with _undone_on_error(file):
+        edits.change.create(*planner.added)
+        _flush(file, request.targets.encode)
+        for path, changed in edits.changed.items():  # the fields of rows may have become wider
+            node = hierarchy.get(path)
+            if isinstance(node, Dataset):
+                node.stored.filters = changed.stored.filters
+        if is_more:
+            writer = PlanWriter(edits.change, plan, request.options)
+            writer.inlined = file.parsed.inlined
+            writer.write_changes(added=planner.added, changed=planner.changed)
+        consolidate = request.options.consolidate_metadata
+        _commit(file, hierarchy, before, is_changed=is_more, consolidate=consolidate)
+    adopt(known, hierarchy)
+    _derive_all(file, before)
+    if is_more:
+        request.options.progress.finish()
+    request.unfilled = plan.unfilled
+
+
+def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
+    """Write the in-place changes of arrays, and update the consolidated document.
+
+    After a failed write nothing is written, because its changes were undone. ``encode`` makes references from their
+    targets.
+    """
+    edits = file.edits
+    if edits.has_failed or not (edits.changed or edits.is_open):
+        return
+    _prepare(file)
+    before = before_change(file.store, file.parsed, edits.changed)
+    with _undone_on_error(file):
+        _flush(file, encode)
+        consolidate = file.parsed.consolidated or file.parsed.state is not None
+        _commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
+    _derive_all(file, before)
+
+
+def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
+    """Discard the in-place changes that are not written yet, because an exception ended the block that made them.
+
+    A table may have added a refused row to some of its columns only, and only the interrupted program knew which
+    changes belong together. So none of them is written, as if the process had died. Nothing is done if there are no
+    changes, or if writing them failed and was undone.
+    """
+    if edits.has_failed or not edits.changed:
+        return
+    paths = [absolute(path) for path in sorted(edits.changed)]
+    edits.undo(error)
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    warn(
+        f"{location}: the changes to {', '.join(paths[:_SHOWN])}{more} were not written, since the block ended by "
+        f"{type(error).__name__}; call io.write(container) before it to keep what is complete",
+        DroppedChangesWarning,
+        stacklevel=3,
+    )
+
+
+def _prepare(file: EditedFile) -> None:
+    """Check the metadata on disk, and name the axes of the arrays whose shapes have changed."""
+    if file.options.strict_json:
+        check_strict(file.parsed.hierarchy, file.store.location)
+    rename_axes(file.parsed.hierarchy, file.edits.changed)
+
+
+@contextmanager
+def _undone_on_error(file: EditedFile) -> Iterator[None]:
+    """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
+    edits, inlined = file.edits, file.parsed.inlined
+    before = dict(inlined)
+    try:
+        yield
+    except BaseException as error:
+        edits.undo(error)
+        inlined.clear()
+        inlined.update(before)
+        raise
+    edits.done()
+
+
+def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
+    """Put the changes made in place into the change of the file."""
+    edits, known = file.edits, file.parsed.hierarchy
+    if edits.changed:
+        overlaid = overlay(known) if is_nczarr(known) else ()
+        edits.flush(encode)
+        for path in sorted(overlaid):
+            node = known.get(path)
+            assert node is not None
+            documents = file.parsed.documents(path, node)
+            edits.change.describe({key: dump(text, strict=file.options.strict_json) for key, text in documents})
+
+
+@gc_paused()
+def _commit(
+    file: EditedFile, hierarchy: Hierarchy, before: Before | None, *, is_changed: bool, consolidate: bool
+) -> None:
+    """Commit the change, with format 3 of a file of both formats in it."""
+    edits, strict = file.edits, file.options.strict_json
+    if not (is_changed or consolidate or edits.is_marked):
+        edits.change.commit({}, {})
+        return
+    kind = FORMATS[hierarchy.zarr_format]
+    last = kind.last(hierarchy, file.parsed.inlined, consolidate=consolidate)
+    texts = {key: dump(document, strict=strict) for key, document in last.items()}
+    root: dict[str, bytes | None] = {**texts}
+    if edits.is_marked and hierarchy.zarr_format == 2:
+        documents = dict(kind.documents("", hierarchy.root))
+        root[zarr2.ATTRIBUTES] = (
+            dump(documents[zarr2.ATTRIBUTES], strict=strict) if zarr2.ATTRIBUTES in documents else None
+        )
+    root |= dict.fromkeys(kind.stale(consolidate=consolidate))
+    if before is not None:
+        store, options = file.parsed.store(edits.change.reader), WriteOptions(strict_json=strict)
+        text = texts[zarr2.CONSOLIDATED]
+        root |= derive(edits.change, hierarchy, text, store=store, before=before, options=options).root
+    edits.change.commit({}, root)
+
+
+def _derive_all(file: EditedFile, before: Before | None) -> None:
+    """Derive all of format 3 of a file of both formats, if not only what has changed could be derived."""
+    if file.parsed.state is not None and before is None:
+        make_alike(file.edits.writer, file.parsed, WriteOptions(strict_json=file.options.strict_json))

@@ -1,0 +1,1 @@
+"""What people look at: the page of a file (`report`), its outline, its session."""

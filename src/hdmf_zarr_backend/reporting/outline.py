@@ -1,0 +1,371 @@
+"""`Outline`: the metadata of a file as a JSON document, and as a tree in text and in HTML.
+
+Imports neither hdmf, nor zarr, nor NumPy. Arrays are not read; their stored size is requested only with ``sizes``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hdmf_zarr_backend.encoding.both import BOTH
+from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
+from hdmf_zarr_backend.encoding.namespaces import cached_versions, spec_location
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference, is_reference
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of, visible
+from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
+from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, StoredArray, absolute, join
+from hdmf_zarr_backend.model.render import (
+    UNICODE,
+    Column,
+    Description,
+    Item,
+    Leaf,
+    Sum,
+    counted,
+    escape,
+    folded,
+    item_tree,
+    size_text,
+    sum_of,
+)
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store
+from hdmf_zarr_backend.store.journal import warn_of_pending
+from hdmf_zarr_backend.store.opening import open_store
+
+_VALUE_LENGTH = 80
+_LABEL_LENGTH = 60
+
+
+@dataclass(slots=True)
+class Outline:
+    """The content of a file, from its metadata: ``has_both`` if these are of both formats of Zarr."""
+
+    location: str
+    hierarchy: Hierarchy
+    consolidated: bool
+    stored: dict[str, int] | None = None
+    """``{path: bytes}`` of the chunks of each array, None if not requested."""
+    specs: bool = False
+    """Show the cached specifications."""
+    values: bool = False
+    """Show the values of attributes, not only the references among them."""
+    times: str = UNICODE.times
+    """Separator between the lengths of a shape."""
+    has_both: bool = False
+    spec_path: str | None = field(init=False)
+    has_shards: bool = field(init=False)
+    _resolver: Resolver[LinkedFile] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
+        self._resolver = resolver_of(None, self.hierarchy, self.location)
+        self.has_shards = any(isinstance(node, Dataset) and node.stored.shards for _, node in self.hierarchy.walk())
+
+    @property
+    def zarr_format(self) -> int | str:
+        """The Zarr format of the file: 2, 3 or ``"both"``."""
+        return BOTH if self.has_both else self.hierarchy.zarr_format
+
+    # ---- as a document ------------------------------------------------------------------------------------------
+
+    def document(self, *, depth: int | None = None) -> dict[str, Any]:
+        """Return the content as one JSON object, down to `depth` levels below the root."""
+        nodes = []
+        for path, node in self._visible():
+            level = path.count("/") + 1 if path else 0
+            if depth is None or level <= depth:
+                found = self._array(path, node) if isinstance(node, Dataset) else {}
+                kind = "array" if found else "group"
+                nodes.append(
+                    {"path": absolute(path), "kind": kind, "type": data_type_of(node)}
+                    | found
+                    | self._attributes(path, node)
+                )
+            if isinstance(node, Group) and (depth is None or level < depth):
+                nodes += [
+                    {"path": absolute(join(path, link["name"])), "kind": "link", **link}
+                    for link in self._links(path, node)
+                ]
+        return {
+            "location": self.location,
+            "zarr_format": self.zarr_format,
+            "consolidated": self.consolidated,
+            "specifications": cached_versions(self.hierarchy),
+            "nodes": nodes,
+        }
+
+    def _visible(self) -> Iterator[tuple[str, Node]]:
+        return self.hierarchy.walk(without=None if self.specs else self.spec_path)
+
+    def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
+        stored = node.stored
+        means = describe_any(node)
+        found = {
+            "dtype": type_label(node),
+            "shape": list(means.axes),
+            "maxshape": notes_of(node.attributes).get("maxshape"),
+            "dimensions": node.attributes.get(DIMENSIONS),
+            "chunks": list(stored.chunks),
+            "chunk_count": math.prod(stored.grid),
+            "shards": None if stored.shards is None else list(stored.shards.shape),
+            "chunk_key_encoding": key_encoding(stored),
+            "codecs": codec_labels(stored),
+            "bytes": None if means.itemsize is None else means.itemsize * stored.size,
+        }
+        if self.stored is not None:
+            found["stored_bytes"] = self.stored.get(path, 0)
+        return found
+
+    def _attributes(self, path: str, node: Node) -> dict[str, Any]:
+        references = {
+            name: [self._reference(item) for item in items] for name, items in self._references(path, node).items()
+        }
+        found: dict[str, Any] = {"references": references} if references else {}
+        if self.values:
+            found["attributes"] = {name: value for name, value in _values(node).items() if name not in references}
+        return found
+
+    def _reference(self, reference: ZarrReference) -> dict[str, Any]:
+        place = {"path": absolute(reference.path)}
+        location = self._resolver.locate(self._resolver.main, reference.source)
+        return place if location == self.location else {**place, "file": location}
+
+    def _links(self, path: str, node: Group[Attributes]) -> list[dict[str, Any]]:
+        return [
+            {"name": link.name, "target": self._reference(link.target), "source": link.target.source}
+            for link in self._resolver.main.links(path, node)
+        ]
+
+    def _references(self, path: str, node: Node) -> dict[str, list[ZarrReference]]:
+        found = {}
+        remarks = notes_of(node.attributes).get("attributes")
+        for name, value in _values(node).items():
+            items = value if isinstance(value, list) and value else [value]
+            is_noted = isinstance(remarks, dict) and name in remarks  # JSON that looks like a reference
+            if not is_noted and all(map(is_reference, items)):
+                with at(self.location, path):
+                    found[name] = [decode_attribute_reference(item) for item in items]
+        return found
+
+    # ---- for a tree ---------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that `describe` returns."""
+        first = [Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right")]
+        shards = [Column("shards")] if self.has_shards else []
+        stored = [] if self.stored is None else [Column("stored", "right"), Column("ratio", "right")]
+        return (*first, *shards, Column("codecs"), Column("size", "right"), *stored)
+
+    def describe(self, path: str, node: Node) -> Description:
+        """Return the description of a node for `model.render`."""
+        references = self._references(path, node)
+        attributes = [
+            Leaf(f"@{name}", "reference", target=", ".join(target_text(self._reference(item)) for item in items))
+            for name, items in references.items()
+        ]
+        for name, value in sorted(_values(node).items()) if self.values else ():
+            if name not in references:
+                text = json.dumps(value, ensure_ascii=False, default=repr)
+                shown = text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
+                attributes.append(Leaf(f"@{name}", text=shown))
+        if isinstance(node, Dataset):
+            return self._describe_array(path, node, attributes)
+        name = data_type_of(node) or ""
+        if path == self.spec_path and not self.specs:
+            known = cached_versions(self.hierarchy)
+            cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in known.items()]
+            return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
+        links = [Leaf(link["name"], "link", target=target_text(link["target"])) for link in self._links(path, node)]
+        return Description([name], attributes=attributes, links=links, likeness=name)
+
+    def _describe_array(self, path: str, node: Dataset[Attributes], attributes: list[Leaf]) -> Description:
+        means, shards = describe_any(node), node.stored.shards
+        size = (means.itemsize or 0) * node.stored.size
+        label = type_label(node)
+        count = math.prod(node.stored.grid)
+        cells = [
+            data_type_of(node) or "",
+            label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
+            self._lengths(means.axes) or "scalar",
+            self._lengths(node.stored.chunks) if count > 1 else "",
+            f"{count:,}",
+            *([self._lengths(() if shards is None else shards.shape)] if self.has_shards else []),
+            ", ".join(codec_labels(node.stored)),
+            "" if means.itemsize is None else size_text(size),
+        ]
+        if self.stored is not None:
+            stored = self.stored.get(path, 0)
+            cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
+        return Description(cells, size, attributes, likeness=(cells[0], label))
+
+    def _lengths(self, lengths: tuple[int, ...]) -> str:
+        return f" {self.times} ".join(f"{n:,}" for n in lengths)
+
+    def counts(self) -> Sum:
+        """Return the number of groups, with the root, of arrays and links that are shown, and the bytes of numbers."""
+        found = Sum()
+        for path, node in self._visible():
+            if isinstance(node, Dataset):
+                found.arrays += 1
+                found.size += (describe_any(node).itemsize or 0) * node.stored.size
+            else:
+                found.groups += 1
+                found.links += len(self._links(path, node))
+        return found
+
+    def heading(self, name: str) -> str:
+        """Return one line about the file, with ``name`` as its name."""
+        counts = self.counts()
+        parts = [format_label(self.zarr_format), "consolidated" if self.consolidated else "not consolidated"]
+        parts += [counted(n, word) for n, word in counts.counts()]
+        parts.append(f"{size_text(counts.size)} uncompressed without text and references")
+        if self.stored is not None:
+            parts.append(f"{size_text(sum(self.stored.values()))} stored")
+        return f"{name}: {', '.join(parts)}"
+
+
+def format_label(zarr_format: int | str) -> str:
+    """Return what readers of a text are shown of the Zarr format of a file: 2, 3 or ``"both"``."""
+    return "Zarr formats 2 and 3" if zarr_format == BOTH else f"Zarr format {zarr_format}"
+
+
+def key_encoding(stored: StoredArray) -> dict[str, str]:
+    """Return how the keys of the chunks of an array are made, as JSON."""
+    return {"name": stored.chunk_keys.encoding, "separator": stored.chunk_keys.separator}
+
+
+def open_outline(
+    path: str | os.PathLike[str],
+    *,
+    sizes: bool = False,
+    specs: bool = False,
+    values: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Outline:
+    """Read the metadata of a file."""
+    store = open_store(path, storage_options)
+    if store.folder is not None:  # elsewhere it takes a request
+        warn_of_pending(store)
+    parsed = parse(store, use_inlined=False, leave_out=True)
+    for error in parsed.left_out.values():
+        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
+    return outline_of(store, parsed, sizes=sizes, specs=specs, values=values)
+
+
+def outline_of(
+    store: Store, parsed: ParsedFile, *, sizes: bool = False, specs: bool = False, values: bool = False
+) -> Outline:
+    """Return the outline of a file whose metadata are parsed."""
+    stored = {path: 0 for path, node in parsed.hierarchy.walk() if isinstance(node, Dataset)}
+    for key, size in store.sizes("").items() if sizes else ():
+        path, _, name = key.rpartition("/")
+        while path not in stored and path:
+            path = path.rpartition("/")[0]  # chunks in nested folders
+        if name not in DOCUMENTS and path in stored:
+            stored[path] += size
+    outline = Outline(store.location, parsed.hierarchy, parsed.consolidated, stored if sizes else None, specs, values)
+    outline.has_both = parsed.state is not None
+    return outline
+
+
+def _values(node: Node) -> dict[str, Any]:
+    """Return the attributes of a node as JSON, with the names given by the user, without the reserved ones."""
+    return {name: node.attributes[stored] for stored, name in visible(node.attributes).items()}
+
+
+def target_text(target: dict[str, Any]) -> str:
+    """Return where a link or reference leads, after the file if that is another one."""
+    return f"{target['file']}:{target['path']}" if "file" in target else str(target["path"])
+
+
+# ---- HTML -----------------------------------------------------------------------------------------------------------
+# Nested parts open and close without scripts. All text comes from the file, which may be crafted, so it is escaped.
+
+TREE_STYLE: Final = """\
+.zarr-tree { font: 13px/1.6 ui-monospace, Menlo, Consolas, monospace; }
+.zarr-tree details > *:not(summary) { margin-left: 1.4em; }
+.zarr-tree summary { cursor: pointer; }
+.zarr-tree .leaf { padding-left: 1em; }
+.zarr-tree .name { font-weight: 600; }
+.zarr-tree .details { opacity: .7; margin-left: .8em; }
+.zarr-tree .more { opacity: .7; font-style: italic; padding-left: 1em; }
+"""
+
+
+def outline_html(outline: Outline) -> str:
+    """Return a file as HTML for a notebook: one line about it, and its tree."""
+    heading = escape(outline.heading(outline.location))
+    return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
+
+
+def tree_html(outline: Outline, *, show_all: bool = False) -> str:
+    """Return the tree of a file."""
+    root = item_tree(outline.hierarchy, outline.describe)
+    titles = [column.title for column in outline.columns]
+    return f'<div class="zarr-tree">{"".join(_parts(root, titles, show_all=show_all))}</div>'
+
+
+def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
+    """Yield the HTML from top to bottom; a stack replaces recursion, since a file may be nested deeply."""
+    pending: list[tuple[Item | str, int]] = [(root, 0)]
+    while pending:
+        item, level = pending.pop()
+        if isinstance(item, str):
+            yield item
+        elif item.leaf is not None:
+            yield _leaf(item.leaf)
+        elif item.members or item.description.attributes:
+            is_open = " open" if level <= 1 and not isinstance(item.node, Dataset) else ""
+            yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
+            children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
+            for child in folded(item.members, show_all=show_all):
+                children.append(child if isinstance(child, Item) else _more(child))
+            pending.append(("</details>", level))
+            pending += [(child, level + 1) for child in reversed(children)]
+        else:
+            yield f'<div class="leaf">{_node(item, titles, is_root=level == 0)}</div>'
+
+
+def _more(items: list[Item]) -> str:
+    names = escape(f"{items[0].name} to {items[-1].name}")
+    return f'<div class="more">{len(items):,} more like these: {names} ({sum_of(items)})</div>'
+
+
+def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
+    described = item.description
+    if isinstance(item.node, Dataset):
+        cells = [_cell(title, cell) for title, cell in zip(titles, described.cells, strict=False)]
+        details = ", ".join(cell for cell in cells if cell)
+    else:
+        inside = str(item.sum if is_root else sum_of(item.members)) if item.members else ""
+        details = ", ".join(escape(word) for word in (*described.cells, described.instead or inside) if word)
+    return f'<span class="name">{escape(item.name)}</span><span class="details">{details}</span>'
+
+
+_CELLS = {"count": "{} chunks", "shards": "in shards of {}", "ratio": "ratio {}"}
+"""Text of the cells of a column, where a cell alone would not be understood."""
+
+
+def _cell(title: str, cell: str) -> str:
+    """Return the text of a cell without its title; empty for the count of a single chunk."""
+    if not cell or (title == "count" and cell == "1"):
+        return ""
+    text = _CELLS.get(title, "{}").format(cell)
+    return f'<span title="{escape(title)}">{escape(text)}</span>'
+
+
+def _leaf(leaf: Leaf) -> str:
+    text = f"→ {leaf.target}" if leaf.target else leaf.text
+    kind = f"{escape(leaf.kind)} " if leaf.kind else ""
+    return (
+        f'<div class="leaf"><span class="name">{escape(leaf.name)}</span>'
+        f'<span class="details">{kind}{escape(text)}</span></div>'
+    )

@@ -1,0 +1,647 @@
+"""`report`: one HTML page about a file, or about two, that opens in any browser without other files.
+
+It loads no scripts, pictures or styles, so it can be mailed and opened without a network. All text of a file is
+escaped. Advice names commands of `zarrio`, with the location of the file.
+
+Source: HTML Living Standard; SVG 2.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import posixpath
+import re
+import shlex
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from hdmf_zarr_backend.check.findings import Finding, Problem, Report
+from hdmf_zarr_backend.check.verify import Level, verify
+from hdmf_zarr_backend.comparison import Difference, compare, summarise
+from hdmf_zarr_backend.encoding.parser import parse
+from hdmf_zarr_backend.encoding.reserved import SPECLOC
+from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.render import (
+    RUN,
+    UNICODE,
+    Description,
+    Item,
+    counted,
+    escape,
+    item_tree,
+    natural,
+    pattern,
+    size_text,
+)
+from hdmf_zarr_backend.reporting.outline import TREE_STYLE, Outline, open_outline, outline_of, target_text, tree_html
+from hdmf_zarr_backend.reporting.session import kind_of, session_of
+from hdmf_zarr_backend.store.opening import open_store
+
+T = TypeVar("T")
+
+_ARRAYS = 25
+_LINKS = 100
+_DIFFERENCES = 300
+_FINDINGS = 200
+_MEMBERS = 2000  # of a row that opens
+_ARRAY_BAR, _GROUP_BAR = 120, 300  # pixels
+
+
+@known_arguments
+def report(
+    source: str | os.PathLike[str],
+    other: str | os.PathLike[str] | None = None,
+    *,
+    level: Level = "links",
+    values: bool = True,
+    check: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+) -> str:
+    """Return an HTML page about a Zarr file: session, sizes, problems, chunks, links, tree.
+
+    Parameters
+    ----------
+    source : str or PathLike
+        The file: a directory, a zip file, or a URL of a store that can be listed.
+    other : str or PathLike, optional
+        A second file; the page then compares the two.
+    level : {"links", "structure", "chunks", "schema"}
+        How much to check for damage, as for `verify`; ``"chunks"`` decodes all chunks.
+    values : bool
+        Also compare the values of datasets of the two files.
+    check : bool
+        Check the file for damage and against its schema. False: leave both out.
+    storage_options : mapping, optional
+        For URLs.
+
+    Returns
+    -------
+    str
+        The document, in HTML 5.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError, MetadataError
+        The file does not exist or cannot be described.
+    """
+    if other is not None:
+        first, second = (
+            _FileFigures(open_outline(each, sizes=True, storage_options=storage_options)) for each in (source, other)
+        )
+        found = compare(source, other, values=values, storage_options=storage_options)
+        body = ["<h1>Two files</h1>"]
+        for ordinal, one in (("first", first), ("second", second)):
+            body.append(f"<h2>{ordinal}: {escape(one.outline.location)}</h2>{_cards(one)}")
+        return _page("Two files", [*body, _sizes_section(first, second), _differences_section(found)])
+    store = open_store(source, storage_options)
+    parsed = parse(store)
+    figures = _FileFigures(outline_of(store, parsed, sizes=True))
+    location = figures.outline.location
+    name = os.path.basename(location.rstrip("/"))
+    session = session_of(parsed.store(store), parsed.hierarchy)
+    if check:
+        checks = _checks(figures.outline, source, level, storage_options)
+    else:
+        commands = f"{_command('verify', location)} looks for damage, {_command('validate', location)} compares it"
+        checks = f"<p>This page was made without checking the file. {commands} with its schema.</p>"
+    parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
+    body = [
+        f'<h1>{escape(name)}</h1><p class="soft path">{escape(location)}</p>',
+        f'<h2>Session</h2><dl class="session">{"".join(parts)}</dl>'
+        if parts
+        else f"<p>{escape(kind_of(parsed.hierarchy))}</p>",
+        f"<h2>File</h2>{_cards(figures)}",
+        f"<h2>Checks</h2>{checks}",
+        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.areas)}",
+        _arrays_section(figures),
+        _links_section(figures),
+        f"<h2>Tree</h2>{tree_html(figures.outline)}",
+    ]
+    return _page(name, body)
+
+
+def _page(title: str, body: list[str]) -> str:
+    style = files("hdmf_zarr_backend.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{style}{TREE_STYLE}</style></head><body>{''.join(body)}"
+        "<footer>made by <code>zarrio report</code></footer></body></html>\n"
+    )
+
+
+# ---- one file -------------------------------------------------------------------------------------------------------
+
+
+class _FileFigures:
+    """The figures of a file on the page, from its metadata and the sizes of its objects; the largest arrays first.
+
+    ``counts`` are those of `zarrio inspect`, without the cached specifications; ``stored`` bytes include them.
+    """
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self.document = outline.document()
+        nodes: list[dict[str, Any]] = self.document["nodes"]
+        self.arrays = [node for node in nodes if node["kind"] == "array"]
+        self.arrays.sort(key=lambda node: -int(node["stored_bytes"]))
+        self.counts = outline.counts()
+        self.links = [{"path": node["path"], "target": node["target"]} for node in nodes if node["kind"] == "link"]
+        self.references = []
+        for node in nodes:
+            for name, targets in node.get("references", {}).items():
+                self.references += [{"path": f"{node['path']} @{name}", "target": target} for target in targets]
+        stored = outline.stored or {}
+        self.stored = sum(stored.values())
+        root = item_tree(
+            outline.hierarchy,
+            lambda path, node: Description(size=stored.get(path, 0) if isinstance(node, Dataset) else 0),
+        )
+        self.areas = _areas(root, outline.spec_path)
+
+    def sizes_of_groups(self) -> dict[str, float]:
+        """Return ``{path: stored bytes}`` of the members of the root."""
+        return {f"/{area.name}": area.size for area in self.areas.members if area.size}
+
+
+def _areas(root: Item, closed: str | None) -> Area:
+    """Return the tree of sizes, without members of the group at ``closed``; not recursive, for deep files."""
+    top = Area("/", "/", root.sum.size)
+    pending = [(root, top)]
+    while pending:
+        item, area = pending.pop()
+        for member in item.members:
+            if member.node is not None and member.sum.size:
+                child = Area(member.name, f"/{member.path}", member.sum.size)
+                area.members.append(child)
+                if member.path != closed:
+                    pending.append((member, child))
+    return top
+
+
+def _cards(figures: _FileFigures) -> str:
+    """Return the numbers about the complete file, and what they leave out."""
+    document, counts = figures.document, figures.counts
+    chunks = sum(array["chunk_count"] for array in figures.arrays)
+    kinds = [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
+    number = "2 and 3" if figures.outline.has_both else document["zarr_format"]
+    shown = [
+        (f"Zarr {number}", "consolidated" if document["consolidated"] else "not consolidated"),
+        *((f"{count:,}", word if count == 1 else f"{word}s") for count, word in kinds),
+        (size_text(counts.size), "uncompressed"),
+        (size_text(figures.stored), "stored"),
+    ]
+    sized = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
+    if counts.size and sized:
+        shown.append((f"{counts.size / sized:.2f}", "compression ratio"))
+    notes = []
+    if any(array["bytes"] is None for array in figures.arrays):
+        notes.append("Text and references have no uncompressed size.")
+    if cached := ", ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items()):
+        notes.append(f"The schema in the file ({escape(cached)}) is counted in the stored bytes only.")
+    boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
+    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
+
+
+# ---- arrays, links and references -----------------------------------------------------------------------------------
+
+
+def _arrays_section(figures: _FileFigures) -> str:
+    """Return the table of the largest arrays; arrays with similar names are one row."""
+    found = _alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
+    found.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
+    largest = _total(found[0], "stored_bytes") if found else 0
+    rows = [_array_row(arrays, largest) for arrays in found[:_ARRAYS]]
+    head = ["array", "type", "shape", "chunk shape", "#chunks", "", "codecs", "#size", "#stored", "", "#ratio"]
+    rest = sum(map(len, found[_ARRAYS:]))
+    more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
+    return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}"
+
+
+def _array_row(arrays: Sequence[dict[str, Any]], largest: int) -> list[str]:
+    """Return the row of one array, or of several similar ones, with their totals."""
+    first, stored = arrays[0], _total(arrays, "stored_bytes")
+    size = None if first["bytes"] is None else _total(arrays, "bytes")
+    shapes = sorted((array["shape"] for array in arrays), key=math.prod)
+    texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
+    width = _ARRAY_BAR * stored / largest if largest else 0
+    return [
+        f'<td class="path">{_array_names(arrays)}</td>',
+        f"<td>{escape(first['dtype'])}</td>",
+        f'<td class="length">{" to ".join(texts)}</td>',
+        *_chunk_cells(arrays),
+        f'<td class="codecs">{escape(", ".join(first["codecs"]))}</td>',
+        f'<td class="number">{"" if size is None else size_text(size)}</td>',
+        f'<td class="number">{size_text(stored)}</td>',
+        f'<td><span class="bar" style="width:{width:.0f}px"></span></td>',
+        f'<td class="number">{f"{size / stored:.2f}" if stored and size else ""}</td>',
+    ]
+
+
+def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the cells about chunks: their shape, their number, and the grid."""
+    count = _total(arrays, "chunk_count")
+    shape, chunks = _same(array["shape"] for array in arrays), _same(array["chunks"] for array in arrays)
+    grid = ""
+    if count == len(arrays):
+        text = "whole array" if arrays[0]["shape"] else ""
+    elif chunks is None:
+        text = "different"
+    else:
+        shards = _same(array["shards"] or [] for array in arrays)
+        text = f"{_lengths(chunks)} in shards of {_lengths(shards)}" if shards else _lengths(chunks)
+        grid = chunk_grid_svg(shape, chunks) if shape is not None else ""
+    return [f'<td class="length">{text}</td>', f'<td class="number">{count:,}</td>', f"<td>{grid}</td>"]
+
+
+def _array_names(arrays: Sequence[dict[str, Any]]) -> str:
+    if len(arrays) == 1:
+        return escape(arrays[0]["path"])
+    sizes = [array["stored_bytes"] for array in arrays]
+    each = size_text(sum(sizes) / len(sizes))
+    about = "" if size_text(min(sizes)) == size_text(max(sizes)) else "about "
+    title = f"{escape(_range_text(array['path'] for array in arrays))}, {len(arrays):,} {UNICODE.times} {about}{each}"
+    ordered = sorted(arrays, key=lambda array: natural(array["path"]))
+    return _opening(title, [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered])
+
+
+def _same(found: Iterable[list[int]]) -> list[int] | None:
+    """Return the shape that all have, None if they differ."""
+    distinct = {tuple(one) for one in found}
+    return list(distinct.pop()) if len(distinct) == 1 else None
+
+
+def _total(arrays: Sequence[dict[str, Any]], name: str) -> int:
+    return sum(array[name] or 0 for array in arrays)
+
+
+def _links_section(figures: _FileFigures) -> str:
+    """Return the links and the references in attributes; nothing where there are none."""
+    parts = []
+    for title, links in (("link", figures.links), ("reference in an attribute", figures.references)):
+        found = [(link["path"], target_text(link["target"])) for link in links]
+        rows = _alike(sorted(found, key=lambda link: natural(link[0])), lambda link: tuple(map(pattern, link)))
+        if rows:
+            shown = [_link_row(row) for row in rows[:_LINKS]]
+            parts.append(_table([title, "target"], shown) + _and_more(sum(map(len, rows[_LINKS:]))))
+    return f"<h2>Links and references</h2>{''.join(parts)}" if parts else ""
+
+
+def _link_row(links: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the row of one link, or of several similar ones."""
+    (path, target), arrow = links[0], UNICODE.arrow
+    if len(links) == 1:
+        return [_path_cell(path), _path_cell(f"{arrow} {target}")]
+    title = f"{escape(_range_text(path for path, _ in links))}, {len(links):,}"
+    names = _opening(title, [f"{escape(path)} {arrow} {escape(target)}" for path, target in links])
+    targets = {target for _, target in links}
+    where = target if len(targets) == 1 else _range_text(targets)
+    return [f'<td class="path">{names}</td>', _path_cell(f"{arrow} {where}")]
+
+
+def _lengths(lengths: Sequence[int]) -> str:
+    return f" {UNICODE.times} ".join(f"{n:,}" for n in lengths)
+
+
+# ---- two files ------------------------------------------------------------------------------------------------------
+
+
+def _sizes_section(a: _FileFigures, b: _FileFigures) -> str:
+    """Return the stored sizes of both files by the groups of the root."""
+    sizes_a, sizes_b = a.sizes_of_groups(), b.sizes_of_groups()
+    paths = sorted({*sizes_a, *sizes_b}, key=lambda path: (-max(sizes_a.get(path, 0), sizes_b.get(path, 0)), path))
+    lines = [("all", float(a.stored), float(b.stored))]
+    lines += [(path, sizes_a.get(path, 0.0), sizes_b.get(path, 0.0)) for path in paths]
+    most = max(max(one, other) for _, one, other in lines) or 1.0
+    rows = [
+        [
+            _path_cell(path),
+            f'<td class="number">{size_text(one)}<br>{size_text(other)}</td>',
+            f"<td>{_bar(one / most)}<br>{_bar(other / most, 'other')}</td>",
+            f'<td class="number">{f"{other / one:.2f}" if one else ""}</td>',
+        ]
+        for path, one, other in lines
+    ]
+    return f"<h2>Stored bytes, first and second file</h2>{_table(['', '#stored', '', '#second / first'], rows)}"
+
+
+def _bar(part: float, kind: str = "") -> str:
+    return f'<span class="bar {kind}" style="width:{_GROUP_BAR * part:.0f}px"></span>' if part else "&nbsp;"
+
+
+def _differences_section(found: Sequence[Difference]) -> str:
+    """Return the differences between two files, counted by kind and listed."""
+    if not found:
+        return '<h2>Differences</h2><p class="good">none</p>'
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(found).items())
+    rows = [
+        [_path_cell(one.path), f"<td>{escape(one.kind)}</td>", f"<td>{escape(one.text)}</td>"]
+        for one in found[:_DIFFERENCES]
+    ]
+    more = _and_more(len(found) - len(rows), "; <code>zarrio compare</code> lists them all")
+    return f"<h2>Differences</h2><p>{escape(counts)}</p>{_table(['node', 'kind', 'first | second'], rows)}{more}"
+
+
+# ---- the results of `verify` and `validate` --------------------------------------------------------------------------
+
+
+def _checks(
+    outline: Outline, source: str | os.PathLike[str], level: Level, storage_options: Mapping[str, Any] | None
+) -> str:
+    """Return what is wrong with a file."""
+    report = verify(source, level, storage_options=storage_options, executor="threads")
+    remarks = ""
+    if report.remarks:
+        title = f"{counted(len(report.remarks), 'remark')}, not damage"
+        remarks = f"<details><summary>{title}</summary>{_problems(report.remarks, report.source)}</details>"
+    return (
+        f"<h3>Damage</h3><p>{_verdict(len(report.problems), 'problem', 'No damage found')} "
+        f'<span class="soft">{_looked_at(report)}</span></p>{_problems(report.problems, report.source)}{remarks}'
+        f"<h3>Schema</h3>{_schema(outline, source, storage_options)}"
+    )
+
+
+def _verdict(count: int, noun: str, good: str) -> str:
+    return f'<span class="bad">{counted(count, noun)}</span>' if count else f'<span class="good">{good}</span>'
+
+
+def _looked_at(report: Report) -> str:
+    """Return what was checked; not how many groups and arrays, since those of the cached schema are among them."""
+    if report.level == "structure":
+        unchecked = "Links, references and chunks were not checked"
+        return f"in the metadata. {unchecked}; {_command('verify', report.source)} checks them."
+    targets = f"{counted(report.links, 'link')} and {counted(report.references, 'reference')}"
+    if not report.checks_chunks:
+        return f"in the metadata, {targets}. Chunks were not checked; {_command('verify', report.source)} decodes them."
+    return f"in the metadata, {targets}, and all chunks."
+
+
+def _problems(found: Sequence[Problem | Finding], location: str, name: str = "verify") -> str:
+    """Return a table of the findings of a command; those that are alike are one row."""
+    groups = _alike(found, lambda one: (one.kind, one.message, one.remedy), 2)
+    rows = []
+    for group in groups[:_FINDINGS]:
+        first = group[0]
+        where = [one.path if isinstance(one, Problem) else one.place for one in group]
+        what = f"<td>{escape(first.message)}. {_advice(first.remedy, location)}</td>"
+        title = f"{escape(where[0])} and {len(where) - 1:,} more"
+        paths = escape(where[0]) if len(where) == 1 else _opening(title, list(map(escape, where)))
+        rows.append([f'<td class="path">{paths}</td>', f"<td>{escape(first.kind)}</td>", what])
+    rest = _and_more(sum(map(len, groups[_FINDINGS:])), f"; {_command(name, location)} lists all")
+    return (_table(("where", "kind", "what, and what to do"), rows) if rows else "") + rest
+
+
+def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> str:
+    attributes = outline.hierarchy.root.attributes
+    if not attributes.keys() & {SPECLOC, "namespace", "neurodata_type"}:
+        return "<p>Not validated: the file names no schema.</p>"
+    from hdmf_zarr_backend.check.validate import validate  # on use: hdmf is slow to import
+
+    try:
+        found = validate(source, storage_options=storage_options)
+    except ModuleNotFoundError as error:
+        missing = f"its schema is not stored in it, and {error.name}, which has one, is not installed"
+        return f"<p>Not validated: {escape(missing)}.</p>"
+    except ZarrBackendError as error:
+        installed = f"{_command('validate', outline.location, '--installed')} uses the installed schema."
+        return f"<p>Not validated: {escape(error.problem)}. {installed}</p>"
+    against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
+    where = "stored in it" if found.cached else "installed"
+    return (
+        f"<p>{_verdict(len(found.findings), 'finding', 'Valid')} "
+        f'<span class="soft">by the schema that is {where}: {escape(against)}</span></p>'
+        f"{_problems(found.findings, found.source, 'validate')}"
+    )
+
+
+# ---- parts of pages: tables, and rows of similar items that open -----------------------------------------------------
+
+
+def _alike(items: Iterable[T], key: Callable[[T], Hashable], least: int = RUN) -> list[list[T]]:
+    """Return the rows of a table: those of at least ``least`` items with the same key, and single items."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    rows: list[list[T]] = []
+    for group in groups.values():
+        rows += [group] if len(group) >= least else [[item] for item in group]
+    return rows
+
+
+def _opening(title: str, lines: Sequence[str]) -> str:
+    """Return a title that opens a list; title and lines are HTML."""
+    listed = "".join(f"<li>{line}</li>" for line in lines[:_MEMBERS])
+    more = f"<li>and {len(lines) - _MEMBERS:,} more</li>" if len(lines) > _MEMBERS else ""
+    return f"<details><summary>{title}</summary><ul>{listed}{more}</ul></details>"
+
+
+def _range_text(paths: Iterable[str]) -> str:
+    """Return the first and the last of similar paths: ``/acquisition/trace_1 ... trace_9``."""
+    ordered = sorted(paths, key=natural)
+    first, last = ordered[0], ordered[-1]
+    return f"{first} ... {posixpath.relpath(last, posixpath.commonpath([first, last]))}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML cells; a title with ``#`` before it is that of a column of numbers."""
+    titles = "".join(
+        f'<th class="number">{title[1:]}</th>' if title.startswith("#") else f"<th>{title}</th>" for title in head
+    )
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _path_cell(text: str) -> str:
+    """Return the cell of a path."""
+    return f'<td class="path">{escape(text)}</td>'
+
+
+def _and_more(count: int, where: str = "") -> str:
+    """Return a line about items that are left out; empty if there are none."""
+    return f'<p class="soft">and {count:,} more{where}</p>' if count else ""
+
+
+def _command(name: str, location: str, options: str = "") -> str:
+    """Return a command of `zarrio` about a file."""
+    words = " ".join(filter(None, ["zarrio", name, options, shlex.quote(location)]))
+    return f"<code>{escape(words)}</code>"
+
+
+def _advice(text: str, location: str) -> str:
+    """Return a remedy; the commands in it, in backticks, get the location of the file."""
+    start, *parts = re.split(r"`zarrio (\S+?)((?: [^`]*)?)`", text)
+    commands = zip(parts[0::3], parts[1::3], parts[2::3], strict=True)
+    return escape(start) + "".join(
+        _command(name, location, options.strip()) + escape(rest) for name, options, rest in commands
+    )
+
+
+# ---- pictures, as SVG: a treemap of sizes, and the chunk grid of an array --------------------------------------------
+
+_TITLE = 16.0  # of a group, above its members
+_LEAST = 3.0  # narrower rectangles are drawn as one
+_COLOURS = 8
+_LETTER = 6.6  # width of a letter of a label
+
+
+@dataclass(slots=True)
+class Area:
+    """A node with stored bytes: those of an array, or the sum of the members of a group."""
+
+    name: str
+    path: str
+    size: float
+    members: list[Area] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A rectangle, in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
+    """Divide a rectangle into one for each size, with proportional areas.
+
+    They are as square as possible ("squarified treemaps": Bruls, Huizing, van Wijk 2000).
+    """
+    found: list[Rectangle] = []
+    scale = place.width * place.height / sum(sizes) if sizes else 0.0
+    start = 0
+    while start < len(sizes):
+        side = min(place.width, place.height)
+        stop = start + 1
+        worst = _worst(sizes[start:stop], side, scale)
+        while stop < len(sizes) and (longer := _worst(sizes[start : stop + 1], side, scale)) <= worst:
+            stop, worst = stop + 1, longer
+        row, place = _cut(sizes[start:stop], place, scale)
+        found += row
+        start = stop
+    return found
+
+
+def _worst(row: Sequence[float], side: float, scale: float) -> float:
+    """Return the ratio of the sides of the least square rectangle of a row, 1 or more."""
+    total = sum(row) * scale
+    if not total or not side:
+        return float("inf")
+    thickness = total / side
+    return max(max(thickness**2 / (size * scale), size * scale / thickness**2) for size in (row[0], row[-1]))
+
+
+def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rectangle], Rectangle]:
+    is_column = place.width >= place.height
+    side = place.height if is_column else place.width
+    thickness = sum(row) * scale / side if side else 0.0
+    found, start = [], place.y if is_column else place.x
+    for size in row:
+        length = size * scale / thickness if thickness else 0.0
+        along = (place.x, start, thickness, length) if is_column else (start, place.y, length, thickness)
+        found.append(Rectangle(*along))
+        start += length
+    if is_column:
+        return found, Rectangle(place.x + thickness, place.y, max(0.0, place.width - thickness), place.height)
+    return found, Rectangle(place.x, place.y + thickness, place.width, max(0.0, place.height - thickness))
+
+
+def treemap_svgs(root: Area) -> str:
+    """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored."""
+    if root.size <= 0:
+        return '<p class="soft">Nothing is stored in chunks.</p>'
+    pictures = ""
+    for form, width, height in (("wide", 960.0, 420.0), ("narrow", 380.0, 460.0)):
+        parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
+        box = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
+        pictures += f'<div class="{form}"><svg class="treemap" {box}>{parts}</svg></div>'
+    return pictures
+
+
+def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
+    pending = [(root, whole, 0, 0)]
+    while pending:
+        area, place, level, colour = pending.pop()
+        yield _box(area, place, level, colour)
+        inner = place
+        if level:
+            inner = Rectangle(place.x + 1, place.y + _TITLE, place.width - 2, place.height - _TITLE)
+        if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
+            continue
+        members = _worth_drawing(area, inner)
+        places = lay_out([member.size for member in members], inner)
+        for number, (member, where) in enumerate(zip(members, places, strict=True)):
+            pending.append((member, where, level + 1, number % _COLOURS if level == 0 else colour))
+
+
+def _worth_drawing(area: Area, place: Rectangle) -> list[Area]:
+    """Return the members of an area, the largest first; those too small for a separate rectangle are combined."""
+    members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
+    total = sum(member.size for member in members)
+    least = total * (_LEAST * _LEAST) / (place.width * place.height)
+    small = [member for member in members if member.size < least]
+    if len(small) < 2:
+        return members
+    rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
+    return [*members[: len(members) - len(small)], rest]
+
+
+def _box(area: Area, place: Rectangle, level: int, colour: int) -> str:
+    if level == 0:
+        return ""
+    title = f"{area.path or '/'}{'' if area.path.endswith(area.name) else ': ' + area.name}, {size_text(area.size)}"
+    depth = min(level, 4)
+    box = (
+        f'<rect class="c{colour} l{depth}" x="{place.x:.1f}" y="{place.y:.1f}" '
+        f'width="{max(place.width - 1, 0.5):.1f}" height="{max(place.height - 1, 0.5):.1f}">'
+        f"<title>{escape(title)}</title></rect>"
+    )
+    letters = int((place.width - 6) / _LETTER)
+    label = f"{area.name} {size_text(area.size)}"
+    if letters < 4 or place.height < _TITLE:
+        return box
+    if len(label) > letters:
+        label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
+    return f'{box}<text x="{place.x + 4:.1f}" y="{place.y + 12:.1f}">{escape(label)}</text>'
+
+
+# ---- the chunk grid of an array -------------------------------------------------------------------------------------
+
+_GRID_WIDTH, _GRID_HEIGHT = 150.0, 54.0
+_LEAST_SIDE = 12.0
+_MOST_LINES = 30
+
+
+def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
+    """Return the grid of the first axis, downwards, and the last axis; empty for a scalar or an empty array."""
+    if not shape or 0 in shape:
+        return ""
+    rows, columns = shape[0], shape[-1] if len(shape) > 1 else 1
+    row, column = min(chunks[0], rows), min(chunks[-1], columns) if len(shape) > 1 else 1
+    # the shape of the array, if that is not too long or too wide
+    scale = min(_GRID_WIDTH / columns, _GRID_HEIGHT / rows)
+    width, height = max(columns * scale, _LEAST_SIDE), max(rows * scale, _LEAST_SIDE)
+    lines = "".join(f'<path d="M0 {y:.1f}H{width:.1f}"/>' for y in _cuts(rows, row, height))
+    lines += "".join(f'<path d="M{x:.1f} 0V{height:.1f}"/>' for x in _cuts(columns, column, width))
+    chunk = f'<rect class="chunk" width="{width * column / columns:.2f}" height="{height * row / rows:.2f}"/>'
+    title = "one of the chunks is filled"
+    if max(-(-rows // row), -(-columns // column)) > _MOST_LINES:
+        title += "; not every cut is drawn"
+    box = f'viewBox="-1 -1 {width + 2:.1f} {height + 2:.1f}"'
+    return (
+        f'<svg class="grid" width="{width + 2:.0f}" height="{height + 2:.0f}" {box}>'
+        f'<title>{title}</title>{chunk}<rect class="whole" width="{width:.1f}" height="{height:.1f}"/>{lines}</svg>'
+    )
+
+
+def _cuts(length: int, chunk: int, side: float) -> list[float]:
+    """Return the positions of the cuts between chunks; of many cuts, some at equal distances."""
+    count = -(-length // chunk) - 1
+    step = -(-count // _MOST_LINES) if count > _MOST_LINES else 1
+    return [side * chunk * number / length for number in range(step, count + 1, step)]

@@ -1,0 +1,313 @@
+"""`session_of`: the session in an NWB file as labels and texts: subject, times, devices, electrodes, units.
+
+It comes from the metadata and from a few small datasets, which are requested together. Neither hdmf nor pynwb is
+imported. Links are not followed.
+
+Source: NWB schema 2.9, ``NWBFile``, ``Subject``, ``TimeSeries`` and ``DynamicTable``; ISO 8601, durations.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from hdmf_zarr_backend.array.content import ArrayReader
+from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.model.content import Values
+from hdmf_zarr_backend.model.element import Target
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, join, split
+from hdmf_zarr_backend.model.render import counted, natural
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.memory import InlinedStore
+
+__all__ = ["kind_of", "session_of"]
+
+_UNREADABLE: Final = "cannot be read"
+_TEXT_LENGTH = 400
+_NAMES = 6
+_ROWS = 10_000
+_SERIES = 1000
+_TIMES_BYTES = 2**25
+"""Uncompressed bytes of the chunks that are read for the first and last timestamps."""
+
+_TEXTS: Final = (
+    ("Description", "session_description"),
+    ("Experiment", "general/experiment_description"),
+    ("Session id", "general/session_id"),
+    ("Identifier", "identifier"),
+    ("Experimenter", "general/experimenter"),
+    ("Lab", "general/lab"),
+    ("Institution", "general/institution"),
+    ("Keywords", "general/keywords"),
+    ("Publications", "general/related_publications"),
+)
+_START: Final = "session_start_time"
+_SUBJECT: Final = ("subject_id", "species", "strain", "genotype", "sex", "age", "date_of_birth")
+_SEXES: Final = {"M": "male", "F": "female", "O": "other sex", "U": "unknown sex"}
+_ELECTRODES: Final = "general/extracellular_ephys/electrodes"
+_DEVICES: Final = "general/devices"
+_MEMBERS: Final = (
+    ("Devices", _DEVICES, "manufacturer"),
+    ("Intracellular electrodes", "general/intracellular_ephys", "location"),
+    ("Imaging planes", "general/optophysiology", "location"),
+    ("Optogenetic sites", "general/optogenetics", "location"),
+)
+_RECORDED: Final = ("acquisition", "processing", "stimulus/presentation", "analysis")
+_AGE = re.compile(r"P(?:([\d.]+)Y)?(?:([\d.]+)M)?(?:([\d.]+)W)?(?:([\d.]+)D)?")
+_UNITS: Final = ("year", "month", "week", "day")
+
+
+def session_of(store: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
+    """Return the session in an NWB file."""
+    root = hierarchy.root
+    is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
+    is_nwb = isinstance(root, Group) and (is_named or "nwb_version" in root.members)
+    return _Session(store, hierarchy).parts() if is_nwb else []
+
+
+def kind_of(hierarchy: Hierarchy) -> str:
+    """Return what a file is that is not an NWB file, as a sentence."""
+    attributes = hierarchy.root.attributes
+    found = attributes.get("neurodata_type", attributes.get("data_type"))
+    namespace = attributes.get("namespace")
+    if isinstance(found, str) and isinstance(namespace, str):
+        return f"This is not an NWB file: its root is a {found} of the namespace {namespace}."
+    return "This is not an NWB file: its root has no type."
+
+
+class _Session:
+    """Reads the parts of a session."""
+
+    def __init__(self, store: Store, hierarchy: Hierarchy) -> None:
+        self._hierarchy = hierarchy
+        self._intervals = [path for path in self._paths_in("intervals") if self._rows(path) is not None]
+        self._series = sorted(self._time_series(), key=lambda one: natural(one[0]))
+        regular = [path for path, node in self._series if "starting_time" in node.members]
+        self._starts = {*regular[: _SERIES // 2], *regular[-_SERIES // 2 :]}
+        self._read = ArrayReader(self._with_small_values(store), lambda _: Target(None), as_hdf5=False)
+
+    def parts(self) -> list[tuple[str, str]]:
+        """Return label and text of each part that the file has."""
+        start = re.sub(r"(?<=-\d\d)T", " ", self._text(_START))  # ISO 8601
+        version = self._hierarchy.root.attributes.get("nwb_version")
+        found = [
+            ("Subject", self._subject()),
+            ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
+            ("Recorded time", self._recorded_time()),
+            *((label, self._text(path)) for label, path in _TEXTS),
+            *((label, self._members(path, about)) for label, path, about in _MEMBERS),
+            ("Electrodes", self._electrodes()),
+            ("Units", f"{self._rows('units'):,}" if self._rows("units") is not None else ""),
+            ("Intervals", ", ".join(f"{split(path)[1]} ({self._rows(path):,})" for path in self._intervals)),
+            ("NWB version", _shortened(version) if isinstance(version, str) else self._text("nwb_version")),
+        ]
+        return [(label, text) for label, text in found if text]
+
+    # ---- values -----------------------------------------------------------------------------------------------------
+
+    def _with_small_values(self, store: Store) -> Store:
+        """Return the store with the small datasets of the session in memory, after one round of requests."""
+        paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
+        paths += [f"{_ELECTRODES}/location", "nwb_version", *(f"{path}/starting_time" for path in self._starts)]
+        wanted = []
+        for path in paths:
+            node = self._hierarchy.get(path)
+            if isinstance(node, Dataset) and _is_small(node.stored):
+                key = join(path, node.stored.first_chunk)
+                wanted += [key] if store.inlined(key) is None else []
+        try:
+            return InlinedStore(store, store.get_many(wanted)) if wanted else store
+        except (ZarrBackendError, OSError):
+            return store  # which of them cannot be read is reported with their labels
+
+    def _values(self, path: str, *selection: slice) -> Values | None:
+        """Return values of a dataset, all by default; None if it does not exist or is too long."""
+        node = self._hierarchy.get(path)
+        if not isinstance(node, Dataset) or not (selection or _is_small(node.stored)):
+            return None
+        content = self._read.content(path, node, {}, is_spec=False)
+        shape = content.shape or ()
+        return content.read(selection or tuple(slice(0, length) for length in shape)).reshape(-1)
+
+    def _text(self, path: str) -> str:
+        """Return a dataset of text as one line; empty if it does not exist."""
+        try:
+            values = self._values(path)
+        except (ZarrBackendError, OSError):
+            return _UNREADABLE
+        return "" if values is None else _shortened("; ".join(map(str, values.tolist())))
+
+    # ---- parts ------------------------------------------------------------------------------------------------------
+
+    def _subject(self) -> str:
+        found = {name: self._text(f"general/subject/{name}") for name in _SUBJECT}
+        found["sex"] = _SEXES.get(found["sex"], found["sex"])
+        found["age"] = _age_text(found["age"])
+        born = found.pop("date_of_birth")
+        if born and not found["age"]:
+            found["age"] = f"born {born.partition('T')[0]}"
+        return ", ".join(text for text in found.values() if text)
+
+    def _members(self, path: str, about: str) -> str:
+        """Return the objects at ``path``, each with a text that is one of its attributes or datasets."""
+        names: list[str] = []
+        for place in self._objects_in(path):
+            node = self._hierarchy.get(place)
+            detail = None if node is None else node.attributes.get(about)
+            if not isinstance(detail, str):
+                detail = self._text(f"{place}/{about}") if len(names) < _NAMES else ""
+            names.append(f"{split(place)[1]} ({detail})" if detail else split(place)[1])
+        return _listed(names)
+
+    def _electrodes(self) -> str:
+        count = self._rows(_ELECTRODES)
+        if count is None:
+            return ""
+        groups = [split(path)[1] for path in self._objects_in(split(_ELECTRODES)[0])]
+        text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
+        try:
+            locations = self._values(f"{_ELECTRODES}/location")
+            found = [] if locations is None else locations.tolist()
+        except (ZarrBackendError, OSError):
+            found = [_UNREADABLE]
+        names = sorted({str(value) for value in found} - {""})
+        return f"{text}; location: {_listed(names)}" if names else text
+
+    def _rows(self, path: str) -> int | None:
+        """Return the number of rows of a table, None if there is no table."""
+        ids = self._hierarchy.get(f"{path}/id")
+        return ids.stored.shape[0] if isinstance(ids, Dataset) and ids.stored.shape else None
+
+    def _paths_in(self, path: str) -> list[str]:
+        """Return the paths of the groups in a group."""
+        node = self._hierarchy.get(path)
+        members = node.members if isinstance(node, Group) else {}
+        return [join(path, name) for name in sorted(members, key=natural) if isinstance(members[name], Group)]
+
+    def _objects_in(self, path: str) -> list[str]:
+        """Return the paths of the groups in a group that have a type, without tables."""
+        nodes = ((place, self._hierarchy.get(place)) for place in self._paths_in(path) if self._rows(place) is None)
+        return [place for place, node in nodes if node is not None and "neurodata_type" in node.attributes]
+
+    # ---- times ------------------------------------------------------------------------------------------------------
+
+    def _time_series(self) -> Iterator[tuple[str, Group[Attributes]]]:
+        """Yield the time series with their own times."""
+        for path, node in self._hierarchy.walk():
+            if isinstance(node, Group) and path.startswith(tuple(f"{group}/" for group in _RECORDED)):
+                times = node.members.get("starting_time", node.members.get("timestamps"))
+                if isinstance(times, Dataset):
+                    yield path, node
+
+    def _recorded_time(self) -> str:
+        """Return the time between the first and the last sample of all time series, or of the intervals."""
+        found = [span for span in self._spans() if span is not None]
+        where = f"{len(found):,} time series"
+        if len(found) < len(self._series):
+            where = f"{len(found):,} of {len(self._series):,} time series"
+        if not found:
+            found = [span for path in self._intervals if (span := self._span_of_rows(path)) is not None]
+            where = f"{counted(len(found), 'table')} of intervals"
+        if not found:
+            return ""
+        first, last = min(start for start, _ in found), max(stop for _, stop in found)
+        return f"{_seconds_text(last - first)}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
+
+    def _spans(self) -> Iterator[tuple[float, float] | None]:
+        irregular = []
+        for path, node in self._series:
+            times = node.members.get("timestamps")
+            if isinstance(times, Dataset):
+                irregular.append((f"{path}/timestamps", times))
+            elif path in self._starts:
+                yield self._span_of_rate(path, node)
+        left = _TIMES_BYTES
+        irregular.sort(key=lambda one: -one[1].stored.size)
+        for path, times in irregular:  # the longest ones, as many as are small
+            # of a decoded chunk; more than are read, if they are unknown
+            chunk_bytes = math.prod(times.stored.chunks) * (describe_any(times).itemsize or _TIMES_BYTES)
+            count = times.stored.size
+            if 2 * chunk_bytes <= left and len(times.stored.shape) == 1 and count:
+                left -= 2 * chunk_bytes
+                yield _span(self._first(path, slice(0, 1)), self._first(path, slice(count - 1, count)))
+
+    def _span_of_rate(self, path: str, node: Group[Attributes]) -> tuple[float, float] | None:
+        start, data = node.members["starting_time"], node.members.get("data")
+        rate = start.attributes.get("rate")
+        if not isinstance(data, Dataset) or not data.stored.size or not isinstance(rate, (int, float)) or not rate > 0:
+            return None
+        first = self._first(f"{path}/starting_time")
+        return _span(first, first + data.stored.shape[0] / rate)
+
+    def _first(self, path: str, *selection: slice) -> float:
+        """Return the first of the values of `_values`; NaN if there is none, or no number."""
+        try:
+            values = self._values(path, *selection)
+        except (ZarrBackendError, OSError):
+            return math.nan
+        return float(values[0]) if values is not None and values.size and values.dtype.kind in "iuf" else math.nan
+
+    def _span_of_rows(self, path: str) -> tuple[float, float] | None:
+        try:
+            starts, stops = self._values(f"{path}/start_time"), self._values(f"{path}/stop_time")
+        except (ZarrBackendError, OSError):
+            return None
+        if starts is None or stops is None or {starts.dtype.kind, stops.dtype.kind} - set("iuf"):
+            return None
+        times = np.concatenate([starts, stops])
+        times = times[np.isfinite(times)]
+        return _span(float(times.min()), float(times.max())) if times.size else None
+
+
+def _is_small(stored: StoredArray) -> bool:
+    """Tell whether an array is one chunk of few values."""
+    return 0 < stored.size <= _ROWS and math.prod(stored.grid) == 1
+
+
+def _span(first: float, last: float) -> tuple[float, float] | None:
+    return (first, last) if math.isfinite(first) and math.isfinite(last) and first <= last else None
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 1]}…"
+
+
+def _listed(names: list[str]) -> str:
+    """Return names as a list with its end left out if it is long."""
+    shown = [_shortened(name) for name in names]
+    if len(shown) <= _NAMES:
+        return ", ".join(shown)
+    return f"{', '.join(shown[: _NAMES - 1])} and {len(shown) - _NAMES + 1:,} more"
+
+
+def _age_text(age: str) -> str:
+    """Return an age of ISO 8601 in words: ``P90D`` is ``90 days old``."""
+    found = _AGE.fullmatch(age)
+    if found is None:
+        return f"age {age}" if age else ""
+    counts = zip(found.groups(), _UNITS, strict=True)
+    parts = [f"{number} {unit}" + ("" if number == "1" else "s") for number, unit in counts if number]
+    return f"{' '.join(parts)} old" if parts else f"age {age}"
+
+
+def _number_text(number: float) -> str:
+    return f"{number:,.3f}".rstrip("0").rstrip(".")
+
+
+def _seconds_text(seconds: float) -> str:
+    """Return a length of time: ``4.2 s``, ``1 h 2 min 3 s``."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
+    return " ".join(f"{number:,} {unit}" for number, unit in parts if number)

@@ -1,0 +1,592 @@
+"""Stores by the libraries obstore and fsspec: `ObjectStore` and `FsspecStore`, and which of them opens a URL.
+
+`s3://`, `gs://` and `az://` need only the wheel of obstore, which also repeats requests, and sends no additional ones.
+``storage_options`` are those of obstore, and equivalent names of s3fs, gcsfs and adlfs. fsspec opens other URLs, such
+as ``memory://`` and ``simplecache::https://``, and clouds whose options or credentials only it knows. Web servers are
+read by `store.web`; obstore's settings for one are for zarr's own view of a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
+from inspect import signature
+from typing import Any, NamedTuple
+from urllib.parse import quote, urljoin
+
+from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.extras import install_command
+from hdmf_zarr_backend.model.links import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
+from hdmf_zarr_backend.store.base import (
+    Abilities,
+    FileState,
+    Range,
+    Write,
+    check_value_size,
+    library_errors,
+    library_errors_named,
+    raise_if_not_absent,
+    size_limit,
+    status_of,
+)
+from hdmf_zarr_backend.store.memory import not_shared
+from hdmf_zarr_backend.store.remote import RemoteStore, at_once, completed, no_such_option, state_of
+
+_MULTIPART_BYTES = 64 * 2**20
+_PART_BYTES = 8 * 2**20  # 10,000 parts, the most that S3 takes, are 80 GB; Google wants multiples of 256 KiB
+_PARTS_AT_ONCE = 2
+_DELETED_AT_ONCE = 1000
+
+ANY_STORE = frozenset({"client_options", "retry_config", "credential_provider"})
+"""Options of every store of obstore that are not settings of a service."""
+
+
+class ObjectStore(RemoteStore):
+    """One Zarr file of an object store."""
+
+    abilities = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
+    opens_by_url = True
+    streams_values = True
+    stream_bytes = (_PARTS_AT_ONCE + 1) * _PART_BYTES
+
+    _absent = (FileNotFoundError,)
+
+    def __init__(self, location: str, settings: dict[str, Any], options: Mapping[str, Any]) -> None:
+        super().__init__(location, options)
+        self._settings = settings
+        self._scheme = location.partition("://")[0]
+        self._counts_from_end = self._scheme not in AZURE_SCHEMES
+
+    @property
+    def opened(self) -> Any:
+        """The store of obstore."""
+        if self._client is None:
+            from obstore import store as stores
+
+            kind, rest = _kind_of(self._scheme), self.location.partition("://")[2]
+            scheme = "gs" if kind is _GOOGLE else self._scheme
+            if kind is _AZURE and scheme != "abfss":
+                scheme = "abfs"  # before 0.9 a prefix is lost behind az://
+            cls = getattr(stores, kind.store if kind is not None else "HTTPStore")
+            self._client, self._pid = cls.from_url(f"{scheme}://{rest}", **self._settings), os.getpid()
+        elif self._pid != os.getpid():
+            problem = "this file was opened before the process was forked, and obstore does not work in a fork"
+            remedy = "Start workers with the method 'spawn' or 'forkserver', or open the file in the worker."
+            raise StoreError(problem, store=self.location, remedy=remedy)
+        return self._client
+
+    def _get(self, key: str) -> bytes:
+        response = self.opened.get(key)
+        check_value_size(self, key, int(response.meta["size"]))  # before the body is read
+        return bytes(response.bytes())
+
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
+        if any(stop is None for _, stop in ranges):
+            return [self._get_part(key, start, stop) for start, stop in ranges]
+        starts, ends = zip(*ranges, strict=True) if ranges else ((), ())
+        return [bytes(part) for part in self.opened.get_ranges(key, starts=starts, ends=ends)]
+
+    def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
+        if stop is None:
+            return bytes(self.opened.get(key, options={"range": {"suffix": -start}}).bytes())
+        return bytes(self.opened.get_range(key, start=start, end=stop)) if start < stop else b""
+
+    def _state(self, key: str) -> FileState:
+        head = self.opened.head(key)
+        return state_of(head["size"], head.get("e_tag"), head["last_modified"])
+
+    def _put_value(self, key: str, value: bytes) -> None:
+        self.opened.put(key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
+
+    @contextmanager
+    def _stream(self, key: str) -> Iterator[Write]:
+        """Yield a function that appends to a new value of ``key``: an upload in parts, left unfinished by an error."""
+        from obstore import open_writer
+
+        self._refuse_change()
+        sizes: Any = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
+        file = self._called(lambda: open_writer(self.opened, key, **sizes), key, "written")
+        yield lambda data: self._called(lambda: file.write(data), key, "written")
+        self._called(file.close, key, "written")  # only this creates the object
+
+    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
+        from obstore.exceptions import AlreadyExistsError, NotSupportedError
+
+        try:
+            self.opened.put(key, value, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        except NotSupportedError:
+            return None
+        return True
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        if self._scheme in GOOGLE_SCHEMES:  # obstore sends a request for each key
+            list(at_once(lambda key: self._delete_some([key]), keys))
+            return
+        for start in range(0, len(keys), _DELETED_AT_ONCE):
+            self._delete_some(keys[start : start + _DELETED_AT_ONCE])
+
+    def _delete_some(self, keys: Sequence[str]) -> None:
+        """Delete as many keys as one request can."""
+        try:
+            self.opened.delete(list(keys))
+        except FileNotFoundError as error:
+            raise_if_not_absent(error)
+            # except on S3, keys after an absent one may not have been deleted
+            for key in keys if len(keys) > 1 else ():
+                self._delete_some([key])
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        return ((entry["path"], entry["size"]) for batch in self.opened.list(prefix or None) for entry in batch)
+
+
+# ---- fsspec ---------------------------------------------------------------------------------------------------------
+
+_ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
+_WEB_TIMEOUT = 30.0
+# the libraries of these write a file in parts, and an unfinished upload leaves no object
+_IN_PARTS = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES
+_NO_SUCH_RANGE = 416
+# how servers report, through libraries without an error for it, that a key to be created exists
+_EXISTS = ("PreconditionFailed", "pre-conditions", "412")
+
+# by the protocol that a chain begins with
+_READ_ONLY = {
+    "http": Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only"),
+    "reference": Abilities(write=False, change=False, is_remote=True, why="a file of references is read only"),
+    "zip": Abilities(write=False, change=False, why="an archive behind a URL is read only"),
+    "cache": Abilities(write=False, change=False, is_remote=True, why="what is read through a cache is read only"),
+}
+_GROUPS = {
+    "https": "http", "tar": "zip", "libarchive": "zip",
+    "filecache": "cache", "blockcache": "cache", "simplecache": "cache",
+}  # fmt: skip
+
+
+class FsspecStore(RemoteStore):
+    """One Zarr file of a file system of fsspec."""
+
+    opens_by_url = True
+    stream_bytes = 3 * _PART_BYTES  # the collected bytes, and the copies that the library makes for a request
+
+    _absent = _ABSENT
+
+    def __init__(self, location: str, options: Mapping[str, Any], filesystem: Any = None, root: str = "") -> None:
+        super().__init__(location, options)
+        self._given, self._root = filesystem, root
+        self._scheme = first = location.partition("::")[0].partition("://")[0]
+        self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
+        self._counts_from_end = first not in AZURE_SCHEMES
+        abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
+        # a cache in front of a web server cannot list either
+        behind = location.rpartition("::")[2]
+        if abilities.listing and abilities.is_remote and behind.startswith("http") and first != "reference":
+            abilities = _READ_ONLY["http"]
+        self.abilities = abilities
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.location.startswith("memory://"):
+            raise not_shared(self.location)
+        return super().__getstate__()
+
+    def neighbour(self, location: str) -> FsspecStore | None:
+        if self._given is None or location.rpartition("://")[0] != self.location.rpartition("://")[0]:
+            return None
+        return FsspecStore(location, {}, self._given, self._given._strip_protocol(location))
+
+    @property
+    def _filesystem(self) -> Any:
+        if self._given is not None:
+            return self._given
+        if self._client is None:
+            from tarfile import TarError  # of archives, which this opens
+            from zipfile import BadZipFile
+
+            try:
+                from fsspec.core import url_to_fs
+            except ModuleNotFoundError as error:
+                remedy = f"Install it with: {install_command('remote')}"
+                raise UsageError("URLs need fsspec", store=self.location, remedy=remedy) from error
+            try:
+                self._client, self._root = url_to_fs(self.location, **self._options())
+            except (ImportError, ValueError, TypeError, IsADirectoryError, BadZipFile, TarError) as error:
+                # an unknown protocol, missing options, or another file than an archive
+                remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
+                if isinstance(error, ImportError):
+                    remedy = remedy_cli = "Install the library that it needs."
+                elif self._scheme == "reference":
+                    remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."
+                problem = f"fsspec cannot open this ({error})"
+                raise UsageError(problem, store=self.location, remedy=remedy, remedy_cli=remedy_cli) from error
+            if self.location.startswith("dir::"):
+                self._root = ""  # the folder that follows is the root of that file system
+        return self._client
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of the file system; those of a web server bound its silence, and its redirects."""
+        options = dict(self.options)
+        behind = self.location.rpartition("::")[2].partition("://")[0]
+        if behind in WEB_SCHEMES:
+            import aiohttp
+
+            options["skip_instance_cache"] = True  # its client knows the rules of this store
+            web = options[behind] = dict(options.get(behind, {}))
+            client = dict(web.get("client_kwargs", {}))
+            guards = [*client.pop("trace_configs", ()), self._redirect_guard(client.get("headers") or {})]
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)
+            web["client_kwargs"] = {"timeout": timeout, **client, "trace_configs": guards}
+        return options
+
+    def _redirect_guard(self, headers: Mapping[str, str]) -> Any:
+        """Return what makes aiohttp stay on the server of the file; see `store.web`."""
+        import aiohttp
+
+        from hdmf_zarr_backend.store.web import origin_of, redirect_refused
+
+        async def check(session: Any, context: Any, params: Any) -> None:
+            target = urljoin(str(params.url), params.response.headers.get("Location", ""))
+            if origin_of(target) == origin_of(str(params.url)):
+                return
+            if self.read_rules.external_links != "follow":
+                params.response.close()
+                raise redirect_refused(self.location, "", target)
+            for name in headers:
+                params.headers.pop(name, None)
+
+        guard = aiohttp.TraceConfig()
+        guard.on_request_redirect.append(check)
+        return guard
+
+    def check_url(self) -> None:
+        """Make sure that fsspec can open the URL, without a request if it is not in an archive."""
+        with library_errors_named(self.location, "", "read"):
+            self._filesystem  # noqa: B018 - creates it
+
+    def _path(self, key: str) -> str:
+        self._filesystem  # noqa: B018 - sets the root
+        root = self._root
+        if self.location.startswith("http"):  # of a file system that a user has opened: a key is not a part of a query
+            root, mark, query = root.partition("?")
+            return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
+        return f"{root.rstrip('/')}/{key}" if root else key
+
+    def _get(self, key: str) -> bytes:
+        try:
+            most = getattr(self.read_rules.limits, size_limit(key))
+            return bytes(self._filesystem.cat_file(self._path(key), start=0, end=most + 1))
+        except _ABSENT:
+            raise
+        except library_errors() as error:
+            is_of_range = status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
+            if is_of_range and self._state(key).size == 0:
+                return b""  # an empty value has no ranges
+            raise
+
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
+        path = self._path(key)
+        if len(ranges) == 1:
+            return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
+        starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
+        parts = self._filesystem.cat_ranges([path] * len(ranges), starts, ends, on_error="return")
+        for part in parts:
+            if isinstance(part, BaseException):
+                raise part
+        return [bytes(part) for part in parts]
+
+    def _state(self, key: str) -> FileState:
+        info = self._filesystem.info(self._path(key))
+        changed = info.get("LastModified") or info.get("mtime") or info.get("created")
+        return state_of(info["size"], info.get("ETag") or info.get("etag"), changed)
+
+    def _put_value(self, key: str, value: bytes) -> None:
+        self._filesystem.pipe_file(self._new_path(key), value)
+
+    def _new_path(self, key: str) -> str:
+        """Return the path of a key, after making its folder if the file system is the local one, or a part of it."""
+        path, filesystem = self._path(key), self._filesystem
+        while inner := getattr(filesystem, "sync_fs", None) or getattr(filesystem, "fs", None):
+            filesystem = inner
+        if is_local_filesystem(filesystem):
+            self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        return path
+
+    @contextmanager
+    def _stream(self, key: str) -> Iterator[Write]:
+        if not self.streams_values:
+            with super()._stream(key) as append:
+                yield append
+            return
+        self._refuse_change()
+        path, owner = self._path(key), os.getpid()
+        file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written")
+
+        def write(data: bytes) -> None:
+            for start in range(0, len(data), _PART_BYTES):  # collected bytes become one part of any size
+                file.write(data[start : start + _PART_BYTES])
+
+        try:
+            yield lambda data: self._called(lambda: write(data), key, "written")
+            self._called(file.close, key, "written")  # only this creates the object
+        except BaseException:
+            if owner == os.getpid():  # ending a fork is not a failure
+                _abandon(file)
+            raise
+
+    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
+        path = self._new_path(key)
+        try:
+            self._filesystem.pipe_file(path, value, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if any(text in str(error) for text in _EXISTS):
+                return False
+            raise
+        return True
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            try:
+                self._filesystem.rm_file(self._path(key))
+            except _ABSENT as error:
+                raise_if_not_absent(error)
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        filesystem = self._filesystem
+        filesystem.invalidate_cache()
+        top = self._path(prefix).rstrip("/")
+        try:
+            entries = filesystem.find(top, detail=True)
+        except _ABSENT as error:
+            raise_if_not_absent(error)
+            return
+        start = len(self._root.strip("/"))
+        for path, entry in entries.items():
+            inside = path.strip("/")
+            if inside != top.strip("/"):  # find() of a file returns the file itself
+                yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
+
+
+def store_of_filesystem(filesystem: Any, path: str) -> FsspecStore | None:
+    """Return the store of a folder in a file system of fsspec; None if that is not one, or is asynchronous."""
+    if not hasattr(filesystem, "unstrip_protocol") or getattr(filesystem, "asynchronous", False):
+        return None
+    location = str(filesystem.unstrip_protocol(path)).rstrip("/")
+    return FsspecStore(location, {}, filesystem, str(path))
+
+
+def is_local_filesystem(filesystem: Any) -> bool:
+    """Return whether a file system of fsspec is that of this machine."""
+    protocol = getattr(filesystem, "protocol", ())
+    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+
+def _abandon(file: Any) -> None:
+    """Abort an upload in parts; garbage collection would complete it, and create an object."""
+    with suppress(*library_errors()):  # if the server is unreachable, it drops the parts itself
+        file.discard()
+    file.closed = True
+    with suppress(*library_errors()):
+        file.close()  # closes connections
+
+
+# ---- storage options ------------------------------------------------------------------------------------------------
+
+_ADDRESS = re.compile(r"https?://[^/?#\s]+", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CLIENT = frozenset({
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "default_headers",
+    "http1_only", "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
+    "pool_idle_timeout", "pool_max_idle_per_host", "proxy_url", "timeout", "user_agent",
+})  # fmt: skip
+"""What obstore takes in ``client_options``, beside which it ignores the same names elsewhere."""
+
+
+class _Kind(NamedTuple):
+    """One kind of store of obstore."""
+
+    store: str
+    schemes: frozenset[str]
+    bucket: tuple[str, str]  # scheme of the URL of a store that a user has opened, and obstore's name of the bucket
+    library: str  # of fsspec
+    words: Mapping[str, str]  # options of both, and what obstore calls them
+    identity: tuple[str, ...]  # options that hold credentials
+    variables: tuple[str, ...]  # likewise, of the environment
+    endpoints: tuple[str, ...]  # variables that name a server
+
+
+_S3 = _Kind(
+    "S3Store", S3_SCHEMES, ("s3", "bucket"), "s3fs",
+    words={
+        "key": "access_key_id", "secret": "secret_access_key", "token": "session_token", "anon": "skip_signature",
+        "endpoint_url": "endpoint", "region_name": "region", "requester_pays": "request_payer",
+        "virtual_hosted_style_request": "virtual_hosted_style_request",
+    },
+    identity=("access_key_id", "skip_signature", "credential_provider", "role_arn", "web_identity_token_file"),
+    variables=("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+    endpoints=("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+)  # fmt: skip
+_GOOGLE = _Kind(
+    "GCSStore", GOOGLE_SCHEMES, ("gs", "bucket"), "gcsfs",
+    words={"anon": "skip_signature", "token": "token", "base_url": "base_url"},
+    identity=(
+        "service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature",
+        "credential_provider",
+    ),
+    variables=(
+        "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY",
+        "GOOGLE_BEARER_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SKIP_SIGNATURE",
+    ),
+    endpoints=("GOOGLE_BASE_URL",),
+)  # fmt: skip
+_AZURE = _Kind(
+    "AzureStore", AZURE_SCHEMES, ("az", "container_name"), "adlfs",
+    words={"anon": "skip_signature", "sas_token": "sas_key", "account_name": "account_name"},
+    identity=("account_key", "client_id", "sas_key", "credential_provider", "token", "use_azure_cli"),
+    variables=(),
+    endpoints=("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+)  # fmt: skip
+
+
+def _kind_of(scheme: str) -> _Kind | None:
+    return next((kind for kind in (_S3, _GOOGLE, _AZURE) if scheme in kind.schemes), None)
+
+
+def url_of_bucket(store: Any, path: str = "") -> str | None:
+    """Return the URL of a path in a bucket that a user has opened with obstore; None for another kind of store."""
+    kind = next((kind for kind in (_S3, _GOOGLE, _AZURE) if kind.store == type(store).__name__), None)
+    if kind is None:
+        return None
+    scheme, bucket = kind.bucket
+    return "/".join(part for part in (f"{scheme}://{store.config[bucket]}", store.prefix, path) if part).rstrip("/")
+
+
+def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
+    """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
+
+    Its settings are passed on to neighbours and workers, like ``storage_options``.
+    """
+    location = url_of_bucket(store, path)
+    if location is None:
+        return None
+    options = {name: value for name, value in store.config.items() if name not in ("bucket", "container_name")}
+    given = {name: getattr(store, name) for name in ANY_STORE}
+    options |= {name: value for name, value in given.items() if value is not None}
+    settings = object_settings(location, options)
+    return None if settings is None else ObjectStore(location, settings, options)
+
+
+def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return obstore's settings for a URL and the user's ``storage_options``, None if another library has to open it.
+
+    That is the case if obstore is not installed, for schemes that it does not support, for options that only s3fs,
+    gcsfs or adlfs has, and if the credentials are in an AWS profile or have to be found by the library of Google or
+    Azure.
+    """
+    scheme = location.partition("://")[0]
+    if find_spec("obstore") is None:
+        return None
+    if scheme in WEB_SCHEMES:
+        return _bounded(dict(options), location, location) if options.keys() <= ANY_STORE else None
+    kind = _kind_of(scheme)
+    if kind is None:
+        return None
+    given = {name: value for name, value in options.items() if value is not None}
+    if kind is _S3 and kind.words.keys() >= given.get("client_kwargs", {}).keys():
+        given |= given.pop("client_kwargs", {})
+    if kind is _GOOGLE:
+        given.pop("project", None)  # gcsfs: the project that pays for a new bucket; no bucket is created here
+        if given.get("token") in ("anon", "google_default"):
+            given |= {"anon": True} if given.pop("token") == "anon" else {}
+    settings = {kind.words.get(name, name): value for name, value in given.items()}
+    if not _has(kind.store, frozenset(settings.keys() - ANY_STORE)):
+        _refuse_unknown(kind, given, location)
+        return None
+    if _is_for_fsspec(kind, settings, location, options) and find_spec(kind.library) is not None:
+        return None
+    variables = (os.environ.get(name) or None for name in kind.endpoints)
+    endpoints = (settings.get("endpoint"), settings.get("base_url"), *variables)
+    endpoint = next((each for each in endpoints if each is not None), None)
+    if endpoint is not None and not _ADDRESS.match(str(endpoint)):
+        remedy = "Give it with its scheme and host, such as http://host:9000."
+        raise UsageError(f"the endpoint {endpoint!r} is not a URL", store=location, remedy=remedy)
+    return _bounded(settings, str(endpoint or ""), location)
+
+
+def _is_for_fsspec(kind: _Kind, settings: dict[str, Any], location: str, options: Mapping[str, Any]) -> bool:
+    """Return whether the library of fsspec, if it is installed, finds credentials that obstore does not."""
+    has_identity = bool(settings.keys() & set(kind.identity) or os.environ.keys() & set(kind.variables))
+    if kind is _S3:
+        has_profile = any(os.path.exists(os.path.expanduser(f"~/.aws/{name}")) for name in ("credentials", "config"))
+        return not has_identity and (has_profile or "AWS_PROFILE" in os.environ)
+    if kind is _GOOGLE:
+        # an emulator has the interface of gcsfs, and obstore does not know the variable
+        is_emulated = "STORAGE_EMULATOR_HOST" in os.environ
+        is_emulated &= not settings.keys() & {"base_url", "service_account", "service_account_key"}
+        login = os.path.expanduser("~/.config/gcloud/application_default_credentials.json")
+        # without an identity obstore queries the metadata server, for minutes
+        return is_emulated or not (has_identity or os.path.exists(login))
+    account = location.partition("://")[2].partition("/")[0].partition("@")[2].partition(".")[0]
+    if account and settings.pop("account_name", account) != account:  # obstore accepts the name only once
+        problem = f"the URL names the account {account!r}, and the options another one"
+        raise UsageError(problem, store=location, remedy=f"Give the options of {account!r}, or another URL.")
+    is_any = options.get("anon") is False  # adlfs: any identity of this machine
+    is_named = account or settings.keys() & {"account_name", "endpoint"}
+    return not has_identity and (is_any or (not is_named and "AZURE_STORAGE_CONNECTION_STRING" in os.environ))
+
+
+def _refuse_unknown(kind: _Kind, options: Mapping[str, Any], location: str) -> None:
+    """Refuse an option that neither obstore nor the library of fsspec has, which would ignore it."""
+    known = {*kind.words, *kind.words.values(), *kind.identity, *ANY_STORE}
+    if find_spec(kind.library) is not None:
+        from fsspec import get_filesystem_class
+
+        filesystem: Any = get_filesystem_class(location.partition("://")[0])
+        known |= {name for each in filesystem.__mro__ for name in signature(each.__init__).parameters}
+    for name in options:
+        if name not in known and not _has(kind.store, frozenset({name})):
+            raise no_such_option(name, known, location, kind.library)
+
+
+def _bounded(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
+    """Return settings with the default retries; plain HTTP is allowed if the URL of the server is ``http``."""
+    _check_values(settings, location)
+    names = _CLIENT & settings.keys()
+    client = {**{name: settings.pop(name) for name in names}, **settings.pop("client_options", {})}
+    if endpoint.startswith("http://"):
+        client.setdefault("allow_http", True)
+    retries = completed(settings.pop("retry_config", None), location)
+    return {**settings, "client_options": client, "retry_config": retries}
+
+
+def _check_values(settings: Mapping[str, Any], location: str) -> None:
+    """Refuse options with control characters, such as the line break at the end of a file with a token.
+
+    The error names the option; its value, which may be secret, is not in it.
+    """
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            _check_values(value, location)
+        elif isinstance(value, str) and name != "service_account_key" and _CONTROL.search(value):  # that is JSON
+            problem = f"the storage option {name!r} has a line break or another control character"
+            raise UsageError(problem, store=location, remedy="Remove it, for example with .strip().")
+
+
+@cache
+def _has(store: str, names: frozenset[str]) -> bool:
+    """Return whether a store of obstore has options of these names."""
+    import obstore.store
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+
+    try:
+        getattr(obstore.store, store)("bucket", **dict.fromkeys(names, "x"))
+    except (UnknownConfigurationKeyError, TypeError):
+        return False
+    except BaseError:  # the value is meaningless, but the name is known
+        pass
+    return True

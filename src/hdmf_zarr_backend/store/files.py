@@ -1,0 +1,355 @@
+"""New local files: beside their target until they are complete, moved into its place in one step, and cleaned up.
+
+A file that is written beside its target has a name that begins with a dot and the name of the target, and ends in
+``.partial``. On systems that cannot exchange two names, the old target gets the ending ``.old`` in addition while it is
+replaced. What cannot be deleted gets the ending ``.left``, and is ignored afterwards.
+
+The folder of a conversion can be continued by another run. Its name is derived from the target and the record, so that
+the next run finds it, and a worker that outlives the main process can only set keys that belong there. The record is
+the first file in the folder. When everything else is there, it is moved beside the folder, where it stays until the
+folder has been renamed to the target. It has the number of the folder, since afterwards the old target may have that
+name until it is deleted.
+
+Source: Linux's ``renameat2``, which exchanges two names or gives a name only where it is free.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, StoreError, StoreExistsError, warn
+from hdmf_zarr_backend.model.json_text import dump, load
+from hdmf_zarr_backend.store.base import DOCUMENTS
+from hdmf_zarr_backend.store.local import PARTIAL, LocalStore, last_error, linux_call, sync_files
+
+BESIDE = ".record"
+_ASIDE = ".old"
+_LEFT = ".left"
+_NEW = "[0-9a-f]{32}"
+_CONVERSION = "conversion-[0-9a-f]{12}"
+_EITHER = f"({_NEW}|{_CONVERSION})"
+_NAME_LETTERS = 40
+
+
+def check_link(path: str) -> None:
+    """Refuse to write to a symbolic link whose target does not exist: a disk may be missing."""
+    if os.path.islink(path) and not os.path.exists(path):
+        problem = f"this is a symbolic link to {os.readlink(path)!r}, which does not exist"
+        raise StoreExistsError(problem, store=path, remedy="Delete the link, or create its target.")
+
+
+def sync_folder(path: str) -> None:
+    """Wait until the names in a folder are on disk, after a rename; not needed where folders cannot be opened."""
+    with suppress(PermissionError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# ---- moving into place ----------------------------------------------------------------------------------------------
+
+_AT_FDCWD = -100
+_NO_REPLACE = 1
+_EXCHANGE = 2
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
+
+
+def replace(partial: str, target: str) -> None:
+    """Move ``partial`` to ``target``, and delete the old target; if the move fails, the old target stays."""
+    if not os.path.lexists(target):
+        os.rename(partial, target)
+        return
+    if not _renameat2(partial, target, _EXCHANGE):
+        aside = f"{partial}{_ASIDE}"
+        os.rename(target, aside)
+        try:
+            os.rename(partial, target)
+        except BaseException:
+            os.rename(aside, target)
+            raise
+        partial = aside
+    try:
+        remove(partial)
+    except OSError as error:
+        warn(f"the new file is in its place; {partial!r}, the old one, stays: {error}", stacklevel=3)
+
+
+def move_into_place(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
+    """Move a complete file or folder to its place; with ``exclusive`` only if nothing is there."""
+    if durable:
+        sync_files(partial)
+    (place if exclusive else replace)(partial, target)
+    if durable:
+        sync_folder(os.path.dirname(target))
+
+
+def place(partial: str, target: str) -> None:
+    """Move ``partial`` to ``target``, which must not exist, in one step among competing processes."""
+    try:
+        if _renameat2(partial, target, _NO_REPLACE):
+            return
+        if os.name == "nt":
+            os.rename(partial, target)  # does not replace on Windows
+        elif os.path.isfile(partial):
+            try:
+                os.link(partial, target)
+            except OSError as error:
+                if isinstance(error, FileExistsError) or os.path.lexists(target):
+                    raise
+                os.rename(partial, target)  # this file system has no hard links
+            else:
+                os.unlink(partial)
+        else:
+            os.mkdir(target)  # reserves the name in one step; a folder can be renamed onto an empty one
+            try:
+                os.rename(partial, target)
+            except BaseException:
+                with suppress(OSError):
+                    os.rmdir(target)
+                raise
+    except FileExistsError as error:
+        problem = "another file was created there while this one was written, and it is not replaced"
+        remedy = "Choose another path, or mode 'w' to replace it."
+        remedy_cli = "Choose another path, or use --overwrite to replace it."
+        raise StoreExistsError(problem, store=target, remedy=remedy, remedy_cli=remedy_cli) from error
+
+
+def _renameat2(one: str, other: str, flag: int) -> bool:
+    """Rename according to ``flag``, in one step; return False if the system cannot."""
+    call = linux_call("renameat2")
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), flag) == 0:
+        return True
+    error = last_error(other)
+    if error.errno in _UNSUPPORTED:
+        return False
+    raise error
+
+
+# ---- files beside a target -------------------------------------------------------------------------------------------
+
+
+def partial_path(target: str) -> str:
+    """Return a path beside ``target`` that is not used yet."""
+    return _named(target, uuid.uuid4().hex)
+
+
+def _named(target: str, name: str) -> str:
+    folder, last = os.path.split(target)
+    digest = hashlib.sha256(os.fsencode(last)).hexdigest()[:8]  # other names may have the same beginning
+    return os.path.join(folder, f".{last[:_NAME_LETTERS]}.{digest}.{name}{PARTIAL}")
+
+
+def _beside(target: str, names: str, ending: str = "") -> list[str]:
+    """Return the paths beside ``target`` that belong to it, whose own names match a pattern and have an ``ending``."""
+    folder = os.path.dirname(target)
+    start = os.path.basename(_named(target, "")).removesuffix(PARTIAL)
+    pattern = re.compile(re.escape(start) + names + re.escape(PARTIAL) + ending)
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def unfinished(target: str) -> list[str]:
+    """Return the paths of the new files beside ``target`` whose writers are running or have died."""
+    try:
+        return _beside(target, _NEW)
+    except OSError:  # the folder cannot be listed
+        return []
+
+
+def conversions(target: str) -> list[str]:
+    """Return the paths of the folders of interrupted conversions to ``target``, also where only a record is left."""
+    return sorted({path.removesuffix(BESIDE) for path in _beside(target, _CONVERSION, rf"(\{BESIDE})?")})
+
+
+def restore_old(target: str) -> None:
+    """Move the old target back to its place if a writer died between the two renames of its replacement.
+
+    The caller must hold the lock of the file.
+    """
+    aside = [] if os.path.lexists(target) else _beside(target, _EITHER, rf"\{_ASIDE}")
+    if aside:
+        os.rename(aside[0], target)
+
+
+def sweep(target: str) -> None:
+    """Remove the new files that dead writers left beside ``target``, and old ones that were replaced.
+
+    The caller must hold the lock of the file. A conversion may be continued, and stays.
+    """
+    done = [path + BESIDE for path in conversions(target) if not os.path.lexists(path)]
+    for path in [*_beside(target, _NEW), *_beside(target, _EITHER, rf"\{_ASIDE}"), *done]:
+        with suppress(OSError):  # it belongs to another user; its name is never used again
+            discard(path)
+
+
+def remove(path: str) -> None:
+    """Delete a file, a link or a folder with its content, of any depth."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        os.unlink(path)
+        return
+    try:
+        shutil.rmtree(path)
+    except (OSError, RecursionError):  # paths are too long, or folders nested too deep
+        folders = [path]
+        for folder in folders:  # all below are moved to the top
+            for entry in list(os.scandir(folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(os.path.join(path, uuid.uuid4().hex))
+                    os.rename(entry.path, folders[-1])
+        shutil.rmtree(path)
+
+
+def discard(path: str) -> None:
+    """Delete a file or folder; one that cannot be deleted is renamed."""
+    try:
+        remove(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        aside = f"{path}.{uuid.uuid4().hex[:8]}{_LEFT}"
+        os.rename(path, aside)
+        warn(f"{aside!r} could not be deleted: {error}; it is not needed", stacklevel=3)
+
+
+# ---- folders of new files --------------------------------------------------------------------------------------------
+
+
+class NewFolder(LocalStore):
+    """The folder of a new file, which exists; its keys are not replaced.
+
+    If it ``is_kept`` for another run, its chunks are complete whenever its writer dies. If it ``is_resumed`` from one,
+    values that are there are not set again; these are doubtful if the machine may have been restarted since, so that
+    the end of a value may be lost.
+    """
+
+    is_kept = is_resumed = is_doubtful = False
+
+    def _set(self, key: str, value: bytes) -> None:
+        if not self.is_resumed or self.get(key) != value:
+            super()._set(key, value)
+
+    def _replaces(self, key: str) -> bool:
+        return self.is_kept and key.rpartition("/")[2] not in DOCUMENTS
+
+    def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
+        """Return the keys of the complete chunks of an array, from one listing."""
+        sizes = self.sizes(path) if self.is_resumed else {}
+        keys = [key for key, size in sizes.items() if size and not key.endswith((*DOCUMENTS, PARTIAL))]
+        return frozenset(key for key in keys if not self.is_doubtful or is_whole(key, self.get(key) or b""))
+
+    def delete_partial(self) -> None:
+        """Delete chunks that a dead writer has not written to their end."""
+        self._delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
+
+    def _make_parent(self, path: str) -> None:
+        if not self._made and not os.path.isdir(self.root):
+            problem = f"the folder {self.root!r} does not exist for this process"
+            remedy = "Workers on other machines need access to the folder of the target under the same path."
+            raise StoreError(problem, store=self.location, remedy=remedy)
+        super()._make_parent(path)
+
+
+RECORD = ".hdmf_conversion.json"
+"""Name of the record in the folder."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What makes a folder that another run can continue.
+
+    The ``record`` has everything that decides what is written, as JSON: runs with equal records write the same keys.
+    ``differences`` tells why a run with another one cannot be continued; TypeError, ValueError or KeyError for what is
+    no record.
+    """
+
+    record: Mapping[str, Any]
+    differences: Callable[[dict[str, Any]], list[str]]
+    is_asked: bool  # whether to continue what an earlier run left, instead of starting again
+
+    def begin(self, target: str, location: str, drop: Callable[..., object]) -> NewFolder:
+        """Make the folder beside ``target``, or find it; ``drop`` deletes what other runs have left.
+
+        ConflictError if something is to be continued that another conversion writes.
+        """
+        path = _named(target, f"conversion-{hashlib.sha256(dump(self.record)).hexdigest()[:12]}")
+        left = conversions(target)
+        begun = self._boots(path, location, filter(os.path.lexists, left)) if self.is_asked else []
+        for other in left:
+            if other != path:
+                drop(other, other + BESIDE)
+        if not begun:
+            discard(path)  # the new folder has this name
+            drop(path + BESIDE)
+        now = _this_boot()
+        # files that were not checked since the machine was started stay doubtful for later runs too
+        boot = begun[0] if begun else now
+        os.makedirs(path, exist_ok=True)
+        folder = NewFolder(path, location=location)
+        folder.is_kept, folder.is_doubtful = True, boot is None or boot != now
+        try:
+            folder._set(RECORD, dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino}))
+        except BaseException:
+            if not begun:
+                drop(path, path + BESIDE)
+            raise
+        folder.is_resumed = bool(begun)
+        return folder
+
+    def _boots(self, path: str, location: str, folders: Iterable[str]) -> list[str | None]:
+        """Return the start of the machine in which the folder at ``path`` was begun; nothing if it does not exist.
+
+        A folder whose record no version of this package has written counts as one that does not exist.
+        """
+        differences: list[str] = []
+        for folder in folders:
+            with suppress(MetadataError, TypeError, ValueError, KeyError):
+                record = _record_of(folder)
+                boot = record.pop("boot")
+                if folder == path and dump(record) == dump(self.record):
+                    return [boot]
+                differences = differences or self.differences(record)
+        if differences:
+            problem = f"the interrupted conversion cannot be resumed: {'; '.join(differences)}"
+            remedy = "Run it without resume=True, which starts again."
+            remedy_cli = "Run it without --resume, which starts again."
+            raise ConflictError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
+        return []
+
+
+def _record_of(folder: str) -> dict[str, Any]:
+    """Return the record of a folder, which is in it or beside it."""
+    if os.path.islink(folder):
+        raise ValueError(folder)
+    inside = LocalStore(folder).get(RECORD)
+    beside = LocalStore(os.path.dirname(folder)).get(os.path.basename(folder) + BESIDE)
+    record = dict(load(inside or beside or b"", key=RECORD))
+    number = record.pop("folder", None)
+    if not inside and number != os.stat(folder).st_ino:
+        raise ValueError(folder)  # it is the old target: the two have exchanged their names
+    return record
+
+
+def _this_boot() -> str | None:
+    """Return an id of the present start of the machine, None if the system has none."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return None

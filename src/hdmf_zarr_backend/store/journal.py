@@ -1,0 +1,553 @@
+"""The undo journal of a file: the old values of what a change replaces, until it is complete; and its recovery.
+
+`store.transaction` writes it in this order::
+
+    records      the old values of keys, or their absence, before the first of these keys is set
+    (puts)       chunks, new nodes, documents, which readers of the consolidated document do not see
+    last record  the digest of the document that commits the change, the other documents of the root, and what follows
+    commit       one put, or one deletion; from here on, readers see the change
+    (repeats)    the other documents of the root, values that must not be visible before, deletions
+    (removal)    the journal, the first record after the others, the last record at the end
+
+The next writer of the file looks for the first record. If the commit is in the store, it repeats what follows;
+otherwise it restores all old values. Both can stop at any point and be repeated. Readers never look for a journal.
+
+A record is one line of JSON, which names keys and lengths, followed by values. The keys of a journal are plain names at
+the root of the file, where no Zarr reader looks for a node.
+
+Source: docs/format, "The journal".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    JournalWarning,
+    MetadataError,
+    StoreError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+    warn,
+)
+from hdmf_zarr_backend.model.json_text import dump, parse_fast
+from hdmf_zarr_backend.model.render import few
+from hdmf_zarr_backend.store.base import Store, is_outside
+from hdmf_zarr_backend.store.lock import Holder
+
+JOURNAL = ".hdmf_zarr_journal"
+"""The key of the first record, which exists while a change is pending; the other keys begin with the same letters."""
+
+LAST_RECORD = f"{JOURNAL}.commit"
+"""The key of the record that is set right before the commit."""
+
+VERSION = 2
+"""Version of the format of the records."""
+
+Root: TypeAlias = Mapping[str, bytes | None]
+"""Documents of the root in an order that matters, None for one that is deleted."""
+
+FAILURES = (ZarrBackendError, OSError)
+"""The errors of stores."""
+
+_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+_PIECE_BYTES = 8 * 2**20
+
+
+def record_key(number: int) -> str:
+    """Return the key of a record; of the first one, `JOURNAL`."""
+    return f"{JOURNAL}.{number}" if number else JOURNAL
+
+
+def aside_key(change: str, number: int) -> str:
+    """Return the key of an old value that is too large for a record, or of a new one that is set after the commit."""
+    return f"{JOURNAL}.old.{change}.{number}"
+
+
+def digest(value: bytes | None) -> str | None:
+    """Return the digest by which a document is recognised."""
+    return None if value is None else hashlib.sha256(value).hexdigest()
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The state of some keys before the change ``id`` by ``holder``.
+
+    ``old`` has their values, ``absent`` the keys that did not exist, ``below`` the paths of nodes that did not exist.
+    ``aside`` has the numbers of old values, and ``late`` those of values to set after the commit, that are kept under
+    `aside_key`, after the record is set and before keys change. ``root`` names the documents of the root, that of the
+    commit first. If the change ``hides`` the file, readers refuse it from here on until the commit; these are the
+    digests of the documents that say so. If it is ``durable``, undoing it waits for the disk too.
+    """
+
+    id: str
+    holder: Holder
+    old: Mapping[str, bytes] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    below: list[str] = field(default_factory=list)
+    aside: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    root: list[str] = field(default_factory=list)
+    hides: Mapping[str, str | None] = field(default_factory=dict)
+    durable: bool = False
+
+    def aside_keys(self) -> list[str]:
+        """Return the keys of the values that are kept outside of the record."""
+        return [aside_key(self.id, number) for number in (*self.aside.values(), *self.late.values())]
+
+    def encode(self) -> bytes:
+        """Return the bytes of the record."""
+        sizes = {key: len(value) for key, value in self.old.items()}
+        head = {"id": self.id, "holder": asdict(self.holder), "old": sizes, "absent": self.absent, "below": self.below}
+        optional = {name: getattr(self, name) for name in ("aside", "late", "root", "hides", "durable")}
+        return _encoded(head, self.old.values(), {name: value for name, value in optional.items() if value})
+
+    @classmethod
+    def decode(cls, text: bytes | None, location: str) -> Record | None:
+        """Return the record of ``text``; None without one, and for one that is cut off, since nothing followed it.
+
+        MetadataError if it is damaged, or names keys that are not allowed.
+        """
+        with _damage_named(location):
+            parts = None if text is None else _parts(text, "old")
+            if parts is None:
+                return None
+            head, values = parts
+            root = _checked_keys(head.get("root", []))
+            if any("/" in key for key in root):
+                raise ValueError("it takes a key of a node for a document of the root")
+            return cls(
+                head["id"],
+                Holder.of(head["holder"]),
+                values,
+                _checked_keys(head["absent"]),
+                _checked_keys(head["below"]),
+                _checked_numbers(head.get("aside", {})),
+                _checked_numbers(head.get("late", {})),
+                root,
+                _digests(head.get("hides", {})),
+                bool(head.get("durable")),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecord:
+    """What commits the change ``id``, and what follows the commit.
+
+    ``final`` has the digest of the document that commits it, None if its deletion does; it is empty if this record is
+    the commit. ``root`` has the other documents of the root, ``delete`` the keys that are no longer used.
+    """
+
+    id: str
+    final: Mapping[str, str | None]
+    root: Root
+    delete: list[str]
+
+    def encode(self) -> bytes:
+        """Return the bytes of the record."""
+        sizes = {key: None if value is None else len(value) for key, value in self.root.items()}
+        head = {"id": self.id, "final": dict(self.final), "root": sizes, "delete": self.delete}
+        return _encoded(head, filter(None, self.root.values()), {})
+
+    @classmethod
+    def decode(cls, text: bytes | None, location: str) -> LastRecord | None:
+        """Return the record of ``text``, as `Record.decode` does."""
+        with _damage_named(location):
+            parts = None if text is None else _parts(text, "root")
+            if parts is None:
+                return None
+            head, texts = parts
+            final = _digests(head["final"])
+            _checked_keys([*final, *head["root"]])
+            root = {key: texts.get(key) for key in head["root"]}
+            return cls(head["id"], final, root, _checked_keys(head["delete"]))
+
+    def is_committed(self, store: Store) -> bool:
+        """Return whether the commit is in the store: then readers see the change."""
+        stored = store.get_many(self.final)
+        return all(digest(stored.get(key)) == wanted for key, wanted in self.final.items())
+
+    def is_carried_out(self, store: Store) -> bool:
+        """Return whether both this record and the commit are in the store."""
+        return store.get(LAST_RECORD) == self.encode() and self.is_committed(store)
+
+
+@contextmanager
+def _damage_named(location: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise MetadataError(
+            f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
+            store=location,
+            remedy="Export what can be read to a new file: it is as before the change, except values that were "
+            "assigned to existing arrays.",
+        ) from error
+
+
+def _encoded(head: dict[str, Any], values: Iterable[bytes], optional: dict[str, Any]) -> bytes:
+    """Return the bytes of a record: one line of JSON, and the values."""
+    joined = b"".join(values)
+    return dump({"version": VERSION, **head, "crc32": zlib.crc32(joined), **optional}) + b"\n" + joined
+
+
+def _parts(text: bytes, sizes: str) -> tuple[Any, dict[str, bytes]] | None:
+    """Return the head of a record and its values, whose sizes are in a part of the head; None if it is cut off."""
+    line, end, values = text.partition(b"\n")
+    try:
+        head = parse_fast(line)
+    except ValueError:
+        if not end:
+            return None
+        raise
+    if head["version"] == 1:
+        head = _of_version_1(head)
+    elif head["version"] != VERSION:
+        raise ValueError(f"it is of version {head['version']}, and this package reads 1 and {VERSION}")
+    if not _ID.fullmatch(head["id"]):
+        raise ValueError(f"{head['id']!r} is not the id of a change")
+    lengths = _checked_numbers({key: size for key, size in head[sizes].items() if size is not None})
+    ends = list(itertools.accumulate(lengths.values(), initial=0))
+    if len(values) < ends[-1]:
+        return None
+    if len(values) > ends[-1] or zlib.crc32(values) != head["crc32"]:
+        raise ValueError("its values are damaged")
+    return head, {key: values[slice(*part)] for key, part in zip(lengths, itertools.pairwise(ends), strict=True)}
+
+
+def _of_version_1(head: Any) -> Any:
+    """Return the head of a record of version 1, of earlier versions of this package, as one of the present version."""
+    if "final" in head:  # all documents had to be set; those that are gone were deleted after them
+        gone = {key: None for key, wanted in head["final"].items() if wanted is None}
+        final = {key: wanted for key, wanted in head["final"].items() if wanted is not None}
+        return {**head, "final": final or gone, "root": gone, "crc32": 0}
+    root = [key for key in (".zmetadata", ".zattrs", "zarr.json") if key in (*head["old"], *head["absent"])]
+    mark = head.get("mark") or {"documents": {}, "hidden": []}
+    hides = {key: digest(text.encode()) for key, text in mark["documents"].items()}
+    return {**head, "root": root, "hides": hides | dict.fromkeys(mark["hidden"])}
+
+
+def _checked_keys(stored: Any) -> list[str]:
+    """Refuse what is not a list of keys, and keys that are the root, lead out of it, or belong to the journal."""
+    if not isinstance(stored, list) or not all(isinstance(key, str) for key in stored):
+        raise ValueError("it lists something that is not a key")
+    for key in stored:
+        if is_outside(key) or not {"", "."}.isdisjoint(key.split("/")) or key.startswith(JOURNAL):
+            raise ValueError(f"{key!r} is the root, leads out of the store, or is a key of the journal")
+    return stored
+
+
+def _checked_numbers(stored: Any) -> dict[str, int]:
+    _checked_keys(list(stored.keys()))
+    if not all(type(number) is int and number >= 0 for number in stored.values()):
+        raise ValueError("a number in it is not a whole number of 0 or more")
+    return dict(stored)
+
+
+def _digests(stored: Any) -> dict[str, str | None]:
+    if not all(wanted is None or isinstance(wanted, str) for wanted in stored.values()):
+        raise ValueError("it has something other than digests")
+    return dict(stored)
+
+
+# ---- steps that a writer and a recovery share -----------------------------------------------------------------------
+
+
+def set_root(store: Store, root: Root) -> None:
+    """Set and delete documents of the root, one after the other."""
+    for key, text in root.items():
+        if text is None:
+            store._delete([key])
+        else:
+            store._set(key, text)
+
+
+def copy_value(store: Store, source: str, target: str) -> None:
+    """Copy the value of a key, if it exists, to another key; piece by piece if the store can stream."""
+    pieces = _pieces(store, source)
+    first = next(pieces, None)
+    if first is not None:
+        with store._stream(target) as write:
+            for piece in itertools.chain([first], pieces):
+                write(piece)
+
+
+def link_or_copy(store: Store, source: str, target: str) -> None:
+    """Give the value of a key to another one; by a link if possible, which needs no room, and stays what it is."""
+    if not store._link_value(source, target):
+        copy_value(store, source, target)
+
+
+def _pieces(store: Store, key: str) -> Iterator[bytes]:
+    """Yield the value of a key, if it exists, in pieces; as one if the store cannot stream."""
+    if not store.streams_values:
+        value = store.get(key)
+        yield from () if value is None else (value,)
+        return
+    start, piece = 0, store.get_range(key, 0, _PIECE_BYTES + 1)
+    while piece is not None:
+        yield piece[:_PIECE_BYTES]
+        start += _PIECE_BYTES
+        is_last = len(piece) <= _PIECE_BYTES  # a range that begins at the end of a value is an error in some stores
+        piece = None if is_last else store.get_range(key, start, start + _PIECE_BYTES + 1)
+
+
+def remove_journal(store: Store, records: int, aside: Iterable[str]) -> None:
+    """Delete a journal whose change is complete, or undone.
+
+    The first record is deleted after the others, since the next writer looks for it. The last record is deleted at the
+    end, because without it the change would be undone.
+    """
+    others = [*aside, *map(record_key, range(records - 1, 0, -1))]
+    if others:
+        store._delete(others)
+        store.sync()
+    store._delete([JOURNAL])
+    store.sync()
+    store._delete([LAST_RECORD])
+
+
+def delete_leftovers(store: Store) -> None:
+    """Delete what a writer has left that died while it deleted its journal; a server has a last record at the most."""
+    store._delete_unfinished([""], JOURNAL)
+
+
+def warn_of_journal(store: Store, what: str) -> None:
+    """Warn of a change that was or is interrupted."""
+    warn(f"{store.location}: {what}", JournalWarning, stacklevel=4)
+
+
+# ---- recovery -------------------------------------------------------------------------------------------------------
+
+
+def pending(store: Store) -> Record | None:
+    """Return the first record of the journal of a file; None without one, and if it is cut off."""
+    text = store.unwrapped.get(JOURNAL) if store.abilities.consolidates else None
+    return Record.decode(text, store.location)
+
+
+def recover(store: Store) -> str | None:
+    """Undo an interrupted change, or finish it if it is committed; return a report, None without a journal.
+
+    The caller must hold the lock of the file.
+    """
+    unwrapped: Store = store.unwrapped
+    text = unwrapped.get(JOURNAL) if unwrapped.abilities.consolidates else None
+    if text is None:
+        return None
+    first, is_durable = Record.decode(text, store.location), unwrapped.is_durable
+    if first is None:
+        remove_journal(unwrapped, 1, [])
+        return "the journal of an interrupted change was cut off, as by a power cut, and was removed"
+    unwrapped.is_durable = is_durable or first.durable
+    try:
+        done = _recover(unwrapped, first.id)
+    finally:
+        unwrapped.is_durable = is_durable
+    return f"a change of this file by {first.holder} {done}"
+
+
+def _recover(store: Store, change: str) -> str:
+    records, aside, folders, late = 0, list[str](), set[str](), dict[str, str]()
+    root, marks = dict[str, bytes | None](), set[str | None]()
+    for record in _records(store, change):
+        root |= {key: record.old.get(key) for key in record.root}
+        marks |= {*record.hides.values()}
+        records += 1
+        aside += record.aside_keys()
+        late |= {key: aside_key(change, number) for key, number in record.late.items()}
+        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside, *record.late)}
+    last, steps = _last_record(store, change), _Steps(store)
+    if last is not None and last.is_committed(store):
+        steps.each(lambda key: set_root(store, {key: last.root[key]}), last.root)
+        steps.each(lambda key: copy_value(store, late[key], key), late)
+        steps.delete(last.delete)
+        done = "was complete, and its journal was removed"
+    else:
+        _check_own(store, root, marks, may_undo=last is None)
+        store._delete([LAST_RECORD])  # a half restored state must not look complete
+        store.sync()
+        for record in _records(store, change):
+            steps.restore(record)
+        if marks:  # the file stays hidden while keys are left: readers would find half of them restored
+            steps.check()
+            store.sync()
+        set_root(store, _differing(store, root))
+        done = "was interrupted and has been undone"
+    steps.check()
+    store.sync()
+    store._delete_unfinished(folders)
+    remove_journal(store, records, aside)
+    delete_leftovers(store)
+    return done
+
+
+def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_undo: bool) -> None:
+    """Refuse to undo a change if another program, which knows no journal, has committed its own since.
+
+    If the change ``may_undo``, nothing has followed its commit.
+    """
+    first = next(iter(root), "")
+    text = store.get(first) if first else None
+    if text is None or text == root[first] or digest(text) in marks:
+        return
+    try:
+        is_document = isinstance(parse_fast(text), dict)
+    except ValueError:
+        is_document = False  # a part of a document, after a power cut
+    if not is_document:
+        return
+    undo = f" To undo both changes, delete the key {first!r}, and run `zarrio repair`." if may_undo else ""
+    raise ConflictError(
+        f"another program has changed the file since a change was interrupted: {first!r} is not the one before it",
+        store=store.location,
+        remedy=f"Nothing was changed. To keep what is there, delete the keys that begin with {JOURNAL!r}, and run "
+        f"`zarrio verify`.{undo}",
+    )
+
+
+def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
+    """Warn if a change of a file that is read is not complete: values assigned to its arrays may be old or new."""
+    if store.folder is not None and not os.path.lexists(os.path.join(store.folder, JOURNAL)):
+        return  # the usual case, without reading a key
+    try:
+        left = pending(store)
+        last = None if left is None else _last_record(store.unwrapped, left.id)
+        if left is None or (last is not None and last.is_committed(store.unwrapped)):
+            return  # what is left does not concern readers
+    except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
+        return
+    except MetadataError as error:
+        warn_of_journal(store, f"{error.problem}; values that were assigned to existing arrays may be new")
+        return
+    state, advice = "was interrupted", "Run `zarrio repair` first."
+    if not left.holder.is_gone():
+        if only_dead:
+            return
+        state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
+    warn_of_journal(
+        store,
+        f"a change by {left.holder} {state}. The file is read as it was before, except values that were assigned to "
+        f"existing arrays: they may be new. {advice}",
+    )
+
+
+def _records(store: Store, change: str) -> Iterator[Record]:
+    """Yield the records of a change one by one, since together they may be larger than memory."""
+    for number in itertools.count():
+        record = Record.decode(store.get(record_key(number)), store.location)
+        if record is None or record.id != change:  # of an earlier change, whose journal was not removed completely
+            return
+        keys = [*record.old, *record.absent, *record.aside, *record.late, *record.root]
+        store.check_inside(keys, [*record.below, *record.aside_keys()])  # which may be no links to other files either
+        yield record
+
+
+def _last_record(store: Store, change: str) -> LastRecord | None:
+    """Return the record that was set right before the commit of a change, None if it does not exist."""
+    last = LastRecord.decode(store.get(LAST_RECORD), store.location)
+    if last is None or last.id != change:
+        return None
+    store.check_inside([*last.final, *last.root, *last.delete], [])
+    return last
+
+
+class _Steps:
+    """The steps of a recovery, and the keys that cannot be restored or deleted: each other one is."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._left: dict[str, str] = {}
+
+    def each(self, function: Callable[[str], object], keys: Iterable[str]) -> None:
+        """Call a function with each key, and note the keys for which it fails; not if nothing answers."""
+        for key in keys:
+            try:
+                function(key)
+            except StoreUnreachableError:
+                raise
+            except FAILURES as error:
+                self._left[key] = error.problem if isinstance(error, ZarrBackendError) else str(error)
+
+    def _all_or_each(self, function: Callable[[list[str]], object], keys: Iterable[str]) -> None:
+        """Call a function with all keys at once; if it fails, with each alone."""
+        wanted = list(keys)
+        try:
+            function(wanted)
+        except StoreUnreachableError:
+            raise
+        except FAILURES:
+            self.each(lambda key: function([key]), wanted)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
+
+        def delete(some: list[str]) -> None:
+            try:
+                self._store._delete(some)
+            except StoreRefusedError:
+                if any(self._store.get_range(key, 0, 1) is not None for key in some):
+                    raise
+
+        self._all_or_each(delete, keys)
+
+    def restore(self, record: Record) -> None:
+        """Restore the keys of a record that have changed, except the documents of the root."""
+        store = self._store
+        old = {key: value for key, value in record.old.items() if key not in record.root}
+        copies = {key: aside_key(record.id, number) for key, number in record.aside.items()}
+
+        def delete_below(path: str) -> None:
+            try:
+                store._delete_below(path)
+            except StoreRefusedError:
+                if next(store.list_prefix(path), None) is not None:
+                    raise
+
+        def restore(keys: Iterable[str]) -> None:
+            differing = _differing(store, {key: old[key] for key in keys})
+            store._set_many({key: value for key, value in differing.items() if value is not None})
+
+        def copy_back(key: str) -> None:
+            try:
+                link_or_copy(store, copies[key], key)
+            except FAILURES:  # without a copy, it did not change
+                if list(map(digest, _pieces(store, copies[key]))) != list(map(digest, _pieces(store, key))):
+                    raise
+
+        self.each(delete_below, record.below)
+        self.delete(key for key in record.absent if key not in record.root)
+        self._all_or_each(restore, old)
+        self.each(copy_back, copies)
+
+    def check(self) -> None:
+        """Raise an error that names the keys that are left."""
+        if not self._left:
+            return
+        left = len(self._left)
+        shown = few(list(map(repr, self._left)))
+        raise StoreError(
+            f"an interrupted change is not undone or finished completely: {left:,} "
+            f"{'keys are' if left > 1 else 'key is'} left: {shown} ({next(iter(self._left.values()))})",
+            store=self._store.location,
+            remedy="Everything else has been. Make these keys writable, and run `zarrio repair`.",
+        )
+
+
+def _differing(store: Store, old: Root) -> Root:
+    """Return those of the old values that the store has not, in their order."""
+    stored = store.get_many(old)
+    return {key: value for key, value in old.items() if stored.get(key) != value}

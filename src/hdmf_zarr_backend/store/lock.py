@@ -1,0 +1,463 @@
+"""`writer_lock`: lets one writer at a time change a file, in any kind of store. Readers take no lock, and never wait.
+
+The lock depends on the store:
+
+- `FileLock`, for a local file: a lock of the system on the file ``.NAME.lock`` beside it, whose content names the
+  holder. If the file system has no locks (some network file systems), the content decides: a holder counts as alive
+  unless it is a process of this machine that has ended. If the folder cannot be written, the file itself is locked.
+- `KeyLock`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (RFC 9110, section
+  13.1.2: ``If-None-Match: *``), and read again before each commit. That of a dead writer stays until a user breaks it:
+  no server can say whether the holder is alive, and none can replace exactly the value that was read.
+- `ProcessLock`, for any other store: a lock within this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import socket
+import stat
+import sys
+import threading
+import uuid
+import weakref
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Self
+
+from filelock import lock_descriptor, unlock_descriptor
+
+from hdmf_zarr_backend.errors import (
+    StoreError,
+    StoreLockedError,
+    StoreRefusedError,
+    UnlockedWarning,
+    ZarrBackendError,
+    printable,
+    warn,
+)
+from hdmf_zarr_backend.model.links import inside_of, split_location
+from hdmf_zarr_backend.store.base import Store, close_read, os_errors
+from hdmf_zarr_backend.store.files import check_link, restore_old, sweep, unfinished
+from hdmf_zarr_backend.store.local import NO_LINKS, READING
+from hdmf_zarr_backend.store.opening import open_neighbour
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_RECORD_BYTES = 4096
+_TRIES = 10
+_LONGEST_NAME = 200
+_SHORT_NAME = 40
+_UNREADABLE = (ValueError, KeyError, TypeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that has a file open for writing ``since`` a time (UTC, ISO 8601)."""
+
+    host: str
+    pid: int
+    since: str
+
+    @classmethod
+    def here(cls) -> Holder:
+        """Return this process, now."""
+        return cls(socket.gethostname(), os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @classmethod
+    def of(cls, record: Any) -> Holder:
+        """Return the holder in the record of a lock; ValueError, KeyError or TypeError if it has none."""
+        holder = cls(record["host"], record["pid"], record["since"])
+        if [type(part) for part in astuple(holder)] != [str, int, str]:
+            raise TypeError("it does not name its writer")
+        return holder
+
+    def __str__(self) -> str:
+        return printable(f"process {self.pid} on {self.host} since {self.since}")
+
+    def is_here(self) -> bool:
+        """Return whether this is a process of this machine."""
+        return self.host == socket.gethostname()
+
+    def is_gone(self) -> bool:
+        """Return whether this is a process of this machine that has ended."""
+        if not self.is_here() or sys.platform == "win32":
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except OSError as error:  # any other error: the process belongs to another user
+            return isinstance(error, ProcessLookupError)
+        return False
+
+
+def locked_error(holder: Holder | None, location: str, *, is_mine: bool | None = None) -> StoreLockedError:
+    """Return the error for the second writer of a file.
+
+    ``is_mine``: whether the first one is this process, None if its number says it. A lock with a known answer does not
+    end with its process.
+    """
+    problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
+    ends = holder is not None and holder.is_here() and is_mine is None
+    if holder is not None and holder.is_gone():
+        problem += "; that process has ended"
+        remedy = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
+    elif is_mine or (ends and holder is not None and holder.pid == os.getpid()):
+        remedy = "That is this process: close the other io first."
+    else:
+        remedy = "Wait until it has closed the file, or end it."
+        if not ends:
+            remedy += " If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
+    return StoreLockedError(problem, store=location, remedy=remedy)
+
+
+class WriterLock(ABC):
+    """The lock of the file at ``location``, held until it is released, its ``with`` block ends, or it is collected.
+
+    It belongs to this process: a fork does not hold it, and cannot release it.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self._pid = os.getpid()
+        self._is_held = False
+
+    def __del__(self) -> None:
+        if self.is_held:
+            self._is_held = False
+            self._abandon()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process may write."""
+        return self._is_held and self._pid == os.getpid()
+
+    def check(self) -> None:
+        """Make sure that the lock is still held; called immediately before each commit, and before the first put."""
+        if self.is_held:
+            how, remedy = self._broken() or ("", "")
+            problem = f"the lock of this writer was broken: {how}" if how else ""
+        elif self._pid != os.getpid():
+            problem = f"this was opened by process {self._pid}, before a fork"
+            remedy = "Open the file in the process that writes it."
+        else:
+            problem, remedy = "this file is closed", "Open the file again."
+        if problem:
+            raise StoreLockedError(problem, store=self.location, remedy=remedy)
+
+    def _broken(self) -> tuple[str, str] | None:
+        """Return how the lock was broken and what to do then; None if it is still held."""
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Release the lock; a second call has no effect."""
+        if self.is_held:
+            self._is_held = False
+            self._release()
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Release the lock."""
+
+    def _abandon(self) -> None:
+        """Release the lock without waiting: this runs during garbage collection."""
+        self._release()
+
+
+# ---- any store ------------------------------------------------------------------------------------------------------
+
+
+def writer_lock(store: Store, *, break_lock: bool = False, replaces: bool = False) -> WriterLock:
+    """Acquire the lock of a file."""
+    store = store.unwrapped
+    local = store.folder or store.zip_file
+    if local is not None:
+        check_link(store.location)
+        return FileLock(local, break_lock=break_lock, replaces=replaces)
+    if store.opens_by_url and store.abilities.is_remote:
+        folder, name = split_location(store.location)
+        beside = open_neighbour(store, folder) if "://" in folder and name else None
+        if beside is not None and beside.opens_by_url:  # a file that is a complete bucket has no keys beside it
+            return KeyLock(beside, name, store.location, break_lock=break_lock)
+    return ProcessLock(store.location)
+
+
+_OF_THIS_PROCESS: dict[tuple[int, str], Holder] = {}
+
+
+class ProcessLock(WriterLock):
+    """The lock of a store that other processes cannot open."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self._place = (self._pid, location)
+        mine = Holder.here()
+        first = _OF_THIS_PROCESS.setdefault(self._place, mine)  # atomic among threads
+        if first is not mine:
+            raise locked_error(first, location)
+        self._is_held = True
+
+    def _release(self) -> None:
+        _OF_THIS_PROCESS.pop(self._place, None)
+
+
+# ---- local files ----------------------------------------------------------------------------------------------------
+
+
+def lock_path(target: str) -> str:
+    """Return the path of the lock file of ``target``, beside it."""
+    folder, name = os.path.split(target)
+    if len(os.fsencode(name)) > _LONGEST_NAME:
+        name = f"{name[:_SHORT_NAME]}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
+    return os.path.join(folder, f".{name}.lock")
+
+
+class FileLock(WriterLock):
+    """The lock of the local file at an absolute path, which need not exist yet.
+
+    Missing folders above it are created; those that stay empty are removed at the end. ``follows`` is true if an
+    earlier writer died; an old file that it had moved aside is moved back. Its new file is deleted if this writer
+    replaces it; otherwise the lock file stays, so that a later writer knows that nobody is writing that file.
+    """
+
+    def __init__(self, target: str, *, break_lock: bool = False, replaces: bool = False) -> None:
+        super().__init__(target)
+        self.follows = False
+        self._path = lock_path(os.path.realpath(target))  # one file has one lock, by whatever path it is opened
+        missing = takewhile(lambda folder: not os.path.lexists(folder), Path(self._path).parents)
+        self._new_folders = [str(folder) for folder in missing]
+        if (inside := inside_of(self._path)) is not None:
+            raise StoreError(inside[0], store=target, remedy=inside[1])
+        self._descriptor = -1
+        self._is_file = False
+        self._is_kept = False
+        try:
+            with os_errors(target, "locked"):
+                if self._new_folders:
+                    os.makedirs(self._new_folders[0], exist_ok=True)
+                self._acquire(break_lock=break_lock)
+            self._is_held = True
+            _held.add(self)
+            if self.follows:
+                self._is_kept = True  # the next writer tries it too
+                with os_errors(target, "written"):
+                    restore_old(target)
+                    if replaces:
+                        sweep(target)
+                self._is_kept = bool(unfinished(target))
+        except BaseException:
+            self.release()
+            self._remove_folders()
+            raise
+
+    def _broken(self) -> tuple[str, str] | None:
+        with os_errors(self.location, "locked"):
+            if not self._is_file or _is_at(self._descriptor, self._path):
+                return None
+        return "its file is gone", "Another writer may have the file open now. Open it again."
+
+    def _acquire(self, *, break_lock: bool) -> None:
+        for _ in range(_TRIES):
+            existed = False
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(os.lstat(self._path).st_mode):  # a symbolic link, a pipe, a device or a folder
+                    raise self._foreign("is not a regular file")
+                existed = True
+            descriptor, self._is_file = self._open()
+            try:
+                if self._locks(descriptor, break_lock=break_lock, existed=existed):
+                    self._descriptor = descriptor
+                    return
+            finally:
+                if self._descriptor < 0:
+                    os.close(descriptor)
+        raise locked_error(None, self.location)
+
+    def _locks(self, descriptor: int, *, break_lock: bool, existed: bool) -> bool:
+        """Lock an open file; return False if its lock was broken, or another file has its name by now."""
+        holder = self._holder(descriptor) if self._is_file else None
+        try:
+            is_mine = lock_descriptor(descriptor, blocking=False)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            is_mine = holder is None or holder.is_gone()
+        if not is_mine:
+            may_break = holder is None or holder.is_gone() or not holder.is_here()
+            if not (break_lock and self._is_file and may_break):
+                raise locked_error(holder, self.location)
+            os.unlink(self._path)  # the lock of the system stays with the unlinked file
+            self.follows = True
+            return False
+        if self._is_file:
+            if not _is_at(descriptor, self._path):
+                return False
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            # Windows locks the first byte, and hides it from readers
+            os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
+        self.follows |= self._is_file and existed  # perhaps empty: its writer died, or could not write to it
+        return True
+
+    def _open(self) -> tuple[int, bool]:
+        """Open the file that is locked; return its descriptor, and whether it is a lock file."""
+        try:
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666), True
+        except OSError as error:
+            if error.errno not in _NOT_WRITABLE or not os.path.lexists(self.location) or sys.platform == "win32":
+                raise
+            return os.open(self.location, READING), False
+
+    def _foreign(self, problem: str) -> StoreRefusedError:
+        problem = f"the lock file {self._path!r} {problem}, and is left as it is"
+        remedy = "This package did not make it. Look at it, and move or delete it before you write here."
+        return StoreRefusedError(problem, store=self.location, remedy=remedy)
+
+    def _holder(self, descriptor: int) -> Holder | None:
+        """Return the holder in the lock file, None if it is empty; refuse a file with other content."""
+        if not os.fstat(descriptor).st_size:
+            return None
+        os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte
+        try:
+            return Holder.of(json.loads(os.read(descriptor, _RECORD_BYTES)))
+        except _UNREADABLE:
+            raise self._foreign("holds something other than the record of a lock") from None
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        _held.discard(self)
+        is_mine = False
+        with suppress(OSError):
+            is_mine = self._is_file and not self._is_kept and _is_at(descriptor, self._path)
+        if sys.platform == "win32":  # an open file cannot be deleted
+            close_read(descriptor)
+        if is_mine:
+            with suppress(OSError):
+                os.unlink(self._path)
+        if sys.platform != "win32":
+            with suppress(OSError):
+                unlock_descriptor(descriptor)  # closing it would not unlock it where a fork has it open as well
+            close_read(descriptor)
+        self._remove_folders()
+
+    def _remove_folders(self) -> None:
+        for folder in self._new_folders:
+            with suppress(OSError):  # it is not empty
+                os.rmdir(folder)
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    """Return whether an open file is the one at ``path`` itself, not the target of a link."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    """Close the files in a fork, where they would keep the locks beyond the life of their holder."""
+    for lock in list(_held):
+        if lock._descriptor >= 0:
+            os.close(lock._descriptor)
+            lock._descriptor = -1
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+# ---- object stores --------------------------------------------------------------------------------------------------
+
+
+class KeyLock(WriterLock):
+    """The lock of the file ``name`` in the folder ``store`` of an object store.
+
+    An UnlockedWarning is issued if the server cannot set a key only if it is absent, or if the credentials are limited
+    to the file.
+    """
+
+    def __init__(self, store: Store, name: str, location: str, *, break_lock: bool = False) -> None:
+        super().__init__(location)
+        self._store = store
+        self._key = f".{name}.lock"
+        self._token = uuid.uuid4().hex
+        self._is_key = True
+        try:
+            if not self._create():
+                token, holder = self._read()
+                # only this process knows for certain that the holder is alive
+                if break_lock and token not in _tokens:
+                    self._delete(token)
+                    token, holder = (self._token, None) if self._create() else self._read()
+                if token != self._token:
+                    raise locked_error(holder, location, is_mine=token in _tokens)
+        except StoreError as error:
+            error.store = location  # the user named the file, not the key beside it
+            raise
+        self._is_held = True
+        if self._is_key:
+            _tokens.add(self._token)
+
+    def _broken(self) -> tuple[str, str] | None:
+        token, holder = self._read() if self._is_key else (self._token, None)
+        if token == self._token:
+            return None
+        how = "it was deleted" if holder is None else f"by {holder}"
+        return how, "Another writer has the file open now. Open it again when that writer is done."
+
+    def _create(self) -> bool:
+        """Set the key if it is absent; return False if another writer holds the lock."""
+        record = {**asdict(Holder.here()), "token": self._token}
+        was_set, missing = None, "this kind of store cannot set a key only if it is absent"
+        try:
+            was_set = self._store._create(self._key, json.dumps(record).encode())
+        except StoreRefusedError as error:
+            missing = str(error)
+        if was_set is None:
+            self._is_key = False
+            warn(f"a second writer of {self.location} cannot be kept away: {missing}", UnlockedWarning, stacklevel=5)
+            return True
+        # after a lost answer the request is sent again, and finds the key that it set itself
+        return was_set or self._read()[0] == self._token
+
+    def _read(self) -> tuple[str, Holder | None]:
+        """Return token and holder in the key; no holder if there is no such key, or it has other content."""
+        try:
+            record = json.loads(self._store.get(self._key) or b"")
+            return str(record["token"]), Holder.of(record)
+        except _UNREADABLE:
+            return "", None
+
+    def _delete(self, token: str) -> None:
+        if self._read()[0] == token:  # it may be that of another writer by now
+            self._store._delete([self._key])
+
+    def _release(self) -> None:
+        _tokens.discard(self._token)
+        with suppress(ZarrBackendError):  # the next writer has to break it
+            if self._is_key:
+                self._delete(self._token)
+
+    def _abandon(self) -> None:
+        # garbage collection may run in a thread that requests wait for
+        with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads
+            threading.Thread(target=self._release, daemon=True).start()
+
+
+_tokens: set[str] = set()
+"""The tokens of the locks that this process holds."""

@@ -1,0 +1,285 @@
+"""`open_store`: the location of a file, or an object that holds it -> its store, without loading store libraries.
+
+=============================  =========================================================================
+``"/a/b.nwb.zarr"``, a Path,   `LocalStore`
+``"file://"``, ``"local://"``
+``"/a/b.nwb.zarr.zip"``        `ZipStore`
+``"/a/b.nwb.zarr.json"``       `ReferenceStore`
+``"s3://"``, ``"gs://"``,      `ObjectStore` where obstore is installed and knows the options, else `FsspecStore`
+``"az://"``
+``"https://"``, ``"http://"``  `WebStore`
+any other URL, ``"a::b"``      `FsspecStore`
+a UPath, an OpenFile           as its path or URL, with the options of its file system
+a mapping                      `MemoryStore`; `FsspecStore` for that of ``fsspec.get_mapper``
+a store, StorePath or group    `ZarrPythonStore`; `LocalStore` for a folder; `ObjectStore` for a bucket that obstore has
+of zarr                        opened
+an Icechunk session            `IcechunkStore`
+=============================  =========================================================================
+
+All functions that take a file take all of these. Those that take HDF5 files too, or need to know a path or a URL before
+they open a file, get it from `located`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from hdmf_zarr_backend.errors import (
+    ReadOnlyStoreError,
+    StoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.model.links import (
+    ARCHIVES,
+    SERVER_SCHEMES,
+    WEB_SCHEMES,
+    authority,
+    inside_of,
+    is_url,
+    location_of,
+    split_location,
+)
+from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.store import reference_files
+from hdmf_zarr_backend.store import zip as zip_files
+from hdmf_zarr_backend.store.base import Store, os_errors
+from hdmf_zarr_backend.store.clouds import (
+    FsspecStore,
+    ObjectStore,
+    is_local_filesystem,
+    object_settings,
+    store_of_filesystem,
+)
+from hdmf_zarr_backend.store.files import check_link
+from hdmf_zarr_backend.store.local import LocalStore
+from hdmf_zarr_backend.store.memory import MemoryStore
+from hdmf_zarr_backend.store.reference_files import ReferenceStore
+from hdmf_zarr_backend.store.zip import RemoteZipStore, ZipStore
+
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+NOWHERE = "object://"
+"""Prefix of the location of a store without an address, which other files cannot refer to."""
+
+FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)
+"""Suffixes of the names of local Zarr files that are not directories."""
+
+
+def open_store(
+    place: Any, storage_options: Mapping[str, Any] | None = None, read_options: ReadOptions | None = None
+) -> Store:
+    """Return the store of the file at ``place``, without opening the file.
+
+    ``read_options`` hold for all its readers. None: those that a store has already.
+    """
+    options = dict(storage_options or {})
+    address = _path_of(place)
+    if address is not None:
+        path, own = address
+        store = _of_location(location_of(path), {**own, **options})
+    elif options:
+        raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
+    else:
+        store = _of_object(place)
+    if read_options is not None:
+        store.read_rules = read_options.rules()
+    return store
+
+
+def located(place: Any) -> str | Store:
+    """Return the absolute path or URL of a file, or its store if neither alone opens it."""
+    address = _path_of(place)
+    if address is None:
+        return _of_object(place)
+    path, own = address
+    return open_store(place) if own else location_of(path)
+
+
+def _path_of(place: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
+    """Return the path or URL of a place and its own options, None for an object without an address."""
+    if isinstance(place, str):
+        return place, {}
+    if any(kind.__module__.partition(".")[0] == "upath" for kind in type(place).__mro__):
+        is_local = place.protocol in ("", "file", "local")
+        return (place.path, {}) if is_local else (str(place), dict(place.storage_options))
+    if isinstance(place, os.PathLike):
+        return place, {}
+    if type(place).__module__ != "fsspec.core" or hasattr(place.fs, "fs"):  # the last: a cache, or a part of another
+        return None
+    if is_local_filesystem(place.fs):
+        return place.path, {}
+    return place.fs.unstrip_protocol(place.path), dict(place.fs.storage_options)
+
+
+def _of_location(location: str, options: dict[str, Any]) -> Store:
+    """Return the store of an absolute path or a URL; its suffix names a file in a folder."""
+    is_local = not is_url(location)
+    scheme, _, rest = location.partition("://")
+    if not is_local and scheme in SERVER_SCHEMES and not rest.strip("/"):
+        whose = "host" if scheme in WEB_SCHEMES else "bucket"
+        remedy = f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr."
+        raise UsageError(f"{location!r} does not name a file", store=location, remedy=remedy)
+    if scheme in ARCHIVES and "::" not in location and "fo" not in options:
+        remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
+        raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
+    is_file = not _is_folder(location) if is_local else "::" not in location
+    if is_file and location.endswith(reference_files.SUFFIX):
+        return ReferenceStore(location, options, open_folder)
+    if is_file and location.endswith(zip_files.SUFFIX):
+        return ZipStore(location) if is_local else RemoteZipStore(location, *open_parent(location, options))
+    return open_folder(location, options)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except OSError:
+        return False
+    except ValueError as error:  # a NUL or a lone surrogate
+        raise UsageError(f"{path!r} is not a path", remedy="Remove the characters that no file name has.") from error
+
+
+def open_folder(location: str, options: Mapping[str, Any]) -> Store:
+    """Return the store of a folder or a URL, without regard to suffixes."""
+    if not is_url(location):
+        return LocalStore(location)
+    if location.partition("://")[0] in WEB_SCHEMES:
+        from hdmf_zarr_backend.store.web import WebStore  # local files are opened without asyncio
+
+        return WebStore(location, options)
+    settings = object_settings(location, options)
+    return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)
+
+
+def open_parent(location: str, options: Mapping[str, Any]) -> tuple[Store, str]:
+    """Return the store of the folder of a file that the user has named, and the key of the file in it."""
+    folder, name = split_location(location)
+    store = open_folder(folder, options)
+    store.named_key = name
+    return store, name
+
+
+def _of_object(place: Any) -> Store:
+    if isinstance(place, Store):
+        return place
+    if isinstance(place, Mapping) and type(place).__module__.partition(".")[0] != "zarr":  # stores of zarr-python 2
+        return store_of_filesystem(getattr(place, "fs", None), getattr(place, "root", "")) or MemoryStore(place)
+    if type(place).__module__ == "fsspec.core":
+        store: Store | None = store_of_filesystem(place.fs, place.path)
+    else:
+        from hdmf_zarr_backend.store.zarr_python import store_of_zarr  # zarr is imported where it is used
+
+        store = store_of_zarr(place)
+    if store is None:
+        remedy = "Use a path, a URL, a mapping, a store or group of zarr, or a session of Icechunk."
+        raise UsageError(f"{place!r} cannot hold a Zarr file", remedy=remedy)
+    return store
+
+
+def open_neighbour(store: Store, location: str) -> Store:
+    """Return another file, at ``location``, that the file in ``store`` links to.
+
+    Options, which may be credentials, are passed on to the same kind of store only, and only to the same host of a web
+    server. The rules for reading are always passed on.
+    """
+    origin = store.unwrapped
+    neighbour = origin.neighbour(location)
+    if neighbour is None:
+        alike = authority(location) == authority(origin.location)
+        try:
+            neighbour = open_store(location, origin.options if alike else {})
+            neighbour.check_url()
+        except UsageError as error:  # a file named the location, not the caller
+            raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
+    neighbour.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)  # not known yet
+    return neighbour
+
+
+def is_hdf5(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file has the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
+    if not os.path.isfile(path):
+        return False
+    with os_errors(os.fspath(path), "read"), open(path, "rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        offset = 0
+        while offset < end:
+            stream.seek(offset)
+            if stream.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE:
+                return True
+            offset = 2 * offset or 512
+    return False
+
+
+def is_of_hdf5(store: Store) -> bool:
+    """Return whether an HDF5 file is at the location of a store, a path or a URL."""
+    store = store.unwrapped
+    if store.folder is not None:
+        return is_hdf5(store.location)
+    if not store.opens_by_url:
+        return False
+    try:
+        folder, name = open_parent(store.location, store.options)
+        folder.read_rules = store.read_rules
+        return folder.beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+    except ZarrBackendError:  # opening the location raises the error
+        return False
+
+
+def may_exist(location: str) -> bool:
+    """Return whether the target of a link may exist; for a URL, True without a request."""
+    if location.startswith(NOWHERE):
+        return False
+    if is_url(location) or os.path.isdir(location):
+        return True
+    return location.endswith(FILE_SUFFIXES) and os.path.isfile(location)
+
+
+def check_abilities(store: Store, mode: str) -> None:
+    """Refuse a mode that this kind of store does not support, before any request."""
+    abilities = store.abilities
+    possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
+    if not possible.get(mode, abilities.write):
+        problem = f"{abilities.why}: the mode {mode!r} is not possible"
+        remedy = "Read it with mode 'r', and export it to another place to change it."
+        remedy_cli = "Copy it with `zarrio convert`, and change the copy."
+        raise ReadOnlyStoreError(problem, store=store.location, remedy=remedy, remedy_cli=remedy_cli)
+
+
+def check_apart(source: str, target: str) -> None:
+    """Refuse a target that is the source, contains the source, or is inside of the source."""
+    if not is_url(target) and (inside := inside_of(target)) is not None:
+        raise StoreError(inside[0], store=target, remedy=inside[1])
+    is_local = not is_url(source) and not is_url(target)
+    one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
+    one, other = sorted((f"{one}{os.sep}", f"{other}{os.sep}"))
+    if other.startswith(one):
+        problem = "source and target are the same file, or one is inside the other"
+        raise StoreExistsError(problem, store=target, remedy="Choose another target.")
+    folder = os.path.dirname(target)
+    if not is_url(target) and not os.path.isdir(folder):
+        raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")
+
+
+def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> None:
+    """Refuse to create a file at an existing path."""
+    check_link(store.location)
+    if not overwrite and store.exists() and not (empty_folder and store.is_empty_folder()):
+        problem = "the target exists already"
+        remedy = "Choose another path, or pass overwrite=True to replace it."
+        remedy_cli = "Choose another path, use --overwrite to replace it, or --skip-existing to leave it."
+        raise StoreExistsError(problem, store=store.location, remedy=remedy, remedy_cli=remedy_cli)
+
+
+def remove_empty_folder(store: Store) -> None:
+    """Remove the empty folder that a new file replaces, if it exists."""
+    if store.folder is not None:
+        with suppress(OSError):
+            os.rmdir(store.folder)

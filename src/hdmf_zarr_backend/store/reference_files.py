@@ -1,0 +1,358 @@
+"""`ReferenceStore`: a JSON file with the bytes of each key, or their position in another file (kerchunk, LINDI).
+
+Values are text, ``base64:`` and encoded bytes, a JSON object (LINDI), ``[url]``, or ``[url, offset, length]``. A URL
+may be relative to the folder of the file of references.
+
+This package records for each file that it refers to: its size, the tag of the server or the time of the last change, a
+digest of both ends, and the path from the folder of the references. So two files that were moved or copied together are
+found again, and a file that has changed raises an error. References of other programs have no record; for them only the
+rules for links apply. While a file on a server is compared with its record, the first bytes are requested already: a
+slice takes the time of one request.
+
+Allowed files: references on a server may name files on that server, in their folder and below, never a file of this
+machine. Local references may name files in their folder and on servers, and others if the record proves that their
+author had the same file. ``external_links`` widens or narrows that.
+
+Source: kerchunk's specification of references, versions 0 and 1.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from hdmf_zarr_backend.errors import (
+    LinkRefusedError,
+    MetadataError,
+    NotZarrError,
+    StoreError,
+    StoreNotFoundError,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.model.links import authority, is_url, resolve_source, split_location, why_not
+from hdmf_zarr_backend.store.base import Abilities, FileState, Range, Store, check_inside, check_value_size
+from hdmf_zarr_backend.store.remote import Extent, RemoteStore, at_once, get_at_once, in_thread, joined
+
+SUFFIX = ".json"
+
+_SECOND = 10**9
+
+B = TypeVar("B")
+
+
+class ReferenceStore(RemoteStore):
+    """A file of references."""
+
+    abilities = Abilities(write=False, change=False, is_remote=True, why="a file of references is read only")
+
+    def __init__(self, location: str, options: Mapping[str, Any], opener: Callable[..., Store]) -> None:
+        super().__init__(location, options)
+        self._opener = opener
+        self._loaded: dict[str, Any] | None = None
+        self._recorded: dict[str, Recorded] = {}
+        self._folders: dict[str, Store] = {}
+        self._sources: dict[str, _Source] = {}
+        self._loading = threading.Lock()
+        self._choosing = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReferenceStore, (self.location, self.options, self._opener), {"read_rules": self.read_rules}
+
+    @property
+    def _references(self) -> dict[str, Any]:
+        with self._loading:
+            if self._loaded is None:
+                store, name = self._own()
+                text = store.get(name)
+                if text is None:
+                    raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
+                what = f"the file of references has {len(text):,} bytes"
+                self.read_rules.limits.check("max_document_bytes", len(text), what)
+                self._loaded, self._recorded = _parse(text, self.location)
+            return self._loaded
+
+    def _own(self) -> tuple[Store, str]:
+        """Return the store of the folder of the references, and their key in it."""
+        folder, name = split_location(self.location)
+        if "remote_options" in self.options:
+            options = {name: value for name, value in self.options.items() if name != "remote_options"}
+            store = self._opener(folder, options)
+        else:  # a file beside it is read over the same connections
+            store = self._folder(folder)
+        store.named_key = name
+        return store, name
+
+    def _get(self, key: str) -> bytes | None:
+        value = self._references.get(key)
+        if value is None or isinstance(value, bytes):
+            return value
+        if len(value) == 3:
+            extent = self._extent(key, value)
+            return self._run((value[0], extent, {key: extent}))[key]
+        data = self._read_from(value[0], lambda file: file.store.get(file.name))
+        if data is None:
+            raise self._cut(key, value)
+        return data
+
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        value = self._references.get(key)
+        if isinstance(value, list) and len(value) == 3:
+            spans = [slice(start, stop).indices(value[2])[:2] for start, stop in ranges]
+            shifted = [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans]
+            return self._read_from(value[0], lambda file: file.store.get_ranges(file.name, shifted))
+        data = self._get(key)
+        return None if data is None else [data[start:stop] for start, stop in ranges]
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        extents: dict[str, dict[str, Extent]] = {}
+        others = []
+        for key in keys:
+            value = self._references.get(key)
+            if isinstance(value, list) and len(value) == 3:
+                check_inside(key, self.location)
+                extents.setdefault(value[0], {})[key] = self._extent(key, value)
+            else:
+                others.append(key)
+        runs = [(url, *run) for url, each in extents.items() for run in joined(each)]
+        values = get_at_once(self, others)
+        for part in at_once(self._run, runs) if len(runs) > 1 else map(self._run, runs):
+            values |= part
+        return values
+
+    def _extent(self, key: str, value: list[Any]) -> Extent:
+        check_value_size(self, key, value[2])
+        return value[1], value[1] + value[2]
+
+    def _run(self, source: tuple[str, Extent, Mapping[str, Extent]]) -> dict[str, bytes]:
+        """Return the values of keys whose bytes are read from another file with one request."""
+        url, (first, last), extents = source
+        data = self._read_from(url, lambda file: file.store.get_range(file.name, first, last))
+        values = {}
+        for key, (start, stop) in extents.items():
+            if data is None or len(data) < stop - first:
+                raise self._cut(key, [url, start, stop - start])
+            values[key] = data if (start, stop) == (first, last) else data[start - first : stop - first]
+        return values
+
+    def _cut(self, key: str, value: list[Any]) -> StoreError:
+        problem = f"the bytes that {key!r} refers to do not exist: {value}"
+        remedy = "The other file was moved, cut or changed; create the references again."
+        return StoreError(problem, store=self.location, remedy=remedy)
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        start = f"{prefix}/" if prefix else ""
+        for key, value in self._references.items():
+            if key.startswith(start):
+                yield key, len(value) if isinstance(value, bytes) else int((value[2:] or [0])[0])
+
+    def exists(self) -> bool:
+        if not is_url(self.location):
+            return os.path.lexists(self.location)
+        store, name = self._own()
+        return store.get_range(name, 0, 1) is not None
+
+    # ---- the other files --------------------------------------------------------------------------------------------
+
+    def _read_from(self, url: str, read: Callable[[_Source], B]) -> B:
+        """Read from another file; a recorded one on a server is read while it is compared with its record."""
+        is_new = url in self._recorded and url not in self._sources
+        allowed = (each for each, refusal in self._places(url).items() if refusal is None)
+        likely = next(map(self._at, allowed), None) if is_new else None
+        if likely is None or not likely.store.abilities.is_remote:
+            return read(self._source(url))
+        compared = in_thread(partial(self._source, url))
+        try:
+            data = read(likely)
+        except ZarrBackendError:  # raised again, if this is the file
+            return read(compared.result())
+        source = compared.result()
+        return data if source.location == likely.location else read(source)
+
+    def _source(self, url: str) -> _Source:
+        """Return another file by its URL in the references."""
+        with self._choosing:
+            source = self._sources.get(url)
+            if source is None:
+                source = self._sources[url] = self._choose(url)
+            elif source.state is not None and source.store.folder is not None:
+                now = source.store.state(source.name)  # requested once from a server
+                if now != source.state:
+                    raise self._missing(source.location) if now is None else self._changed(source.location)
+        return source
+
+    def _choose(self, url: str) -> _Source:
+        """Return a file at its URL; a recorded one there, or at the recorded path beside the references."""
+        recorded, places = self._recorded.get(url), self._places(url)
+        changed = None
+        for number, (location, refusal) in enumerate(places.items()):
+            if refusal is not None:
+                continue
+            source = self._at(location)
+            if recorded is None or _is_recorded(source, recorded, is_original=number == 0):
+                return source
+            if source.state is not None:
+                changed = changed or location
+        if changed is not None:
+            raise self._changed(changed)
+        raise next(filter(None, places.values()), None) or self._missing(*places)
+
+    def _places(self, url: str) -> dict[str, LinkRefusedError | None]:
+        """Return where another file may be, in the order of choice, each with its error if it is forbidden."""
+        recorded = self._recorded.get(url)
+        places: dict[str, LinkRefusedError | None] = {}
+        for name in filter(None, (url, recorded.relative if recorded is not None else None)):
+            location = name if is_url(name) or os.path.isabs(name) else resolve_source(f"../{name}", self.location)
+            location = resolve_source(location, location)  # file:// URLs are paths
+            policy, free = self.read_rules.external_links, recorded is not None
+            rule = why_not(location, self.location, policy, free=free, kind="references")
+            places[location] = None if rule is None else LinkRefusedError(
+                f"the reference to {location!r} is refused: {rule[0]}",
+                store=self.location,
+                **(rule[1] or {"remedy": "Do not trust it; or download it together with the other file."}),
+            )  # fmt: skip
+        return places
+
+    def _at(self, location: str) -> _Source:
+        folder, name = split_location(location)
+        return _Source(self._folder(folder), name, location)
+
+    def _missing(self, *locations: str) -> StoreNotFoundError:
+        problem = f"the file that it refers to does not exist: {' nor '.join(locations)}"
+        remedy = f"Put it beside {self.location}, or create the references again."
+        return StoreNotFoundError(problem, store=self.location, remedy=remedy)
+
+    def _changed(self, location: str) -> StoreError:
+        return StoreError(f"the file that it refers to, {location}, has changed", store=self.location, remedy=_RECREATE)
+
+    def _folder(self, folder: str) -> Store:
+        """Return the store of a folder; options, which may be credentials, are not passed to another server."""
+        if folder not in self._folders:
+            options = self.options.get("remote_options")
+            if options is None:
+                is_same_server = not is_url(self.location) or authority(folder) == authority(self.location)
+                options = self.options if is_same_server else {}
+            store = self._opener(folder, options)
+            policy = self.read_rules.external_links
+            if policy is None and not is_url(self.location):
+                policy = "follow"  # a local file names files anywhere
+            store.read_rules = replace(store.read_rules, external_links=policy)
+            self._folders.setdefault(folder, store)
+        return self._folders[folder]
+
+
+def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Recorded]]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotZarrError(f"this is not JSON ({error})", store=location, remedy="Check the path.") from error
+    if isinstance(document, dict) and "gen" in document:
+        problem = "references that are generated by a rule (`gen`) are not read"
+        remedy = "Open it through fsspec's reference:// with fo= in storage_options."
+        remedy_cli = "Open it through fsspec's reference:// with -O fo=FILE."
+        raise NotZarrError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
+    parts = (document.get("refs", document), document.get("templates", {})) if isinstance(document, dict) else ()
+    if not parts or not all(isinstance(part, dict) for part in parts):
+        raise NotZarrError("this is not a file of references", store=location, remedy="Check the path.")
+    references, templates = parts
+    recorded = _parse_record(document, location) if "refs" in document else {}
+    return {key: _value(key, value, templates, location) for key, value in references.items()}, recorded
+
+
+def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> bytes | list[Any]:
+    """Return the bytes of a key, or the URL, offset and length of the bytes."""
+    if isinstance(value, dict):
+        return json.dumps(value).encode("utf-8")
+    if isinstance(value, str):
+        try:
+            is_text = not value.startswith("base64:")
+            return value.encode("utf-8") if is_text else base64.b64decode(value[7:], validate=True)
+        except ValueError:
+            raise _damaged(f"the reference of {key!r}", location) from None
+    is_range = isinstance(value, list) and len(value) in (1, 3) and isinstance(value[0], str)
+    if not is_range or not all(type(number) is int and number >= 0 for number in value[1:]):
+        raise _damaged(f"the reference of {key!r}", location)
+    url = value[0]
+    for name, text in templates.items():
+        url = url.replace("{{" + name + "}}", str(text)).replace("{{ " + name + " }}", str(text))
+    return [sys.intern(url), *value[1:]]  # shared by up to a million references
+
+
+def _damaged(what: str, location: str) -> MetadataError:
+    return MetadataError(f"{what} is damaged", store=location, remedy="Create the references again.")
+
+
+# ---- the record ----------------------------------------------------------------------------------------------------
+
+RECORD = "_hdmf"
+"""Key of the record beside ``refs``."""
+
+_RECREATE = "Create the references again: `zarrio convert --to virtual --overwrite`, or restore that file as it was."
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The record of one file."""
+
+    state: FileState  # when it was recorded
+    relative: str | None = None  # path from the folder of the references
+    sample: str | None = None  # digest of both ends
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record as JSON."""
+        size, etag, time = self.state.size, self.state.etag, self.state.mtime_ns
+        record = {"relative": self.relative, "sample": self.sample, "size": size, "etag": etag}
+        record |= {"mtime_ns": time} if etag is None else {}  # which is less exact
+        return {name: value for name, value in record.items() if value is not None}
+
+
+_TYPES = {"size": int, "etag": str, "mtime_ns": int, "relative": str, "sample": str}
+
+
+def _parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
+    """Return ``{url: Recorded}`` of a file of references, ``{}`` if it has no record; else a MetadataError."""
+    record = document.get(RECORD, {})
+    sources = record.get("sources", {}) if isinstance(record, dict) else None
+    if not isinstance(sources, dict) or not all(isinstance(entry, dict) for entry in sources.values()):
+        raise _damaged("the record of its sources", location)
+    recorded = {}
+    for url, entry in sources.items():
+        known: dict[str, Any] = {name: entry.get(name) for name in _TYPES}
+        if known["size"] is None or any(type(known[name]) not in (kind, type(None)) for name, kind in _TYPES.items()):
+            raise _damaged("the record of its sources", location)
+        state = FileState(known["size"], known["etag"], known["mtime_ns"])
+        recorded[url] = Recorded(state, known["relative"], known["sample"])
+    return recorded
+
+
+@dataclass(slots=True)
+class _Source:
+    """Another file: the store of its folder, its name in it, its location, and its state if recorded."""
+
+    store: Store
+    name: str
+    location: str
+    state: FileState | None = None
+
+
+def _is_recorded(source: _Source, recorded: Recorded, *, is_original: bool) -> bool:
+    """Return whether a file is the one that is recorded, or a copy of it, whose time differs; and set its state."""
+    known = recorded.state
+    sample: Callable[[], str | None] = partial(source.store.sample, source.name, known.size)
+    # servers give whole seconds: a file with another time was recorded before it came to the server
+    is_from_here = known.etag is None and (known.mtime_ns is None or known.mtime_ns % _SECOND != 0)
+    if recorded.sample is not None and is_from_here and source.store.abilities.is_remote:
+        sample = in_thread(sample).result  # requested at once, since it will be needed
+    source.state = state = source.store.state(source.name)
+    if state is None:
+        return False
+    is_same = known.is_same(state)
+    if is_same or state.size != known.size or (is_original and is_same is False):
+        return is_same is True
+    return recorded.sample is not None and sample() == recorded.sample

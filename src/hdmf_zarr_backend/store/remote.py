@@ -1,0 +1,313 @@
+"""`RemoteStore`: the base of remote stores, with concurrent requests and common errors.
+
+A subclass defines how one key is read, set, deleted and listed, with the synchronous calls of its library, which also
+repeats what may pass. The calls wait in threads of a pool, whose overhead does not matter when each takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.store.base import (
+    Abilities,
+    FileState,
+    Range,
+    Store,
+    check_inside,
+    check_value_size,
+    library_errors_named,
+    raise_if_not_absent,
+    without_ranges,
+)
+
+_MOST_LETTERS = 5_000
+"""Most characters of a URL, which servers and libraries limit too, after they are quoted."""
+
+REQUESTS = 32
+"""Requests of this process that may run at once."""
+
+A = TypeVar("A")
+B = TypeVar("B")
+Name = TypeVar("Name")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def request_pool() -> ThreadPoolExecutor:
+    """Return the threads of this process that wait for requests."""
+    pid = os.getpid()  # threads do not survive a fork
+    if pid not in _pools:
+        _pools.clear()
+        _pools[pid] = ThreadPoolExecutor(REQUESTS, thread_name_prefix="hdmf-zarr-requests")
+    return _pools[pid]
+
+
+def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
+    """Yield ``function(item)`` of each item in order, with up to `REQUESTS` of them running at once.
+
+    If one fails, the error is raised after the others that are running have ended.
+    """
+    running: deque[Future[B]] = deque()
+    try:
+        for item in items:
+            running.append(submitted(request_pool(), function, item))
+            if len(running) >= REQUESTS:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        for future in [future for future in running if not future.cancel()]:
+            future.exception()
+
+
+def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
+    """Return the values of those ``keys`` that exist in a store, requested at once."""
+    values = at_once(store.get, keys) if len(keys) > 1 else map(store.get, keys)
+    return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+
+
+def submitted(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) -> Future[B]:
+    """Call a function in a pool; here, if the interpreter is ending, and starts no more threads."""
+    try:
+        return pool.submit(function, *items)
+    except RuntimeError:
+        done: Future[B] = Future()
+        done.set_result(function(*items))
+        return done
+
+
+def in_thread(function: Callable[[], B]) -> Future[B]:
+    """Call a function in a thread of its own, which a thread of the pool may wait for."""
+    threads = ThreadPoolExecutor(1, thread_name_prefix="hdmf-zarr-request")
+    try:
+        return submitted(threads, function)
+    finally:
+        threads.shutdown(wait=False)
+
+
+# ---- ranges of bytes of one value -----------------------------------------------------------------------------------
+
+Extent = tuple[int, int]
+"""Start and end of a range of bytes."""
+
+RUN_BYTES = 8 * 2**20
+"""A longer run takes more time than several concurrent ones."""
+
+GAP_BYTES = 2**15
+"""Reading such a gap takes less time than another request."""
+
+
+def joined(extents: Mapping[Name, Extent]) -> Iterator[tuple[Extent, dict[Name, Extent]]]:
+    """Yield what to read with one request each, and the ranges in it: with small gaps between them, to `RUN_BYTES`."""
+    run: dict[Name, Extent] = {}
+    first = last = 0
+    for name, (start, stop) in sorted(extents.items(), key=itemgetter(1)):
+        if run and (start - last > GAP_BYTES or stop - first > RUN_BYTES):
+            yield (first, last), run
+            run = {}
+        if not run:
+            first = last = start
+        run[name] = (start, stop)
+        last = max(last, stop)
+    if run:
+        yield (first, last), run
+
+
+# ---- retries --------------------------------------------------------------------------------------------------------
+
+RETRY_SECONDS = 10.0
+"""How long a request is repeated to a server that is busy or silent."""
+
+
+def completed(config: Any, location: str) -> dict[str, Any]:
+    """Return a ``retry_config`` of obstore with a bound of its time; its durations may be in seconds."""
+    try:
+        known = {"retry_timeout": RETRY_SECONDS, **(config or {})}
+        known["retry_timeout"] = duration(known["retry_timeout"])
+        if "max_retries" in known and not 0 <= int(known["max_retries"]) < 2**31:
+            raise ValueError("max_retries is not a number of requests")
+        if "backoff" in known:
+            known["backoff"] = {
+                name: float(value) if name == "base" else duration(value) for name, value in known["backoff"].items()
+            }
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        remedy = 'For example {"max_retries": 3, "retry_timeout": 30}, in seconds.'
+        raise UsageError(f"retry_config={config!r} cannot be used ({error})", store=location, remedy=remedy) from error
+    return known
+
+
+def no_such_option(name: str, known: Iterable[str], location: str, library: str) -> UsageError:
+    """Return the error for a storage option that is not among the ``known`` ones, and not one of a library."""
+    from difflib import get_close_matches  # imported here: for this message only
+
+    similar = get_close_matches(name, sorted(known), n=1)
+    remedy = f"Did you mean {similar[0]!r}?" if similar else f"Check its name. If it is one of {library}, install that."
+    return UsageError(f"there is no storage option {name!r} for this URL", store=location, remedy=remedy)
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|seconds?|m|min|minutes?|h)")
+_SECONDS = {"ms": 0.001, "m": 60.0, "h": 3600.0}
+
+
+def duration(value: Any) -> timedelta:
+    """Return a duration: a timedelta, seconds, or a text such as ``30s``; else a TypeError or ValueError."""
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(str(value).strip())
+    number, unit = (match[1], match[2]) if match else (value, "s")
+    return timedelta(seconds=float(number) * _SECONDS.get(unit if unit in _SECONDS else unit[0], 1.0))
+
+
+# ---- the store -----------------------------------------------------------------------------------------------------
+
+
+class RemoteStore(Store):
+    """The contract of `store.base.Store` for stores that answer in milliseconds."""
+
+    abilities = Abilities(is_remote=True)
+
+    _absent: tuple[type[Exception], ...] = ()
+    """Errors of the library for an absent key."""
+
+    _client: Any = None
+    """What the library has opened, with its connections, which are those of one process; see `_pid`."""
+
+    _pid = 0
+
+    _counts_from_end = True
+    """Whether the server knows ranges of the last bytes of a value."""
+
+    def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
+        self.location = location
+        self.options = dict(options or {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_client": None}
+
+    # ---- defined by subclasses --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _get(self, key: str) -> bytes | None:
+        """Return the value of ``key``, without reading one that is too large completely if possible.
+
+        This and the next two methods return None if the key is absent, or raise one of `_absent`.
+        """
+
+    @abstractmethod
+    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        """Return ranges of the value of ``key``."""
+
+    def _state(self, key: str) -> FileState | None:
+        """Return size, tag and time of the value of ``key``."""
+        value = self._get(key)
+        return None if value is None else FileState(len(value))
+
+    def _put_value(self, key: str, value: bytes) -> None:
+        """Set ``key``; this and the next two are not called if `abilities` excludes them."""
+        raise NotImplementedError
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        """Delete ``keys``, some of which may be absent."""
+        raise NotImplementedError
+
+    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield key and size of all keys below ``prefix/``."""
+        raise NotImplementedError
+
+    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
+        """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
+        return None
+
+    # ---- the contract -----------------------------------------------------------------------------------------------
+
+    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+        """Call a function of the library; its errors name the store and ``key``, and what was ``doing``."""
+        check_inside(key, self.location)
+        letters = len(self.location) + len(key)
+        if letters > _MOST_LETTERS:
+            problem = f"a URL of {letters:,} characters cannot be requested"
+            raise StoreError(problem, store=f"{self.location[:100]}...", remedy="Use a shorter path or name.")
+        with library_errors_named(self.location, key, doing):
+            return function()
+
+    def _read(self, function: Callable[[], B | None], key: str) -> B | None:
+        """Call a function of the library; return None if it reports that the key is absent."""
+
+        def present() -> B | None:
+            try:
+                return function()
+            except self._absent as error:
+                raise_if_not_absent(error)
+                return None
+
+        return self._called(present, key, "read")
+
+    def get(self, key: str) -> bytes | None:
+        value = self._read(lambda: self._get(key), key)
+        if value is not None:
+            check_value_size(self, key, len(value))
+        return value
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        return get_at_once(self, list(keys))
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        if not self._counts_from_end and any(stop is None for _, stop in ranges):
+            state = self.state(key)
+            if state is None:
+                return None
+            ranges = [slice(*each).indices(state.size)[:2] for each in ranges]
+        parts = self._read(lambda: self._get_ranges(key, ranges), key)
+        for (start, stop), part in zip(ranges, parts or (), strict=False):
+            most = -start if stop is None else max(0, stop - start)
+            if len(part) > most:  # fsspec returned the complete value for the range
+                raise without_ranges(self.location, key)
+        return parts
+
+    def state(self, key: str) -> FileState | None:
+        return self._read(lambda: self._state(key), key)
+
+    def _set(self, key: str, value: bytes) -> None:
+        self._refuse_change()
+        self._called(lambda: self._put_value(key, value), key, "written")
+
+    def _create(self, key: str, value: bytes) -> bool | None:
+        self._refuse_change()
+        return self._called(lambda: self._put_if_absent(key, value), key, "written")
+
+    def _set_many(self, items: Mapping[str, bytes]) -> None:
+        list(at_once(lambda item: self._set(*item), items.items()))
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        gone = list(keys)
+        if gone:
+            self._refuse_change()
+            self._called(lambda: self._remove(gone), gone[0], "deleted")
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        if not self.abilities.listing:
+            remedy = "Files are read from it by their consolidated metadata alone; consolidate before the upload."
+            raise StoreError("this server cannot list its keys", store=self.location, remedy=remedy)
+        return self._called(lambda: dict(self._list(prefix)), prefix, "listed")
+
+    def exists(self) -> bool:
+        if not self.abilities.listing:
+            return bool(self.get_many([".zgroup", "zarr.json", ".zarray"]))
+        return self._called(lambda: next(iter(self._list("")), None) is not None, "", "listed")
+
+
+def state_of(size: Any, tag: Any, changed: Any) -> FileState:
+    """Return the state of a file as a server says it: its tag without quotes and prefix, its time in whole seconds."""
+    plain = tag.removeprefix("W/").strip('"') or None if isinstance(tag, str) else None
+    seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
+    time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
+    return FileState(int(size), plain, time)

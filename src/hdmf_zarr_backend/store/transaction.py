@@ -1,0 +1,908 @@
+"""`Writer` and `Change`: the one way in which a store is changed.
+
+A `Writer` has the lock of a file, from when it is opened until it is closed, and makes one `Change` after the other.
+What a change puts is visible when it is committed; if it is not, or its process dies, the file is as it was. How that
+is done depends on the store and on what is changed:
+
+- *undo journal*: a change in place. Old values are recorded before they are replaced (`store.journal`).
+- *native*: a change, or a new file, in a store whose sessions are transactions (Icechunk).
+- *rename*: a new local folder or zip file, which is made beside its place.
+- *mark*: a new file in a store without a rename. Its root says that it is being written, until the document is put that
+  readers trust before they look there. So however the writer ends, the file is complete or visibly incomplete.
+
+Keys and documents are given by the caller: nothing here knows a format of Zarr.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain, compress
+from typing import Any, Self, TypeVar
+
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    MetadataError,
+    ResourceError,
+    StoreError,
+    StoreExistsError,
+    WorkerLostError,
+)
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.store.base import Store, Write, os_errors
+from hdmf_zarr_backend.store.files import (
+    BESIDE,
+    NewFolder,
+    Resumption,
+    conversions,
+    discard,
+    move_into_place,
+    partial_path,
+)
+from hdmf_zarr_backend.store.files import RECORD as FOLDER_RECORD
+from hdmf_zarr_backend.store.journal import (
+    FAILURES,
+    JOURNAL,
+    LAST_RECORD,
+    LastRecord,
+    Record,
+    Root,
+    aside_key,
+    delete_leftovers,
+    digest,
+    link_or_copy,
+    record_key,
+    recover,
+    remove_journal,
+    set_root,
+    warn_of_journal,
+)
+from hdmf_zarr_backend.store.local import LocalStore, check_sync
+from hdmf_zarr_backend.store.lock import Holder, WriterLock, writer_lock
+from hdmf_zarr_backend.store.memory import InlinedStore, QueuedStore
+from hdmf_zarr_backend.store.remote import REQUESTS, at_once
+
+A = TypeVar("A")
+
+BATCH_BYTES = 8 * 2**20
+"""Values that replace others wait for each other up to this size, so that one record has all their old values.
+
+So much of the values that are set after the commit is in memory, too.
+"""
+
+
+class Writer:
+    """The one writer of a file, which holds its lock until `release`.
+
+    A fork of its process is not the writer: it changes, undoes and commits nothing. One that is ``durable`` waits for
+    the disk where the order of what it puts matters.
+    """
+
+    def __init__(
+        self, store: Store, *, break_lock: bool = False, replaces: bool = False, durable: bool = False
+    ) -> None:
+        self.store: Store = store.unwrapped
+        if durable and is_staged(self.store):
+            check_sync()
+        self.lock: WriterLock = writer_lock(store, break_lock=break_lock, replaces=replaces)
+        self.store.is_durable = durable
+        self.is_unfinished = False  # a change has to be undone or finished before the next one
+        self.is_outdated = False  # a change is in the store, and the caller does not know that yet
+        self.is_torn = False  # a part of a change that failed stays in the session
+        self.last: LastRecord | None = None  # of the change that is being committed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self.lock.release()
+
+    def discard(self, *paths: str) -> None:
+        """Delete unfinished local files and folders, ignoring errors; not in a fork."""
+        for path in paths if self.lock.is_held else ():
+            with suppress(OSError):
+                discard(path)
+
+    def change(self, *, root: Sequence[str] = ()) -> Change:
+        """Return a new change in place. ``root`` names the documents that its commit is going to set.
+
+        It is refused if an earlier change can still be neither undone nor finished, or is in the file although it
+        raised an error, so that the caller takes the file for the old one.
+        """
+        if not self.store.abilities.consolidates:
+            return SessionChange(self)
+        if self.is_unfinished:
+            try:
+                self.recover()
+            except FAILURES as error:
+                remedy = "Close the file, and open it with mode 'r+' when the store takes values again."
+                raise self._refusal(f"an earlier change could not be undone yet ({error})", remedy) from error
+        if self.is_outdated:
+            problem = "an earlier change of this file ended with an error, but is in the file"
+            raise self._refusal(problem, "Close the file, and open it again to see what is in it.")
+        return JournalledChange(self, root)
+
+    def new_file(self, mark: Root, *, exclusive: bool = False, resume: Resumption | None = None) -> Change:
+        """Return the change that makes a new file, in the place of the one that may be there unless ``exclusive``.
+
+        With the ``mark``, the documents of the root say that the file is being written, and those are gone that readers
+        would use instead. With ``resume``, another run can continue a local folder.
+        """
+        self.lock.check()
+        if resume is not None:
+            return ResumableChange(self, resume, exclusive=exclusive)
+        if is_staged(self.store):
+            return StagedChange(self, exclusive=exclusive)
+        if exclusive and self.store.exists():
+            problem = "a file was created there since, and is not replaced"
+            remedy = "Choose another path, or mode 'w' to replace it."
+            remedy_cli = "Choose another path, or use --overwrite to replace it."
+            raise StoreExistsError(problem, store=self.store.location, remedy=remedy, remedy_cli=remedy_cli)
+        if not self.store.abilities.consolidates:
+            return SessionChange(self, replaces=True)
+        return MarkedChange(self, mark)
+
+    def commit_session(self, message: str) -> None:
+        """Make the changes in the session of a store visible whose sessions are transactions."""
+        self.check_session()
+        self.store._commit_changes(message)
+
+    def check_session(self) -> None:
+        """Refuse a session in which a part of a change is that failed."""
+        if self.is_torn:
+            problem = "a change failed in a session that had others before, and a part of it is in the session"
+            raise self._refusal(problem, "Discard the changes of the session, and open the file again.")
+
+    def _refusal(self, problem: str, remedy: str) -> StoreError:
+        return StoreError(problem, store=self.store.location, remedy=remedy)
+
+    def put_right(self, report: Callable[[str], object] | None = None) -> None:
+        """Undo or finish what a dead writer has left, and report that, by default as a JournalWarning."""
+        done = recover(self.store)
+        if done is not None:
+            report(done) if report is not None else warn_of_journal(self.store, done)
+
+    def recover(self) -> None:
+        """Undo the change that failed, or finish it if its commit is in the store."""
+        self.is_unfinished = True
+        self.lock.check()
+        self.is_outdated |= self.last is not None and self.last.is_carried_out(self.store)
+        recover(self.store)
+        self.is_unfinished = False
+
+
+@contextmanager
+def open_for_writing(
+    store: Store, *, break_lock: bool = False, report: Callable[[str], object] | None = None
+) -> Iterator[Writer]:
+    """Yield the writer of an existing file, in which what a dead writer has left is undone or finished.
+
+    That is given to ``report``, by default as a JournalWarning.
+    """
+    with Writer(store, break_lock=break_lock) as writer:
+        writer.put_right(report)
+        if writer.store.abilities.consolidates:  # what a writer has left that died while it deleted its journal
+            writer.store._delete([LAST_RECORD])
+            delete_leftovers(writer.store)
+        yield writer
+
+
+def is_staged(store: Store) -> bool:
+    """Tell whether an existing file stays until a new one is complete; otherwise it is deleted first."""
+    return (store.folder or store.zip_file) is not None
+
+
+@contextmanager
+def new_local_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterator[str]:
+    """Yield a path beside a local file; the file written there replaces it when the block ends without an error."""
+    with Writer(target, replaces=True, durable=durable) as writer:
+        partial = partial_path(target.root)
+        try:
+            with os_errors(target.location, "written"):
+                yield partial
+            writer.lock.check()
+            with os_errors(target.root, "written"):
+                move_into_place(partial, target.root, exclusive=exclusive, durable=durable)
+        except BaseException:
+            writer.discard(partial)
+            raise
+
+
+def put_file(folder: Store, name: str, value: bytes) -> None:
+    """Put a remote file that is one value, such as a file of references: that is a transaction by itself."""
+    folder._set(name, value)
+
+
+class Change:
+    """What becomes visible with one commit. A block that ends without `commit` undoes it.
+
+    ``reader`` has what is stored, and what was put. In another process a change is `Puts`.
+    """
+
+    def __init__(self, store: Store, writer: Writer | None = None) -> None:
+        self.reader: Store = store
+        self._store = store
+        self._lock = None if writer is None else writer.lock
+        self._gone: list[str] = []
+        self._count = 0
+        self._is_over = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Puts, (self._store.unwrapped,)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.abort(error)
+
+    @property
+    def location(self) -> str:
+        """The location of the file."""
+        return self.reader.location
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may have been put that is neither committed nor undone."""
+        return not self._is_over and self._count > 0
+
+    def create(self, *paths: str) -> None:
+        """Announce nodes that do not exist: all keys below them are new; ConflictError if there are such keys."""
+
+    def is_created(self, path: str) -> bool:
+        """Return whether a path is that of a node that was announced, or below it."""
+        return True
+
+    def describe(self, documents: Mapping[str, bytes]) -> None:
+        """Set documents of nodes: at the commit, after all chunks; at once if nobody else sees the change."""
+        for key, text in documents.items():
+            self.put(key, text)
+
+    def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
+        """Set a chunk, now or later. Safe for threads.
+
+        With ``is_new`` the key does not exist. With ``is_late`` it is set after the commit: its values must not be
+        visible before.
+        """
+        self._count += 1
+        self._store._set(key, value)
+
+    def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
+        """Announce keys that are going to be streamed, so that one record has them all."""
+
+    def stream(self, key: str) -> AbstractContextManager[Write]:
+        """Yield a function that appends to a new value of ``key``, which replaces the old one at the end."""
+        self._count += 1
+        return self._store._stream(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete keys after the commit, since readers may need them until then."""
+        self._gone += keys
+
+    def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
+        """Make readers refuse the file, or the format, of the ``mark`` until the commit.
+
+        The ``documents`` are set then, before the chunks that they describe: a reader that has the file open learns
+        from them why a chunk does not decode.
+        """
+        self.drain()
+        self.describe(documents)
+        self.drain()
+
+    def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
+        """Return the keys of the chunks of an array that a killed writer of the same new file has left.
+
+        If the machine may have been restarted since, ``is_whole`` is asked about each key and value.
+        """
+        return frozenset()
+
+    def drain(self) -> None:
+        """Wait until everything that was put is in the store."""
+        self._store.drain()
+
+    def end_task(self) -> None:
+        """Wait for the puts of a task, in a process that received it; elsewhere the commit waits for all."""
+
+    def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
+        """Set documents of nodes, then those of the ``root``, the first of which makes everything visible.
+
+        The others follow, also if this process dies. Returns how many keys were set or deleted that differ.
+        """
+        self.describe(documents)
+        self.drain()
+        self._complete(root)
+        self._is_over = True
+        return self._count + len(root) + len(self._gone)
+
+    def _complete(self, root: Root) -> None:
+        """Set the documents of the root, that of the commit last."""
+        set_root(self._store, dict(reversed([*root.items()])))
+        if self._gone:
+            self._store._delete(self._gone)
+
+    def abort(self, error: BaseException | None = None) -> None:
+        """Undo everything, unless it is committed; a failure to do so is added to ``error`` as a note."""
+        if not self._is_over and (self._lock is None or self._lock.is_held):  # a fork undoes nothing
+            self._is_over = True
+            self._undo(error)
+
+    def _undo(self, error: BaseException | None) -> None:
+        """Undo what `abort` has to undo."""
+
+
+class DirectChange(Change):
+    """A change of a store that nobody else sees, such as a file in memory: what is put is there, and is not undone."""
+
+
+class Puts(DirectChange):
+    """A change in another process, which received a task: it sets keys below nodes that were announced."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(QueuedStore(store))
+
+    def end_task(self) -> None:
+        self.drain()
+
+
+# ---- a change in place ----------------------------------------------------------------------------------------------
+
+
+class _Journal:
+    """The records of a change, each of which is in the store before one of its keys is changed.
+
+    What is announced is going to be changed, and is in no record yet.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self.id = uuid.uuid4().hex
+        self.records = 0
+        self.keys: set[str] = set()
+        self.late: dict[str, str] = {}  # where values are kept that are set after the commit
+        self.aside: list[str] = []  # the keys of values that are kept outside of the records
+        self.nodes: list[str] = []  # announced, and do not exist
+        self.streams: list[str] = []  # announced keys whose old values are too large for a record
+        self.new: set[str] = set()  # announced keys that do not exist
+        self.is_broken = False  # a record may not be in the store, so that what follows it could not be undone
+        self._store, self._lock = writer.store, writer.lock
+
+    def put(
+        self,
+        old: Root,
+        root: Collection[str],
+        late: Mapping[str, bytes] | None = None,
+        mark: Root | None = None,
+        *,
+        is_part: bool = False,
+    ) -> None:
+        """Put a record of ``old`` values, with ``late`` ones aside; if it is not a part, also of what is announced."""
+        late = late or {}
+        nodes, streams, new = ([], [], set[str]()) if is_part else (self.nodes, self.streams, self.new)
+        store, first = self._store, len(self.aside)
+        streams = [key for key in streams if key not in new]
+        exist = _of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
+        aside = {key: number for number, key in enumerate(compress(streams, exist), first)}
+        kept = {key: value for key, value in old.items() if value is not None}
+        fresh = dict.fromkeys((*old, *streams, *new))
+        record = Record(
+            self.id,
+            Holder.here(),
+            kept,
+            absent=[key for key in fresh if key not in kept and key not in aside],
+            below=nodes,
+            aside=aside,
+            late={key: number for number, key in enumerate(late, first + len(aside))},
+            root=[key for key in root if key in old],
+            hides={key: digest(text) for key, text in (mark or {}).items()},
+            durable=store.is_durable,
+        )
+        self.is_broken = True
+        if not self.records:
+            self._lock.check()
+            delete_leftovers(store)
+        self.records += 1
+        store._set(record_key(self.records - 1), record.encode())
+        self.aside += record.aside_keys()
+        list(_of_each(store, lambda key: link_or_copy(store, key, aside_key(self.id, aside[key])), [*aside]))
+        self.late |= {key: aside_key(self.id, number) for key, number in record.late.items()}
+        store._set_many({self.late[key]: value for key, value in late.items()})
+        store.sync()
+        self.keys.update(fresh)
+        if not is_part:
+            self.nodes, self.streams, self.new = [], [], set()
+        self.is_broken = False
+
+
+def _of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
+    """Return the result of a function that calls the store, for each name; at once for a remote store."""
+    return at_once(function, names) if store.abilities.is_remote else map(function, names)
+
+
+def _stored(store: Store, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+    """Yield keys with what the store has of them, a few of which are in memory at a time."""
+    for start in range(0, len(keys), REQUESTS):
+        values = store.get_many(keys[start : start + REQUESTS])
+        yield from ((key, values.get(key)) for key in keys[start : start + REQUESTS])
+
+
+class _LateValues(Mapping[str, bytes]):
+    """Values that are set after the commit: those in memory, and others, which are read from the journal."""
+
+    def __init__(self, store: Store, aside: Mapping[str, str]) -> None:
+        self.waiting: dict[str, bytes] = {}
+        self._bytes = 0
+        self._batches: list[list[str]] = []  # those in the journal, together as much as may be in memory
+        self._store = store
+        self._aside = aside
+
+    def __getitem__(self, key: str) -> bytes:
+        value = self.waiting.get(key)
+        if value is None and (value := self._store.get(self._aside[key])) is None:
+            raise KeyError(key)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(*self._batches, self.waiting)
+
+    def __len__(self) -> int:
+        return sum(map(len, (*self._batches, self.waiting)))
+
+    def add(self, key: str, value: bytes, record: Callable[[], object]) -> None:
+        """Add a value; if there are too many in memory, ``record`` them."""
+        self.waiting[key] = value
+        self._bytes += len(value)
+        if self._bytes >= BATCH_BYTES:
+            record()
+            self._batches.append([*self.waiting])
+            self.waiting.clear()
+            self._bytes = 0
+
+    def set(self) -> None:
+        """Set all of them."""
+        for batch in self._batches:
+            values = self._store.get_many([self._aside[key] for key in batch])  # not if somebody has recovered the file
+            self._store._set_many({key: values[aside] for key in batch if (aside := self._aside[key]) in values})
+        self._store._set_many(self.waiting)
+
+
+class JournalledChange(Change):
+    """A change whose old values are in a journal until it is complete."""
+
+    def __init__(self, writer: Writer, root: Sequence[str]) -> None:
+        super().__init__(writer.store, writer)
+        self._writer = writer
+        self._queue = QueuedStore(self._store)
+        self._mutex = threading.RLock()
+        self._journal = _Journal(writer)
+        self._created: set[str] = set()
+        self._waiting: dict[str, bytes] = {}
+        self._bytes = 0  # of what waits
+        self._documents: dict[str, bytes] = {}
+        self._late = _LateValues(self._store, self._journal.late)
+        self._root = tuple(root)
+        self._stored_root: dict[str, bytes | None] = {}
+        self._is_hidden = False
+        # two wrappers: the method `get` of a ChainMap is not safe for threads
+        self.reader: Store = InlinedStore(InlinedStore(self._queue, self._late), self._waiting)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._mutex:
+            self._record()  # the announcements of nodes: other processes record nothing
+        return Puts, (self._store,)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        super().__exit__(kind, error, trace)
+        if error is None:  # the caller knows the file as it is now
+            self._writer.is_outdated = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_over and self._journal.records > 0
+
+    # ---- what is going to change ------------------------------------------------------------------------------------
+
+    def create(self, *paths: str) -> None:
+        fresh = [path for path in paths if not self.is_created(path)]
+        are_there = _of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
+        for path, exists in zip(fresh, are_there, strict=True):
+            if exists:  # undoing the change would delete them
+                problem = "the store has keys below a new node, although the metadata have no such node"
+                remedy = "Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
+                raise ConflictError(problem, store=self._store.location, path=absolute(path), remedy=remedy)
+        with self._mutex:
+            self._created.update(fresh)
+            self._journal.nodes += fresh
+
+    def is_created(self, path: str) -> bool:
+        while path and path not in self._created:
+            path = path.rpartition("/")[0]
+        return bool(path)
+
+    def describe(self, documents: Mapping[str, bytes]) -> None:
+        with self._mutex:
+            self._documents.update(documents)
+
+    def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
+        with self._mutex:
+            if is_late:
+                self._journal.late.pop(key, None)  # another value of it is recorded anew
+                self._late.add(key, value, self._record)
+                return
+            if not self._may_be_set(key):
+                self._bytes += len(value) - len(self._waiting.get(key, b""))
+                self._waiting[key] = value
+                self._journal.new.update([key] if is_new else ())
+                if self._bytes >= BATCH_BYTES:
+                    self._record()
+                return
+            self._count += 1
+        self._queue._set(key, value)
+
+    def _may_be_set(self, key: str) -> bool:
+        """Return whether a key may be set now; the announcement of a new node is recorded before a key below it."""
+        self._check_usable()
+        if self.is_created(key):
+            if self._journal.nodes:
+                self._record()
+            return True
+        return key in self._journal.keys
+
+    def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
+        with self._mutex:
+            coming = self._journal
+            fresh = [key for key in keys if not self._may_be_set(key) and key not in coming.streams]
+            coming.streams += fresh
+            coming.new.update(fresh if are_new else ())
+
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Write]:
+        with self._mutex:
+            if not self._may_be_set(key):
+                self.expect([key])
+                self._record()
+            self._count += 1
+        with self._queue._stream(key) as write:
+            yield write
+
+    def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
+        with self._mutex:
+            differing = self._record(documents, mark=mark)
+            self._queue.drain()
+            self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
+            self._is_hidden = True
+            for is_gone in (False, True):  # readers refuse it before the documents go that they would use instead
+                set_root(self._store, {key: text for key, text in mark.items() if (text is None) == is_gone})
+                self._store.sync()
+            self._stored_root |= mark
+            self._put_documents(differing)
+
+    def drain(self) -> None:
+        with self._mutex:
+            self._record()
+        self._queue.drain()
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def _record(self, documents: Root | None = None, *, mark: Root | None = None, root: Root | None = None) -> Root:
+        """Record in one put what is going to be replaced, and put what waits for it; return ``documents`` that differ.
+
+        The documents are set by the caller, as is the ``root``, with which the record is the last one.
+        """
+        self._check_usable()
+        coming, journal = dict(documents or {}), self._journal
+        rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.keys]
+        unseen = (key for key in dict.fromkeys((*self._waiting, *coming)) if key not in journal.new)
+        replaced = [key for key in unseen if key not in journal.keys and not self.is_created(key)]
+        late = {key: value for key, value in self._late.waiting.items() if key not in journal.late}
+        is_last = root is not None
+        others = (journal.nodes, journal.streams, journal.new, late, mark, is_last and self._gone)
+        if not (replaced or is_last or any(others)):
+            return coming
+        old: dict[str, bytes | None] = {}
+        size = 0
+        for key, value in _stored(self._store, [*rooted, *replaced]):
+            if key in rooted:
+                self._stored_root[key] = value
+            elif value == coming.get(key, self._waiting.get(key)):
+                self._waiting.pop(key, None)
+                coming.pop(key, None)
+                continue
+            elif size + len(value or b"") > BATCH_BYTES and size:
+                journal.put(old, rooted, is_part=True)
+                self._put_waiting([key for key in old if key in self._waiting])
+                old, size = {}, 0
+            old[key] = value
+            size += 0 if key in rooted else len(value or b"")
+        is_other = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
+        if old.keys() - {*rooted} or any(others) or (is_other and old):
+            journal.put(old, rooted, late, mark)
+        self._put_waiting(list(self._waiting))
+        self._bytes = 0
+        return coming
+
+    def _put_waiting(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._queue._set(key, self._waiting[key])
+            del self._waiting[key]  # readers find it in the queue
+            self._count += 1
+
+    def _check_usable(self) -> None:
+        """Refuse to go on in a fork, or after a record that may not be in the store: that could not be undone."""
+        if not self._writer.lock.is_held:
+            self._writer.lock.check()
+        if self._journal.is_broken or self._is_over:
+            problem = "this change has ended, or a part of it could not be recorded, so that it cannot be continued"
+            remedy = "Repeat the change when the store takes values again."
+            raise StoreError(problem, store=self._store.location, remedy=remedy)
+
+    def _put_documents(self, documents: Root) -> None:
+        """Set documents, all chunks being in the store."""
+        for key, text in documents.items():
+            if text is not None:
+                self._queue._set(key, text)
+        self._count += len(documents)
+        self._queue.drain()
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
+        with self._mutex:
+            self.describe(documents)
+            self._root, journal = tuple(root), self._journal
+            parts = (self._waiting, journal.nodes, journal.streams, self._late, self._documents, root, self._gone)
+            is_whole = bool(root) or not self._store.is_durable  # whatever a power cut leaves of one key
+            if not journal.records and sum(map(len, parts)) <= 1 and is_whole:
+                return self._commit_one(root)
+            documents = {key: text for key, text in self._documents.items() if key not in root}
+            differing = self._record(documents, root=root)
+            if journal.records:
+                self._queue.drain()
+                self._put_documents(differing)
+                self._commit(root)
+            self._is_over = True
+        return self._count
+
+    def _commit_one(self, root: Root) -> int:
+        """Set or delete the one key that changes: that is a transaction by itself."""
+        store, writer = self._store, self._writer
+        writer.lock.check()
+        only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._gone)}
+        try:
+            self._set_commit(only, lambda: all(store.get(key) == value for key, value in only.items()))
+        except BaseException as error:
+            writer.is_outdated = not isinstance(error, FAILURES)  # Ctrl-C: the key may be set
+            raise
+        self._is_over = writer.is_outdated = True
+        store.sync()
+        return 1
+
+    def _commit(self, root: Root) -> None:
+        """Put the last record and the commit, and do what follows."""
+        store, writer, journal = self._store, self._writer, self._journal
+        differing = {key: text for key, text in root.items() if self._stored_root.get(key) != text}
+        first = next(iter(root), None)
+        commit = {key: text for key, text in differing.items() if key == first}
+        rest = {key: text for key, text in differing.items() if key != first}
+        final = {key: digest(text) for key, text in commit.items()}
+        writer.last = last = LastRecord(journal.id, final, rest, self._gone)
+        writer.is_unfinished = True
+        if commit:
+            self._set_commit({LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
+        store.sync()
+        writer.lock.check()
+        self._set_commit(commit or {LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
+        store.sync()
+        self._is_over = writer.is_outdated = True  # committed, even if what follows fails
+        self._count += len(commit) + len(rest) + len(self._gone) + len(self._late)
+        try:
+            set_root(store, rest)
+            if rest:
+                store.sync()
+            self._late.set()
+            if self._gone:
+                store._delete(self._gone)
+            if self._late or self._gone:
+                store.sync()
+            remove_journal(store, journal.records, journal.aside)
+            writer.is_unfinished = False
+        except FAILURES as error:
+            warn_of_journal(store, f"the change is written, but its journal could not be removed ({error})")
+        writer.last = None
+
+    def _set_commit(self, root: Root, is_committed: Callable[[], bool]) -> None:
+        """Set a key of the commit; after an error, which may be a lost answer, ask the store whether that was done."""
+        try:
+            set_root(self._store, root)
+        except FAILURES:
+            if not is_committed():
+                raise
+
+    def _undo(self, error: BaseException | None) -> None:
+        self._queue.abandon()
+        self._waiting.clear()
+        self._late.waiting.clear()
+        if not self._journal.records:
+            return
+        try:
+            self._writer.recover()
+        except FAILURES as failed:
+            if error is None:
+                raise
+            seen = "the file as it was, except values that were assigned to existing arrays"
+            error.add_note(
+                f"What was written could not be undone ({failed}). It is undone when {self._store.location} is "
+                "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see "
+                f"{'an IncompleteStoreError' if self._is_hidden else seen}."
+            )
+
+
+# ---- what nobody sees before the commit ------------------------------------------------------------------------------
+
+
+class SessionChange(Change):
+    """A change in a session of a store whose sessions are transactions."""
+
+    def __init__(self, writer: Writer, *, replaces: bool = False) -> None:
+        writer.check_session()
+        super().__init__(QueuedStore(writer.store), writer)
+        self._writer = writer
+        self._was_clean = not writer.store.has_changes()
+        self._replaces = replaces
+
+    def __enter__(self) -> Self:
+        if self._replaces:
+            self._count += 1
+            try:
+                self._store._delete_below("")
+            except BaseException as error:
+                self.abort(error)
+                raise
+        return self
+
+    def _complete(self, root: Root) -> None:
+        self._writer.lock.check()
+        self._count += 1
+        super()._complete(root)
+        self.drain()
+
+    def _undo(self, error: BaseException | None) -> None:
+        self._store.abandon()
+        if self._was_clean:
+            self._writer.store._discard_changes()
+        elif self._count:
+            self._writer.is_torn = True
+            if error is not None:
+                error.add_note(
+                    "The session had changes before, which are kept, so a part of this one is in it too. Discard "
+                    "the changes of the session, and open the file again."
+                )
+
+
+class StagedChange(Change):
+    """A new local folder or zip file, which is made beside its place and renamed."""
+
+    def __init__(self, writer: Writer, *, exclusive: bool) -> None:
+        self._writer = writer
+        self._exclusive = exclusive
+        self._target = writer.store.folder or writer.store.zip_file or ""
+        self._partial = partial_path(self._target)
+        self._close: Callable[[], None] = lambda: None
+        with os_errors(self._target, "written"):
+            super().__init__(self._new_store(writer.store.location), writer)
+
+    def _new_store(self, location: str) -> Store:
+        if self._writer.store.folder:
+            os.makedirs(self._partial)
+            return NewFolder(self._partial, location=location)
+        from hdmf_zarr_backend.store.zip import NewZipStore  # on use: readers do not need zipfile
+
+        os.makedirs(os.path.dirname(self._target), exist_ok=True)
+        archive = NewZipStore(self._partial, location)
+        self._close = archive.close
+        return archive
+
+    def _complete(self, root: Root) -> None:
+        super()._complete(root)
+        self._writer.lock.check()
+        with os_errors(self._target, "written"):
+            self._before_the_rename()
+            move_into_place(
+                self._partial, self._target, exclusive=self._exclusive, durable=self._writer.store.is_durable
+            )
+        with suppress(OSError):  # the new file is complete, whatever is left beside it
+            for path in conversions(self._target):  # obsolete, because the file was made in another way
+                self._writer.discard(path, path + BESIDE)
+
+    def _before_the_rename(self) -> None:
+        self._close()
+
+    def _undo(self, error: BaseException | None) -> None:
+        with suppress(OSError, ValueError):
+            self._close()
+        self._writer.discard(self._partial)
+
+
+class ResumableChange(StagedChange):
+    """A new local folder that another run can continue, because its chunks are renamed into place one by one.
+
+    The folder is kept if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or loses its
+    workers; if this run was asked to continue one, also after an error of the store or the system. After other errors,
+    which would come again, it is removed.
+    """
+
+    def __init__(self, writer: Writer, resumption: Resumption, *, exclusive: bool) -> None:
+        self._resumption = resumption
+        super().__init__(writer, exclusive=exclusive)
+
+    def _new_store(self, location: str) -> Store:
+        self._new = self._resumption.begin(self._target, location, self._writer.discard)
+        self._partial = self._new.root
+        return self._new
+
+    def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
+        return self._new.kept(path, is_whole)
+
+    def _complete(self, root: Root) -> None:
+        self._writer.lock.check()
+        if self._new.is_resumed:
+            self._new.delete_partial()
+        super()._complete(root)
+
+    def _before_the_rename(self) -> None:
+        """Move the record beside the folder, which is complete; without it the folder would be started again."""
+        with suppress(FileNotFoundError):  # an earlier run has moved it
+            os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + BESIDE)
+
+    def _undo(self, error: BaseException | None) -> None:
+        is_kept = isinstance(error, (StoreError, ResourceError, OSError)) and self._resumption.is_asked
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            error.add_note(f"The finished part of {self.location!r} is kept; continue with resume=True (--resume).")
+            is_kept = True
+        elif isinstance(error, WorkerLostError):
+            error.locate(self)
+            error.remedy = "The finished part is kept; pass resume=True to continue."
+            error.remedy_cli = "The finished part is kept; `zarrio convert --resume` continues."
+            is_kept = True
+        if not is_kept:
+            super()._undo(error)
+            self._writer.discard(self._partial + BESIDE)
+
+
+class MarkedChange(Change):
+    """A new file in a store without a rename."""
+
+    def __init__(self, writer: Writer, mark: Root) -> None:
+        store = writer.store
+        super().__init__(QueuedStore(store), writer)
+        self._writer = writer
+        old = list(store.list_prefix(""))
+        if JOURNAL in old:  # without the consolidated document, readers would see the half of a change
+            with suppress(MetadataError, ConflictError):  # it cannot be undone, and is deleted with the file
+                recover(store)
+            old = list(store.list_prefix(""))
+        self._marked = {key for key, text in mark.items() if text is not None}
+        set_root(store, {key: text for key, text in mark.items() if text is not None or key in old})
+        store._delete(key for key in old if key not in mark)
+
+    def describe(self, documents: Mapping[str, bytes]) -> None:
+        self._marked -= documents.keys()
+        super().describe(documents)
+
+    def _complete(self, root: Root) -> None:
+        self._writer.lock.check()
+        left = dict.fromkeys(self._marked - root.keys())
+        self._store = self._writer.store  # one after the other
+        try:
+            super()._complete({**root, **left})
+        except FAILURES:  # an answer may be lost
+            if any(self._store.get(key) != text for key, text in root.items()):
+                raise
+
+    def _undo(self, error: BaseException | None) -> None:
+        self._store.abandon()  # so that no put runs after the error was raised

@@ -1,0 +1,341 @@
+"""`upgrade`: converts a file of Zarr format 2 to format 3, or to both formats, in place.
+
+Source: docs/format, "Both formats in one file".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hdmf_zarr_backend.array.chunks import check_unwritten
+from hdmf_zarr_backend.check.repair import chunks_to_inline, consolidated
+from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
+from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
+from hdmf_zarr_backend.hdmf.from_zarr import (
+    check_derivable,
+    create_chunks,
+    derive,
+    derive_all,
+    keys_of_format_3,
+    keys_to_drop,
+    plan_format_3,
+    plan_in_place,
+)
+from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.journal import Root, warn_of_pending
+from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.transaction import Change, open_for_writing
+from hdmf_zarr_backend.write.plan import WritePlan
+from hdmf_zarr_backend.write.writer import PlanWriter
+
+__all__ = ["UpgradeReport", "upgrade"]
+
+_OLD = frozenset({*zarr2.DOCUMENT_NAMES, zarr2.CONSOLIDATED})
+_OLD_ROOT = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr2.ATTRIBUTES)
+_OLD_CHUNK = re.compile(r"[0-9]+(?:[./][0-9]+)*")
+_SHOWN = 5
+
+
+def _keys_of_format_2(store: Store, hierarchy: Hierarchy) -> list[str]:
+    """Return the documents of format 2 of a file that has format 3 too, and the chunks that only they refer to."""
+    # the consolidated one is not a document of a node, so some stores do not list it
+    listed = [*store.list_documents(), *store.get_many([zarr2.CONSOLIDATED])]
+    documents = {key for key in listed if split(key)[1] in _OLD}
+    unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
+    if unknown:
+        shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
+        raise ConflictError(
+            f"{counted(len(unknown), 'node')} in format 2 only: {shown}",
+            store=store.location,
+            remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
+        )
+    chunks: list[str] = []
+    for key in sorted(documents):
+        path, name = split(key)
+        node = hierarchy.get(path)
+        if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
+            chunks += [key for key in store.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
+    return [*chunks, *sorted(documents)]
+
+
+@dataclass(slots=True, frozen=True)
+class UpgradeReport:
+    """The result of an upgrade.
+
+    Attributes
+    ----------
+    location : str
+        Absolute path or URL of the file.
+    kept, encoded : int
+        Number of arrays with unchanged chunks, and of arrays whose chunks were encoded again.
+    removed : int
+        Number of deleted keys of the removed format.
+    formats : tuple of int
+        The Zarr formats of the file after the upgrade.
+    encoded_arrays : tuple of str
+        Paths of the arrays whose chunks were encoded again.
+    dry_run : bool
+        Nothing was changed: the report is about what an upgrade would do.
+    """
+
+    location: str
+    kept: int = 0
+    encoded: int = 0
+    removed: int = 0
+    formats: tuple[int, ...] = (3,)
+    encoded_arrays: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
+        if self.dry_run:
+            return self._forecast(number)
+        if self.kept or self.encoded:
+            return f"Zarr {number} now: {counted(self.kept, 'array')} unchanged, {self.encoded:,} encoded again"
+        if not self.removed:
+            return f"Zarr {number} already"
+        if self.formats == (2,):
+            return f"Zarr {number} now: {counted(self.removed, 'key')} of format 3 removed"
+        return f"Zarr {number} already, {counted(self.removed, 'remaining key')} of format 2 removed"
+
+    def _forecast(self, number: str) -> str:
+        parts = []
+        if self.kept or self.encoded:
+            parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again"]
+        if self.encoded:
+            parts[-1] += f" ({printable(', '.join(self.encoded_arrays))})"
+        if self.removed:
+            parts.append(f"{counted(self.removed, 'key')} of format {5 - self.formats[0]} removed")
+        return f"would have Zarr {number}: {', '.join(parts)}" if parts else f"Zarr {number} already, nothing to do"
+
+
+@known_arguments
+def upgrade(
+    source: str | os.PathLike[str] | Any,
+    *,
+    keep: bool = False,
+    drop: Literal[2, 3] | None = None,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    write_options: WriteOptions | None = None,
+) -> UpgradeReport:
+    """Convert a file of Zarr format 2 to format 3, or to both, in place. Chunks stay if their codecs allow it.
+
+    Numbers, text and booleans stay, with any compressor. References, rows with text or references, and arrays that
+    hdmf-zarr up to 0.13 stored as pickles or as bytes are encoded again.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
+        A file that no other program has open; another writer causes an error.
+    keep : bool
+        Keep the metadata of format 2, so that the file has both formats.
+    drop : {2, 3}, optional
+        The format to remove from a file of both formats. 3: the file has only format 2 again.
+    dry_run : bool
+        Change nothing, and return a report about what would change.
+    storage_options : mapping, optional
+        For URLs, as for `ZarrIO`.
+    write_options : WriteOptions, optional
+        ``executor``, ``memory_budget`` and ``progress`` are for the chunks that are encoded again. With
+        ``chunk_key_encoding="v2"`` all chunk keys have one level, as DANDI requires. Chunks that stay have such keys
+        already; those that are encoded again get ``c.0.0``, because the file keeps its old chunks under ``0.0`` until
+        the end.
+
+    Returns
+    -------
+    UpgradeReport
+        A file that already has the requested format is not changed, apart from removing keys of an interrupted upgrade.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError, IncompleteStoreError, MetadataError
+        No Zarr file exists there, or it is not complete.
+    StoreLockedError
+        Another writer has the file open.
+    ReadOnlyStoreError
+        A store of this kind cannot be changed.
+    UsageError
+        ``keep`` and ``drop`` are both given; ``drop`` is 3 and the file does not have both formats; or ``keep`` is True
+        and the file has format 3 only, because format 2 cannot name its chunks.
+    ConflictError
+        The consolidated document differs from the documents of the nodes, or both formats were changed independently.
+        Nothing is changed.
+    DamagedFileError
+        A chunk that must be encoded again cannot be read. The file is unchanged.
+
+    Warns
+    -----
+    JournalWarning
+        A change of the file was interrupted. An upgrade undoes or completes it first; ``dry_run`` leaves it pending.
+
+    Notes
+    -----
+    Until the last new key is set the file has format 2; from then on it has format 3, and the old documents are
+    deleted. If the process is killed, the next writer, or `repair`, undoes or completes the change.
+    """
+    if drop not in (None, 2, 3) or (keep and drop is not None):
+        raise UsageError(
+            f"keep={keep!r} and drop={drop!r} cannot be combined",
+            remedy="Give keep=True, drop=2 or drop=3.",
+            remedy_cli="Give --keep, --drop 2 or --drop 3.",
+        )
+    options = write_options or WriteOptions()
+    options.check_used("upgrade", "executor", "memory_budget", "progress", "chunk_key_encoding")
+    store = open_store(source, storage_options)
+    abilities = store.abilities
+    if not (abilities.change and abilities.listing and 3 in abilities.formats):
+        raise ReadOnlyStoreError(
+            f"{abilities.why or 'this store cannot list its keys'}: the file cannot be upgraded in place",
+            store=store.location,
+            remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
+        )
+    if dry_run:
+        warn_of_pending(store)
+        found = _upgrade(store, parse(store, use_consolidated=False), None, options, keep=keep, drop=drop)
+        return replace(found, dry_run=True)
+    with open_for_writing(store) as writer:
+        parsed = parse(store, use_consolidated=False)
+        plan: WritePlan | None = None
+        if parsed.state == "2 is newer" and not keep and drop != 3:  # its format 3, which stays, is made alike first
+            plan = derive_all(writer, parsed, options).plan
+        with writer.change(root=registry.FIRST_KEYS) as change:
+            found = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
+        return found if plan is None else _report(store, plan, found.removed)
+
+
+def _upgrade(
+    store: Store, parsed: ParsedFile, change: Change | None, options: WriteOptions, *, keep: bool, drop: int | None
+) -> UpgradeReport:
+    """Upgrade a file; without a change, check everything and change nothing."""
+    if drop == 3:
+        return _without_format_3(store, parsed, change)
+    if keep:
+        return _with_both(store, parsed, change, options)
+    if drop == 2 and parsed.zarr_format == 2 and parsed.state is None:
+        raise UsageError(
+            "the file has Zarr format 2 only",
+            store=store.location,
+            remedy="Leave drop= out, to convert it to format 3.",
+            remedy_cli="Leave --drop out, to convert it to format 3.",
+        )
+    if parsed.state is not None:
+        return _without_format_2(store, parsed, change)
+    if parsed.zarr_format == 2:
+        return _from_format_2(store, parsed.hierarchy, change, options)
+    return UpgradeReport(store.location, removed=_replace_format_2(store, parsed.hierarchy, change, {}))
+
+
+def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, options: WriteOptions) -> UpgradeReport:
+    """Put the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
+    _check_consolidated(store, hierarchy)
+    store.read_rules = replace(store.read_rules, is_copied=True)  # chunks that are encoded again must exist
+    plan = plan_in_place(store, hierarchy)
+    for path, planned in plan.arrays.items():
+        node = hierarchy.get(path)
+        assert isinstance(node, Dataset)
+        check_unwritten(store, path, node.stored)
+        planned.node.stored.chunk_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
+    root: Root = {}
+    if change is not None:
+        encoded = {path: planned.node for path, planned in plan.arrays.items()}
+        create_chunks(change, encoded)
+        writer = PlanWriter(change, plan, options)
+        writer.inlined.update(chunks_to_inline(store, plan.hierarchy, but=plan.arrays))
+        root = writer.write()
+        change.delete(keys_to_drop(store, plan.hierarchy, encoded))
+    return _report(store, plan, _replace_format_2(store, plan.hierarchy, change, root))
+
+
+def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, root: Root) -> int:
+    """Commit the root of format 3, and delete format 2, its root with the commit; return how many keys."""
+    old = _keys_of_format_2(store, hierarchy)
+    if change is not None:
+        change.delete(key for key in old if key not in _OLD_ROOT)
+        change.commit({}, {**root, **dict.fromkeys(key for key in _OLD_ROOT if key in old)})
+    return len(old)
+
+
+def _report(store: Store, plan: WritePlan, removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
+    encoded = tuple(map(absolute, plan.arrays))
+    kept = sum(isinstance(node, Dataset) for _, node in plan.hierarchy.walk()) - len(encoded)
+    return UpgradeReport(store.location, kept, len(encoded), removed, formats, encoded)
+
+
+def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options: WriteOptions) -> UpgradeReport:
+    """Add the documents of format 3 to a file of format 2."""
+    check_derivable(store, parsed.state)
+    if parsed.zarr_format == 3 and parsed.state != "alike":
+        raise UsageError(
+            "format 2 cannot name the chunks of a file of format 3",
+            store=store.location,
+            remedy="Make a new file with `zarrio convert --zarr-format both`.",
+        )
+    if parsed.state == "alike":
+        return UpgradeReport(store.location, formats=(2, 3))
+    hierarchy = parsed.hierarchy
+    if parsed.state is None:
+        _check_consolidated(store, hierarchy)
+    store.read_rules = replace(store.read_rules, is_copied=True)
+    if change is None:
+        return _report(store, plan_format_3(store, hierarchy), formats=(2, 3))
+    text = store.get(zarr2.CONSOLIDATED)
+    root = consolidated(store, hierarchy) if text is None else {}
+    derived = derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)
+    change.commit({}, {**root, **derived.root})
+    return _report(store, derived.plan, formats=(2, 3))
+
+
+def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:
+    """Convert a file of both formats to format 3."""
+    if parsed.state == "2 is newer":  # without a change: format 3 would be made alike first
+        plan = plan_format_3(store, parsed.hierarchy)
+        return _report(store, plan, _replace_format_2(store, plan.hierarchy, change, {}))
+    hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
+    root: Root = {}
+    if change is not None:
+        if parsed.state == "alike":  # else they are those of another program
+            arrays = {zarr3.key_of(path): node for path, node in hierarchy.walk() if isinstance(node, Dataset)}
+            changed = {key: node for key, node in arrays.items() if both.use_struct(node.stored)}
+            change.describe({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
+        root = consolidated(store, hierarchy)
+    return _report(store, WritePlan(hierarchy), _replace_format_2(store, hierarchy, change, root))
+
+
+def _without_format_3(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:
+    """Convert a file of both formats to format 2."""
+    if parsed.state is None and parsed.zarr_format == 3:
+        raise UsageError(
+            "the file has Zarr format 3 only",
+            store=store.location,
+            remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
+        )
+    documents, chunks = keys_of_format_3(store)
+    if change is not None:
+        root = [key for key in documents if key == zarr3.DOCUMENT]  # another program may have deleted it
+        change.delete([*chunks, *(key for key in documents if key not in root)])
+        change.commit({}, dict.fromkeys(root))
+    return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
+
+
+def _check_consolidated(store: Store, hierarchy: Hierarchy) -> None:
+    """Refuse a file whose consolidated document, which is read by default, differs from its other documents."""
+    known = parse(store)
+    # compared as text, because NaN is not equal to itself
+    texts = {json.dumps(zarr2.encode_documents(each), sort_keys=True) for each in (known.hierarchy, hierarchy)}
+    if known.consolidated and len(texts) > 1:
+        raise ConflictError(
+            "the consolidated document differs from the documents of the nodes",
+            store=store.location,
+            remedy="Run `zarrio verify` to see the differences, and `zarrio consolidate` to update it from the nodes.",
+        )
