@@ -6,6 +6,7 @@ forbidden: a package that is not in `PACKAGES` is a finding, as is a third-party
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -50,20 +51,12 @@ PACKAGES: dict[str, frozenset[str]] = {
 }
 
 
+_CONTRACTS = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
 #: The floors of the house, from the top: a package imports what is below it, or beside it and never in a circle.
 FLOORS: tuple[tuple[str, ...], ...] = tuple(
-    tuple(floor.split())
-    for floor in (
-        "cli",
-        "reporting dryrun conversion virtual upgrading from_hdf5 check comparison alias zom nwb io interop",
-        "hdmf",
-        "hdf5 write",
-        "array",
-        "encoding",
-        "store",
-        "model",
-        "options progress errors extras",
-    )
+    tuple(name.strip(" ()") for name in layer.split(":"))
+    for contract in _CONTRACTS["tool"]["importlinter"]["contracts"]
+    for layer in contract.get("layers", ())
 )
 
 

@@ -4,7 +4,6 @@ import ast
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,13 +42,6 @@ def test_a_package_imports_what_is_below_it_or_on_its_floor():
     ways = [(one, other) for one, allowed in PACKAGES.items() for other in allowed if {one, other} <= height.keys()]
     assert [(one, other) for one, other in ways if height[other] > height[one]] == []
     assert len(FLOORS) <= 10
-
-
-def test_the_layers_of_import_linter_are_the_floors():
-    document = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    contract = next(c for c in document["tool"]["importlinter"]["contracts"] if c["id"] == "layers")
-    layers = [tuple(name.strip(" ()") for name in layer.split(":")) for layer in contract["layers"]]
-    assert layers == list(FLOORS)
 
 
 def test_one_module_of_encoding_opens_stores_and_nothing_that_writes_imports_it():
