@@ -68,7 +68,7 @@ def convert_virtual(
 ) -> tuple[WritePlan, str, str]:
     """Write the references of an HDF5 file; return the plan, and the paths or URLs of source and target.
 
-    Parameters and errors as for `conversion`.
+    Parameters and errors as for `conversion.convert`.
     """
     source, target, number = _checked(source, target, zarr_format)
     if not is_url(source) and not os.path.lexists(source):
