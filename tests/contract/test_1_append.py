@@ -18,8 +18,8 @@ from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import document, is_consolidated, is_fresh
 from tests.places import Place, contents
-from tests.store.steps import Steps, states
 from tests.test_io import read
+from tests.transaction.steps import Steps, states
 from tests.trees import dataset, group, read_builder, root, write_builder
 
 APPEND = pytest.mark.needs("append")

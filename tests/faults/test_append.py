@@ -1,4 +1,4 @@
-"""An append that fails, as its caller and a reader with an open file see it; all its steps: ``tests/store``."""
+"""An append that fails, as its caller and a reader with an open file see it; all its steps: ``tests/transaction``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Processes that are killed by the system while they change a local file, also in the middle of a value.
 
-All steps of all users, on all kinds of stores, without a process each: ``tests/store``.
+All steps of all users, on all kinds of stores, without a process each: ``tests/transaction``.
 """
 
 from __future__ import annotations

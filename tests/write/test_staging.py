@@ -23,7 +23,7 @@ from hdmf_zarr_backend.store.lock import lock_path, writer_lock
 from hdmf_zarr_backend.store.transaction import Writer
 from tests import trees
 from tests.places import put, stored_files
-from tests.store.steps import State, Steps, states
+from tests.transaction.steps import State, Steps, states
 
 FAILURES = pytest.mark.parametrize(
     "failure",

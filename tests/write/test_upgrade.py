@@ -25,7 +25,7 @@ from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds
 from tests.options import arguments
-from tests.store.steps import State, Steps, states
+from tests.transaction.steps import State, Steps, states
 from tests.trees import write_builder
 
 OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}

@@ -34,8 +34,8 @@ from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.transaction import Change, Writer, open_for_writing
 from hdmf_zarr_backend.write.plan import checked_name
 from tests.places import put, put_all, streaming
-from tests.store.places import Cell, Memory, count
-from tests.store.steps import KINDS, SYNC, Killed, State, Steps, power_cuts, states
+from tests.transaction.places import Cell, Memory, count
+from tests.transaction.steps import KINDS, SYNC, Killed, State, Steps, power_cuts, states
 
 ROOT = (".zmetadata", ".zattrs", "zarr.json")
 MARK = {".zattrs": b'{"changing": 1}', "zarr.json": b'{"hiding": 1}', ".zmetadata": None}

@@ -29,8 +29,8 @@ from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.journal import JOURNAL, LAST_RECORD, LastRecord, Record, recover
 from tests import trees
 from tests.faults import appending
-from tests.store.places import UNFINISHED, Act, Cell, Disk, Memory, Queue, bucket, count, some
-from tests.store.steps import KINDS, Killed, State, Steps, states
+from tests.transaction.places import UNFINISHED, Act, Cell, Disk, Memory, Queue, bucket, count, some
+from tests.transaction.steps import KINDS, Killed, State, Steps, states
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::hdmf_zarr_backend.errors.FormatsDifferWarning", "ignore::hdmf_zarr_backend.errors.JournalWarning"
@@ -576,7 +576,7 @@ def test_a_warning_that_format_3_is_out_of_date_says_that_it_could_not_be_undone
 
 @pytest.mark.slow
 def test_all_steps():
-    command = [sys.executable, "-m", "tests.store"]
+    command = [sys.executable, "-m", "tests.transaction"]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     (cases,) = re.findall(r"^([\d,]+) cases", done.stdout, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`python -m tests.store` stops all that changes a store at each of its steps, and prints how many cases that were.
+"""`python -m tests.transaction` stops all that changes a store at each of its steps, and prints the number of cases.
 
 Arguments are passed to pytest: ``-k disk`` for a part. In the test suite the same tests take a sample of the steps.
 """
@@ -14,7 +14,7 @@ import pytest
 
 def tables() -> str:
     """Return the counts by user and end, and by format and place, as text."""
-    from tests.store.places import COUNTS  # after pytest has begun
+    from tests.transaction.places import COUNTS  # after pytest has begun
 
     users: dict[str, Counter[str]] = {}
     places: dict[str, Counter[str]] = {}
@@ -34,6 +34,6 @@ def _table(rows: dict[str, Counter[str]]) -> str:
 
 if __name__ == "__main__":
     os.environ["HDMF_ZARR_BACKEND_STEPS"] = "all"
-    code = pytest.main(["tests/store", "-q", "-p", "no:cacheprovider", "-k", "not all_steps", *sys.argv[1:]])
+    code = pytest.main(["tests/transaction", "-q", "-p", "no:cacheprovider", "-k", "not all_steps", *sys.argv[1:]])
     sys.stdout.write(tables())
     sys.exit(code)

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.memory import QueuedStore
 from hdmf_zarr_backend.store.opening import open_store
 from tests.faults import appending
-from tests.store.steps import State, Step, Steps, apply, states
+from tests.transaction.steps import State, Step, Steps, apply, states
 from tests.watching import listening
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ COUNTS: Counter[tuple[str, str, str, str]] = Counter()
 """How many cases there were of each user, format, place and end."""
 
 IS_FULL = "HDMF_ZARR_BACKEND_STEPS" in os.environ
-"""Whether all steps are taken, as `python -m tests.store` does."""
+"""Whether all steps are taken, as `python -m tests.transaction` does."""
 
 
 def count(cell: Cell, place: Memory, end: str, cases: int) -> None:
