@@ -134,10 +134,7 @@ def shared_folder(cell: Cell, tmp_path_factory: pytest.TempPathFactory, request:
 
 
 # ---- which cells ---------------------------------------------------------------------------------------------------
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of `MODULES` in their cells."""
     if metafunc.module.__name__ not in MODULES:
         return
     name = metafunc.function.__name__
@@ -148,7 +145,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _is_often(nodeid: str, cell: Cell) -> bool:
-    """Return whether a test runs in a cell when slow tests are left out."""
     if cell.kind == "local":
         return True
     others = [other for other in _ALL if other.kind != "local"]

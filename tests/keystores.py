@@ -60,5 +60,4 @@ class MemoryKeys(Shelf):
             super()._delete([key])
 
     def keys_set(self) -> list[str]:
-        """Return the keys that were set, in order."""
         return [key for operation, key in self.calls if operation == "set"]

@@ -35,7 +35,6 @@ class PageRunner:
         return self._pool.submit(_run, list(pieces), str(folder)).result()
 
     def close(self) -> None:
-        """End the process."""
         self._pool.shutdown()
 
 

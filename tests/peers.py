@@ -139,14 +139,12 @@ def installed(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def npm_install(npm: Sequence[str | Path], package: str, folder: Path, *options: str) -> None:
-    """Install a package of JavaScript into a folder."""
     (folder / "package.json").write_text("{}")
     options = ("--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=60000", *options)
     run_installer([*npm, "install", *options, package], folder)
 
 
 def run_installer(command: Sequence[str | Path], folder: Path) -> None:
-    """Run a command that installs something."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -32,11 +32,9 @@ class ZipFolder(type(Path())):  # type: ignore[misc] # before Python 3.12, a `Pa
     """A local folder whose Zarr files are zip files."""
 
     def __truediv__(self, key: Any) -> Any:
-        """Return the member of this name; for a Zarr file, the zip file."""
         return super().__truediv__(_zipped(str(key)))
 
     def with_name(self, name: str) -> Any:
-        """Return the neighbour of this name; for a Zarr file, the zip file."""
         return super().with_name(_zipped(name))
 
 
@@ -50,56 +48,44 @@ class Url(str):
     __slots__ = ()
 
     def __truediv__(self, key: Any) -> Url:
-        """Return the member of this name."""
         return Url(f"{self}/{key}")
 
     @property
     def name(self) -> str:
-        """The part after the last slash."""
         return self.rpartition("/")[2]
 
     @property
     def parent(self) -> Url:
-        """The part before the last slash."""
         return Url(self.rpartition("/")[0])
 
     def with_name(self, name: str) -> Url:
-        """Return the neighbour of this name."""
         return self.parent / name
 
     def mkdir(self, *, parents: bool = False) -> None:
         """Do nothing: stores have no folders."""
 
     def exists(self) -> bool:
-        """Return whether any key exists."""
         return any(True for _ in open_folder(self, {}).list_prefix(""))
 
     def iterdir(self) -> Iterator[Url]:
-        """Yield the members of the folder."""
         yield from (self / name for name in sorted({key.partition("/")[0] for key in keys_of(self)}))
 
     def rename(self, target: Url) -> Url:
-        """Move all keys."""
         copy_file(self, target)
         remove(self)
         return target
 
 
 # ---- past any io ---------------------------------------------------------------------------------------------------
-
-
 def is_zip(place: Place) -> bool:
-    """Tell whether the file is a zip file."""
     return str(place).endswith(".zip")
 
 
 def keys_of(place: Place) -> set[str]:
-    """Return all keys of a file."""
     return set(open_store(place).list_prefix(""))
 
 
 def contents(place: Place) -> dict[str, bytes]:
-    """Return all keys of a file with their values."""
     keys = open_store(place)
     return keys.get_many(sorted(keys.list_prefix("")))
 
@@ -118,7 +104,6 @@ def put(place: Place, key: str, value: bytes) -> None:
 
 
 def put_all(place: Place, values: Mapping[str, bytes]) -> None:
-    """Set several keys."""
     for key, value in values.items():
         put(place, key, value)
 
@@ -129,7 +114,6 @@ def streaming(store: Store, key: str) -> AbstractContextManager[Write]:
 
 
 def delete(place: Place, path: str) -> None:
-    """Delete a key, or all keys below a node."""
     if is_zip(place):
         kept = {key: value for key, value in contents(place).items() if key != path and not key.startswith(f"{path}/")}
         _write_zip(place, kept)
@@ -140,7 +124,6 @@ def delete(place: Place, path: str) -> None:
 
 
 def delete_keys(place: Place, keys: Iterable[str]) -> None:
-    """Delete those of the keys that exist."""
     change = DirectChange(open_store(place))
     change.delete(keys)
     change.commit({}, {})
@@ -153,7 +136,6 @@ def _write_zip(place: Path, values: dict[str, bytes]) -> None:
 
 
 def copy_file(place: Place, target: Place) -> Place:
-    """Copy a file, as any tool copies it."""
     if is_zip(place):
         shutil.copy(place, target)
     elif isinstance(place, Path):
@@ -164,7 +146,6 @@ def copy_file(place: Place, target: Place) -> Place:
 
 
 def remove(place: Place) -> None:
-    """Delete a file."""
     if is_zip(place):
         os.unlink(place)
     elif isinstance(place, Path):

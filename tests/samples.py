@@ -30,10 +30,7 @@ NUMBERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8
 
 
 # ---- NWB -----------------------------------------------------------------------------------------------------------
-
-
 def plain_nwbfile(identifier: str = "plain") -> NWBFile:
-    """Return a small file: one time series, some text."""
     words = TEXTS[:1] + TEXTS[2:]
     nwbfile = NWBFile("a small file", identifier, START, experimenter=["Ada, A.", "Jörg, J."], keywords=words)
     nwbfile.add_acquisition(
@@ -193,7 +190,6 @@ def _add_tables(nwbfile: NWBFile) -> None:
 
 
 def column_table(name: str) -> DynamicTable:
-    """Return a table with a column of each type of number that NWB allows, of text, and ragged ones."""
     columns = [
         VectorData(name=f"column_{code}", description=code, data=np.array([0, 1, 2, 3, 4]).astype(code))
         for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "?")
@@ -207,22 +203,18 @@ def column_table(name: str) -> DynamicTable:
 
 
 def write_hdf5(path: Path, nwbfile: NWBFile | None = None) -> Path:
-    """Write ``nwbfile`` (default: the rich one) to ``path`` with HDF5."""
     with NWBHDF5IO(path, "w") as io:
         io.write(nwbfile or rich_nwbfile())
     return path
 
 
 def write_zarr(path: Path, nwbfile: NWBFile | None = None, **options: Any) -> Path:
-    """Write ``nwbfile`` (default: the rich one) to ``path`` with `NWBZarrIO`; options as of its constructor."""
     with NWBZarrIO(path, "w", **options) as io:
         io.write(nwbfile or rich_nwbfile())
     return path
 
 
 # ---- builders ------------------------------------------------------------------------------------------------------
-
-
 def number_values(code: str) -> np.ndarray[Any, Any]:
     """Return values of one type of number that are easily spoiled: the smallest, the largest, NaN, -0.0."""
     dtype = np.dtype(code)

@@ -62,7 +62,6 @@ class WebServer(CountingServer):
 
     @property
     def url(self) -> str:
-        """Address of the folder."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -71,7 +70,6 @@ class WebServer(CountingServer):
 
 @contextlib.contextmanager
 def serving(server: Any) -> Iterator[Any]:
-    """Let a server run in a thread."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
@@ -83,7 +81,6 @@ def serving(server: Any) -> Iterator[Any]:
 
 
 def answers(endpoint: str) -> bool:
-    """Return whether a server answers at an address, with any status."""
     try:
         with urllib.request.urlopen(endpoint, timeout=5):
             return True
@@ -129,7 +126,6 @@ class Proxy(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Address of the proxy."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def passed_on(self, headers: dict[str, str]) -> dict[str, str]:
@@ -257,7 +253,6 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables with the same settings."""
         return {
             "AWS_ACCESS_KEY_ID": "tester",
             "AWS_SECRET_ACCESS_KEY": "secret",
@@ -266,11 +261,9 @@ class S3Server:
         }
 
     def url(self, name: str) -> str:
-        """Return the URL of a file in the bucket."""
         return f"s3://{self.bucket}/{name}"
 
     def make_bucket(self, bucket: str) -> None:
-        """Make a bucket."""
         request = urllib.request.Request(f"{self.endpoint}/{bucket}", method="PUT")
         with urllib.request.urlopen(request):
             pass
@@ -288,19 +281,16 @@ class S3Server:
         )
 
     def put(self, prefix: str, contents: dict[str, bytes]) -> None:
-        """Put values below a prefix, by key relative to it."""
         store = self._store()
         for key, value in contents.items():
             store.put(f"{prefix}/{key}", value)
 
     def contents(self, prefix: str) -> dict[str, bytes]:
-        """Return all that is below a prefix, by key relative to it."""
         store = self._store()
         names = [entry["path"] for batch in store.list(prefix) for entry in batch]
         return {name[len(prefix) + 1 :]: bytes(store.get(name).bytes()) for name in names}
 
     def count(self, method: str | None = None) -> int:
-        """Return how many requests there were."""
         return sum(method is None or method == found for found, _ in self.proxy.requests)
 
 

@@ -56,7 +56,6 @@ class StoreKind:
         return self._made[name]
 
     def contents(self, name: str) -> dict[str, bytes]:
-        """Return all keys of a file."""
         keys = open_store(self.place(name), self.options.get("storage_options"))
         return {key: value for key in keys.list_prefix("") if (value := keys.get(key)) is not None}
 
@@ -85,7 +84,6 @@ def _obstore(name: str) -> Any:
 
 
 def plain_store(kind: str, folder: Path) -> StoreKind:
-    """Return a kind of store that needs no server."""
     if kind == "zip":
         refusals = {"append": "a zip file is written in one pass"}
         return StoreKind(folder, kind, lambda name: str(folder / f"{name}.zip"), refusals=refusals)

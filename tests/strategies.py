@@ -38,7 +38,6 @@ _KNOWN.add("dimension_separator")
 
 @st.composite
 def array_nodes(draw: st.DrawFn) -> Dataset[Any]:
-    """Return the metadata of an array; what the codecs and types mean does not matter to the model."""
     rank = draw(st.integers(0, 3))
     attributes = draw(JSON_OBJECTS)
     return dataset_node(
@@ -58,7 +57,6 @@ def array_nodes(draw: st.DrawFn) -> Dataset[Any]:
 
 @st.composite
 def group_nodes(draw: st.DrawFn, members: st.SearchStrategy[dict[str, Any]]) -> Group[Any]:
-    """Return a group with these members."""
     attributes = draw(JSON_OBJECTS)
     keeps = not attributes and draw(st.booleans())
     return Group(attributes=attributes, members=draw(members), keeps_attributes=keeps)
@@ -88,7 +86,6 @@ PLAIN = NUMBERS | TIMES | FIXED
 
 
 def structured(inner: st.SearchStrategy[np.dtype[Any]]) -> st.SearchStrategy[np.dtype[Any]]:
-    """Return types with named fields, some of which are arrays."""
     fields = st.lists(
         st.tuples(st.text("abcxyz_é", min_size=1, max_size=4), inner, st.sampled_from([(), (2,), (2, 1)])),
         min_size=1,
@@ -115,7 +112,6 @@ def raw_arrays(draw: st.DrawFn, dtypes: st.SearchStrategy[np.dtype[Any]], shape:
 
 
 def filled(draw: st.DrawFn, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Return an array of ``dtype`` and ``shape`` with drawn contents."""
     array = np.zeros(shape, dtype)
     if dtype.names is not None:
         for name in dtype.names:
@@ -137,8 +133,6 @@ def _noise(draw: st.DrawFn, size: int) -> bytes:
 
 
 # ---- selections ----------------------------------------------------------------------------------------------------
-
-
 def axis_keys(length: int) -> st.SearchStrategy[Any]:
     """Return what selects on one axis of ``length``: integers, slices of any step, lists, masks."""
     keys: list[st.SearchStrategy[Any]] = [st.slices(length), st.lists(st.booleans(), min_size=length, max_size=length)]

@@ -27,8 +27,6 @@ def runner() -> Iterator[PageRunner]:
 
 @pytest.fixture
 def run(runner: PageRunner, tmp_path: Path) -> Callable[[str], str]:
-    """Run code in that process, and return what it prints."""
-
     def run(code: str) -> str:
         start = "import pytest\nimport hdmf_zarr_backend.alias\nhdmf_zarr_backend.alias.install_hdmf_zarr_alias()\n"
         answer = runner.run([start + code], tmp_path)

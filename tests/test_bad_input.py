@@ -293,8 +293,6 @@ def test_invalid_paths_and_modes():
 
 
 # ---- Zarr, but not HDMF --------------------------------------------------------------------------------------------
-
-
 def _plain_zarr(path: Path, **attributes: Any) -> Path:
     group = zarr.create_group(str(path), zarr_format=2, attributes=attributes)
     group.create_array("values", shape=(3,), dtype="i4")
@@ -316,13 +314,10 @@ def test_a_zarr_file_of_another_program(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")
-@pytest.mark.parametrize(
-    ("write", "reason"),
-    [
-        (lambda file: file.attrs.update(nwb_version=["2.0.0"]), "the attribute nwb_version is not a text"),
-        (lambda file: file.create_dataset("nwb_version", data="NWB-1.0.6"), "nwb_version is a dataset, as in NWB 1"),
-    ],
-)
+@pytest.mark.parametrize(("write", "reason"), [
+    (lambda file: file.attrs.update(nwb_version=["2.0.0"]), "the attribute nwb_version is not a text"),
+    (lambda file: file.create_dataset("nwb_version", data="NWB-1.0.6"), "nwb_version is a dataset, as in NWB 1"),
+])  # fmt: skip
 def test_an_nwb_version_that_pynwb_cannot_read(tmp_path, write, reason):
     """Old releases of MatNWB wrote an array, NWB 1 has a dataset; both convert with ``check=False``."""
     with h5py.File(tmp_path / "old.nwb", "w") as file:
@@ -378,8 +373,6 @@ def test_containers_whose_types_are_not_loaded(store):
 
 
 # ---- damaged -------------------------------------------------------------------------------------------------------
-
-
 def edited(path: str, **values: Any) -> Callable[[Path], None]:
     """Return what changes attributes of a node; None removes one."""
 
@@ -473,20 +466,14 @@ def test_a_failed_read_does_not_leave_half_a_tree(store):
 
 
 # ---- links and references to nothing -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        {"path": "/acquisition/nothing"},
-        {"path": "/acquisition/trace/comments"},
-        {"path": "/acquisition/copy/data"},
-        {"source": "../absent.zarr"},
-        {"source": ".."},
-        {"source": "s3://bucket/absent.zarr"},
-    ],
-    ids=["no node", "an attribute", "itself", "no file", "no Zarr file", "another store"],
-)
+@pytest.mark.parametrize("target", [
+    {"path": "/acquisition/nothing"},
+    {"path": "/acquisition/trace/comments"},
+    {"path": "/acquisition/copy/data"},
+    {"source": "../absent.zarr"},
+    {"source": ".."},
+    {"source": "s3://bucket/absent.zarr"},
+], ids=["no node", "an attribute", "itself", "no file", "no Zarr file", "another store"])  # fmt: skip
 def test_a_broken_link_is_a_warning_and_the_rest_reads(store, target):
     change(store / "acquisition" / "copy" / ".zattrs", lambda node: node["zarr_link"][0].update(target))
     with pytest.warns(BrokenLinkWarning) as caught, NWBZarrIO(store, load_namespaces=False) as io:
@@ -532,8 +519,6 @@ def test_an_invalid_reference(store):
 
 
 # ---- refusing to write ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", ["w", "w-", "x"])
 @pytest.mark.parametrize("thing", THINGS)
 def test_other_files_are_not_replaced(tmp_path, thing, mode):
@@ -575,8 +560,6 @@ def test_any_hdmf_zarr_file_is_replaced(tmp_path, attributes):
 
 
 # ---- exporting -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("spelling", ["same", "dotted", "linked", "forced"])
 def test_a_file_is_not_exported_onto_itself(store, tmp_path, monkeypatch, spelling):
     monkeypatch.chdir(tmp_path)
@@ -611,8 +594,6 @@ def test_the_source_of_an_export_is_never_replaced(tmp_path):
 
 
 # ---- a root without its document ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "use", [lambda path: ZarrIO(path, "r"), lambda path: convert(path, path.parent / "b.h5")], ids=["read", "convert"]
 )

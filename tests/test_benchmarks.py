@@ -60,27 +60,21 @@ def judged(ours, base, limit, **options):
     return judge(target, Figures({"W": results}, {"W": (10,)}))
 
 
-@pytest.mark.parametrize(
-    ("ours", "limit", "verdict"),
-    [
-        ([1.0, 1.1, 1.2, 1.1, 1.0], 0.6, "met"),
-        ([1.0, 1.1, 1.4, 1.1, 1.0], 0.6, "not shown"),  # one round of five is on the other side
-        ([1.3, 1.4, 1.4, 1.5, 1.6], 0.6, "missed"),
-        ([1.0, 1.0, 1.0, 1.0], 0.6, "not shown"),  # fewer rounds than a verdict takes
-    ],
-)
+@pytest.mark.parametrize(("ours", "limit", "verdict"), [
+    ([1.0, 1.1, 1.2, 1.1, 1.0], 0.6, "met"),
+    ([1.0, 1.1, 1.4, 1.1, 1.0], 0.6, "not shown"),  # one round of five is on the other side
+    ([1.3, 1.4, 1.4, 1.5, 1.6], 0.6, "missed"),
+    ([1.0, 1.0, 1.0, 1.0], 0.6, "not shown"),  # fewer rounds than a verdict takes
+])  # fmt: skip
 def test_a_target_within_the_spread_is_not_shown(ours, limit, verdict):
     assert judged(ours, [2.0] * len(ours), limit).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("ratios", "limit", "is_slow"),
-    [
-        ((1.0, 1.09, 1.4), 1.1, False),  # the median decides
-        ((1.0, 1.12, 1.4), 1.1, True),
-        ((1.0, 1.07, 1.4), None, True),  # 1.05 unless a limit is given
-    ],
-)
+@pytest.mark.parametrize(("ratios", "limit", "is_slow"), [
+    ((1.0, 1.09, 1.4), 1.1, False),  # the median decides
+    ((1.0, 1.12, 1.4), 1.1, True),
+    ((1.0, 1.07, 1.4), None, True),  # 1.05 unless a limit is given
+])  # fmt: skip
 def test_a_change_may_not_take_longer_than_the_limit(capsys, ratios, limit, is_slow):
     def figures(seconds):
         return {clock: {"first": seconds, "again": seconds} for clock in ("cpu", "wall")}

@@ -113,8 +113,6 @@ def only(files: Files, zarr_format: int) -> Files:
 
 
 # ---- new files ------------------------------------------------------------------------------------------------------
-
-
 def test_both_formats_say_the_same(rich, tmp_path):
     assert_alike(rich)
     for number in (2, 3):
@@ -198,8 +196,6 @@ def test_the_attributes_of_nczarr_are_in_format_2_only():
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
-
-
 def test_what_format_2_lacks_is_refused(tmp_path):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     with pytest.raises(UsageError, match="no shards, and neither has a file of both formats"):
@@ -233,8 +229,6 @@ def test_a_file_of_one_format_stays_one_unless_it_is_upgraded(tmp_path):
 
 
 # ---- changes --------------------------------------------------------------------------------------------------------
-
-
 def append_series(files: Files) -> None:
     with NWBZarrIO(Keys(files), "r+") as io:
         nwbfile = io.read()
@@ -340,17 +334,13 @@ def test_another_consolidation_and_a_new_attribute(small):
 
 
 # ---- other writers --------------------------------------------------------------------------------------------------
-
-
 def changed_in_format_2(files: Files) -> Files:
-    """Return the file after a program that knows format 2 only has added a group."""
     document = json.loads(files[".zmetadata"])
     document["metadata"]["added/.zgroup"] = {"zarr_format": 2}
     return {**files, "added/.zgroup": b'{"zarr_format": 2}', ".zmetadata": json.dumps(document).encode()}
 
 
 def changed_in_format_3(files: Files) -> Files:
-    """Return the file after a program that knows format 3 only has added a group."""
     document = json.loads(files["zarr.json"])
     group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
     document["consolidated_metadata"]["metadata"]["added"] = group
@@ -471,8 +461,6 @@ def test_opening_asks_for_no_more_than_before(small):
 
 
 # ---- adding and removing a format -----------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_keep_and_drop(rich):
     files = dict(rich)

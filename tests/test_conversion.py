@@ -51,7 +51,6 @@ PEER_CANNOT_EXPORT = {"pynapple__sub-4_ses-4_ecephys+image.nwb"}
 
 
 def there_and_back(source: Path, folder: Path, **options: Any) -> tuple[Path, Path]:
-    """Convert to Zarr and back, and return both files."""
     made, back = folder / f"{source.name}.zarr", folder / f"back_{source.name}"
     convert(source, made, **options)
     convert(made, back, **options)
@@ -93,8 +92,6 @@ def equal_containers(one: Path, other: Place) -> None:
 
 
 # ---- nothing is lost ------------------------------------------------------------------------------------------------
-
-
 def test_the_place_of_the_specifications_may_be_said_by_text(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["cached/core/2.0/namespace"] = "{}"
@@ -129,8 +126,6 @@ def test_every_real_file_has_the_same_containers(some_nwbfiles: list[Path], tmp_
 
 
 # ---- stored documents ----------------------------------------------------------------------------------------------
-
-
 def test_what_zarr_can_say_is_not_noted(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.attrs["text"], file.attrs["number"] = "a", 5
@@ -142,8 +137,6 @@ def test_what_zarr_can_say_is_not_noted(tmp_path: Path) -> None:
 
 
 # ---- links to other files -------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def neighbours(tmp_path: Path) -> Path:
     """``a.h5`` with links into ``b.h5``, which has links and references of its own."""
@@ -273,8 +266,6 @@ def test_a_reference_to_another_file_becomes_null_with_a_warning(linked: Path) -
 
 
 # ---- files that never were in HDF5 ----------------------------------------------------------------------------------
-
-
 def test_chunks_of_zarr_that_are_too_large_for_hdf5_are_cut(tmp_path: Path) -> None:
     root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)
     root.create_array("x", shape=(3_000_000,), chunks=(1_500_000,), dtype="<f8")[:] = 1.5
@@ -350,28 +341,23 @@ def test_a_note_that_does_not_fit_any_more_is_not_heeded(tmp_path: Path) -> None
 
 
 # ---- bad input ------------------------------------------------------------------------------------------------------
-
-
 def leftovers(folder: Path, *known: str) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name not in known)
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "options", "error", "words"),
-    [
-        ("missing.h5", "b.zarr", {}, StoreNotFoundError, "the file does not exist"),
-        ("text.txt", "b.zarr", {}, NotZarrError, "neither an HDF5 file nor a Zarr directory"),
-        ("folder", "b.h5", {}, NotZarrError, "not a Zarr hierarchy"),
-        ("a.h5", "b.h5", {}, UsageError, "HDF5 already"),
-        ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "not a format"),
-        ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
-        ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one is inside the other"),
-        ("folder/c.h5", "folder", {"to": "zarr", "overwrite": True}, StoreExistsError, "one is inside the other"),
-        ("a.h5", "nowhere/b.zarr", {}, StoreNotFoundError, "folder of the target"),
-        ("short.h5", "b.zarr", {}, UnsupportedFileError, "HDF5 cannot open this file"),
-        ("short.h5", "b.zarr", {"check": False}, UnsupportedFileError, "HDF5 cannot open this file"),
-    ],
-)
+@pytest.mark.parametrize(("source", "target", "options", "error", "words"), [
+    ("missing.h5", "b.zarr", {}, StoreNotFoundError, "the file does not exist"),
+    ("text.txt", "b.zarr", {}, NotZarrError, "neither an HDF5 file nor a Zarr directory"),
+    ("folder", "b.h5", {}, NotZarrError, "not a Zarr hierarchy"),
+    ("a.h5", "b.h5", {}, UsageError, "HDF5 already"),
+    ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "not a format"),
+    ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
+    ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one is inside the other"),
+    ("folder/c.h5", "folder", {"to": "zarr", "overwrite": True}, StoreExistsError, "one is inside the other"),
+    ("a.h5", "nowhere/b.zarr", {}, StoreNotFoundError, "folder of the target"),
+    ("short.h5", "b.zarr", {}, UnsupportedFileError, "HDF5 cannot open this file"),
+    ("short.h5", "b.zarr", {"check": False}, UnsupportedFileError, "HDF5 cannot open this file"),
+])  # fmt: skip
 def test_calls_that_are_refused_touch_nothing(
     tmp_path: Path, source: str, target: str, options: dict[str, Any], error: type[Exception], words: str
 ) -> None:
@@ -433,22 +419,19 @@ def test_an_interrupted_conversion_leaves_the_old_file(tmp_path: Path, target: s
 TRACE = "acquisition/trace"
 
 
-@pytest.mark.parametrize(
-    ("path", "attribute", "value", "words"),
-    [
-        ("/", "nwb_version", None, "it has no NWB version"),
-        ("/", "nwb_version", np.array([b"2.0"]), "gives its NWB version as an array"),
-        ("/", "nwb_version", "1.0.6", "NWB version 1.0.6"),
-        ("nwb_version", None, "NWB-1.0.6", "NWB version NWB-1.0.6"),
-        ("session_start_time", None, None, r"pynwb cannot read this file \(\w+Error: "),
-        ("session_start_time", None, "2020-02-31T00:00:00+00:00", "pynwb cannot read this file"),
-        (f"{TRACE}/starting_time", "rate", None, r"Could not construct TimeSeries .*, at /acquisition/trace\)"),
-        (f"{TRACE}/starting_time", None, None, "pynwb cannot read this file"),
-        (TRACE, "comments", ["two", "texts"], "pynwb cannot read this file"),
-        (TRACE, "neurodata_type", np.arange(3), "pynwb cannot read this file"),
-        ("acquisition/again", None, h5py.SoftLink(f"/{TRACE}"), "pynwb cannot read this file"),
-    ],
-)
+@pytest.mark.parametrize(("path", "attribute", "value", "words"), [
+    ("/", "nwb_version", None, "it has no NWB version"),
+    ("/", "nwb_version", np.array([b"2.0"]), "gives its NWB version as an array"),
+    ("/", "nwb_version", "1.0.6", "NWB version 1.0.6"),
+    ("nwb_version", None, "NWB-1.0.6", "NWB version NWB-1.0.6"),
+    ("session_start_time", None, None, r"pynwb cannot read this file \(\w+Error: "),
+    ("session_start_time", None, "2020-02-31T00:00:00+00:00", "pynwb cannot read this file"),
+    (f"{TRACE}/starting_time", "rate", None, r"Could not construct TimeSeries .*, at /acquisition/trace\)"),
+    (f"{TRACE}/starting_time", None, None, "pynwb cannot read this file"),
+    (TRACE, "comments", ["two", "texts"], "pynwb cannot read this file"),
+    (TRACE, "neurodata_type", np.arange(3), "pynwb cannot read this file"),
+    ("acquisition/again", None, h5py.SoftLink(f"/{TRACE}"), "pynwb cannot read this file"),
+])  # fmt: skip
 def test_what_pynwb_cannot_read_is_refused_unless_requested(
     tmp_path: Path, path: str, attribute: str | None, value: Any, words: str
 ) -> None:
@@ -572,8 +555,6 @@ def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
 
 
 # ---- report, progress, memory ---------------------------------------------------------------------------------------
-
-
 def test_paths_may_be_relative_and_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simple(tmp_path / "a.h5", x=np.arange(3))
     monkeypatch.chdir(tmp_path)

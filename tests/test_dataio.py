@@ -58,18 +58,15 @@ def test_hdmf_wraps_data_again_with_the_same_options(options):
     assert deep.data is not wrapped.data
 
 
-@pytest.mark.parametrize(
-    ("compressors", "filters", "compressor"),
-    [
-        (numcodecs.Zstd(level=2), None, {"id": "zstd", "level": 2}),
-        ([numcodecs.Shuffle(), numcodecs.Zlib(2)], [{"id": "shuffle", "elementsize": 4}], {"id": "zlib", "level": 2}),
-        ({"name": "gzip", "configuration": {"level": 3}}, None, {"id": "gzip", "level": 3}),
-        ("zstd", None, {"id": "zstd", "level": 3}),
-        ([], None, False),
-        (False, None, False),
-        (True, None, True),
-    ],
-)
+@pytest.mark.parametrize(("compressors", "filters", "compressor"), [
+    (numcodecs.Zstd(level=2), None, {"id": "zstd", "level": 2}),
+    ([numcodecs.Shuffle(), numcodecs.Zlib(2)], [{"id": "shuffle", "elementsize": 4}], {"id": "zlib", "level": 2}),
+    ({"name": "gzip", "configuration": {"level": 3}}, None, {"id": "gzip", "level": 3}),
+    ("zstd", None, {"id": "zstd", "level": 3}),
+    ([], None, False),
+    (False, None, False),
+    (True, None, True),
+])  # fmt: skip
 def test_compressors_are_given_as_in_014(compressors, filters, compressor):
     wrapped = ZarrDataIO([1], compressors=compressors)
     assert (wrapped.filters, wrapped.compressor) == (filters, compressor)
@@ -170,16 +167,13 @@ def test_the_largest_shape_is_that_of_the_data_where_none_is_given():
     assert ZarrDataIO([1, 2], maxshape=[None]).maxshape == (None,)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chunk_elements": 0}, "not positive"),
-        ({"chunk_elements": 1.5}, "are not valid"),
-        ({"chunk_aspect_ratio": (1, 0)}, "not positive"),
-        ({"chunk_aspect_ratio": "ab"}, "are not valid"),
-        ({"chunk_elements": 5, "chunks": (2, 2)}, "chosen at once"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"chunk_elements": 0}, "not positive"),
+    ({"chunk_elements": 1.5}, "are not valid"),
+    ({"chunk_aspect_ratio": (1, 0)}, "not positive"),
+    ({"chunk_aspect_ratio": "ab"}, "are not valid"),
+    ({"chunk_elements": 5, "chunks": (2, 2)}, "chosen at once"),
+])  # fmt: skip
 def test_a_choice_of_chunks_that_is_none_is_refused(options, message):
     with pytest.raises(UsageError, match=message):
         ZarrDataIO(np.zeros((4, 4)), **options)

@@ -66,7 +66,6 @@ def test_what_the_picture_of_the_data_flow_names_is_there(script):
 
 
 def section(title: str) -> str:
-    """Return the text below a heading of the page, as far as the next one of its level."""
     page = PAGE.read_text(encoding="utf-8")
     level = "#" * (3 if f"\n### {title}\n" in page else 2)
     text = page.split(f"\n{level} {title}\n")[1]
@@ -74,7 +73,6 @@ def section(title: str) -> str:
 
 
 def named(module: str, name: str) -> Any:
-    """Return the object that a page calls ``module:name``."""
     return reduce(getattr, name.split("."), importlib.import_module(f"{PACKAGE}.{module}"))
 
 
@@ -110,7 +108,6 @@ def test_each_of_the_twelve_questions_has_an_answer_that_leads_to_the_file():
 
 
 def paragraph(title: str) -> str:
-    """Return the paragraph of the page that begins with these words."""
     (found,) = re.findall(rf"^{re.escape(title)}(?:.+\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return found
 
@@ -223,8 +220,6 @@ def assert_called(calls: list[tuple[str, str]], names: list[tuple[str, str]]) ->
 
 
 # ---- the five walks ------------------------------------------------------------------------------------------------
-
-
 def write_text(place: Path) -> None:
     with ZarrIO(place, "w", zarr_format=3) as io:
         io.write_builder(GroupBuilder("root", datasets={"text": DatasetBuilder("text", ["a", "ä"])}))
@@ -249,7 +244,6 @@ def append_to_rows(place: Path, text: str) -> None:
 
 
 def width(place: Path) -> int:
-    """Return the number of characters in the field of text."""
     (field, _) = json.loads((place / "rows" / "zarr.json").read_text())["data_type"]["configuration"]["fields"]
     return int(field["data_type"]["configuration"]["length_bytes"]) // 4
 
@@ -280,7 +274,6 @@ def where_a_link_leads(folder: Path) -> list[tuple[str, str]]:
 
 
 def killed(action: Callable[..., None], until: str, *arguments: str) -> list[tuple[str, str]]:
-    """Return the calls of a process that is killed in one of them."""
     call = f"{action.__name__}({', '.join(arguments)})"
     program = f"from tests.test_docs_architecture import *\ncalls_of(lambda: {call}, until={until!r})"
     answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -46,7 +46,6 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """Yield the blocks of Python of a page; a block of text right after one is its output."""
     found = [match.groupdict() | {"start": match.start(), "end": match.end()} for match in _BLOCK.finditer(page)]
     found.append({"language": "", "start": len(page), "text": ""})
     for block, after in pairwise(found):
@@ -123,7 +122,6 @@ _CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILI
 
 
 def calls(page: str) -> Iterator[list[str]]:
-    """Yield the arguments of each call of ``zarrio`` in the blocks of console of a page."""
     for block in _CONSOLE.finditer(page):
         for line in block["text"].splitlines():
             if line.startswith("$ zarrio "):  # else the output of one, or another program

@@ -77,7 +77,6 @@ _IMPORTS = re.compile(
 
 
 def imported() -> set[str]:
-    """Return what the README, the pages and the examples import from this package, by full names."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "gallery").glob("*.py")]
     texts = [path.read_text(encoding="utf-8") for path in pages if not {"_build", "auto_gallery"} & set(path.parts)]
     found = set()
@@ -113,7 +112,6 @@ def test_every_warning_is_in_the_reference():
 
 
 def _find(name: str) -> Any:
-    """Return the module or the member of one that is called so."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -178,7 +176,6 @@ def sections(docstring: str) -> dict[str, list[str]]:
 
 
 def entries(lines: list[str]) -> set[str]:
-    """Return the names that a section of parameters or errors has."""
     heads = [line.partition(" : ")[0] for line in lines if line and not line.startswith((" ", "Source: "))]
     return {name.strip().lstrip("*") for head in heads for name in head.split(",")}
 
@@ -212,7 +209,6 @@ def test_parameters_and_return_values_are_documented(public):
 
 
 def raised(function: FunctionType) -> set[str]:
-    """Return the names of the errors that the body of a function raises itself."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     calls = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
     return {call.func.id for call in calls if isinstance(call.func, ast.Name)}

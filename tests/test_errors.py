@@ -66,21 +66,18 @@ def test_errors_of_others_are_left_as_they_are():
         raise ValueError("none of ours")
 
 
-@pytest.mark.parametrize(
-    ("cls", "base"),
-    [
-        (errors.StoreNotFoundError, FileNotFoundError),
-        (errors.StoreExistsError, FileExistsError),
-        (errors.ReferenceTargetError, KeyError),
-        (errors.NameRefusedError, ValueError),
-        (errors.ValueRefusedError, TypeError),
-        (errors.UsageError, ValueError),
-        (errors.ModeError, errors.UsageError),
-        (errors.MetadataError, errors.DamagedFileError),
-        (errors.ConflictError, errors.WriteError),
-        (errors.NotZarrError, errors.StoreError),
-    ],
-)
+@pytest.mark.parametrize(("cls", "base"), [
+    (errors.StoreNotFoundError, FileNotFoundError),
+    (errors.StoreExistsError, FileExistsError),
+    (errors.ReferenceTargetError, KeyError),
+    (errors.NameRefusedError, ValueError),
+    (errors.ValueRefusedError, TypeError),
+    (errors.UsageError, ValueError),
+    (errors.ModeError, errors.UsageError),
+    (errors.MetadataError, errors.DamagedFileError),
+    (errors.ConflictError, errors.WriteError),
+    (errors.NotZarrError, errors.StoreError),
+])  # fmt: skip
 def test_who_handles_the_familiar_error_handles_ours(cls, base):
     with pytest.raises(base):
         raise cls("it is broken")

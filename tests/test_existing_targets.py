@@ -186,8 +186,6 @@ def test_mode_w_is_the_consent(work: Path) -> None:
 
 
 # ---- symbolic links -------------------------------------------------------------------------------------------------
-
-
 def write_w(target: Path, value: int) -> None:
     with ZarrIO(target, "w") as io:
         io.write_builder(builder(value))
@@ -292,32 +290,27 @@ def test_links_to_other_files_are_relative_to_the_name_that_is_given(tmp_path: P
 
 
 # ---- folders and no target ------------------------------------------------------------------------------------------
-
-
 def zarr_at(path: str) -> bool:
     return Path(path, ".zgroup").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "made", "is_there"),
-    [
-        (["session.nwb"], "session.nwb.zarr", zarr_at),
-        (["session.nwb", "folder"], "folder/session.nwb.zarr", zarr_at),
-        (["session.nwb", "folder/"], "folder/session.nwb.zarr", zarr_at),
-        (["session.nwb", "new/sub/"], "new/sub/session.nwb.zarr", zarr_at),
-        (["session.nwb", "folder", "--to", "zarr"], "folder/session.nwb.zarr", zarr_at),
-        (["session.nwb", "full"], "full/session.nwb.zarr", zarr_at),
-        (["session.nwb", "folder", "--to", "virtual"], "folder/session.nwb.zarr.json", os.path.isfile),
-        (["session.nwb", "session.zip"], "session.zip", os.path.isfile),
-        (["session.nwb", "session.nwb.zip"], "session.nwb.zip", os.path.isfile),
-        (["session.nwb", "empty.zarr"], "empty.zarr", zarr_at),
-        (["session.nwb", "new.zarr/"], "new.zarr", zarr_at),
-        (["source.zarr"], "source.nwb", h5py.is_hdf5),
-        (["source.zarr/", "folder"], "folder/source.nwb", h5py.is_hdf5),
-        (["there.zip"], "there.nwb", h5py.is_hdf5),
-        (["sub/source.nwb.zarr"], "sub/source.nwb", h5py.is_hdf5),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "made", "is_there"), [
+    (["session.nwb"], "session.nwb.zarr", zarr_at),
+    (["session.nwb", "folder"], "folder/session.nwb.zarr", zarr_at),
+    (["session.nwb", "folder/"], "folder/session.nwb.zarr", zarr_at),
+    (["session.nwb", "new/sub/"], "new/sub/session.nwb.zarr", zarr_at),
+    (["session.nwb", "folder", "--to", "zarr"], "folder/session.nwb.zarr", zarr_at),
+    (["session.nwb", "full"], "full/session.nwb.zarr", zarr_at),
+    (["session.nwb", "folder", "--to", "virtual"], "folder/session.nwb.zarr.json", os.path.isfile),
+    (["session.nwb", "session.zip"], "session.zip", os.path.isfile),
+    (["session.nwb", "session.nwb.zip"], "session.nwb.zip", os.path.isfile),
+    (["session.nwb", "empty.zarr"], "empty.zarr", zarr_at),
+    (["session.nwb", "new.zarr/"], "new.zarr", zarr_at),
+    (["source.zarr"], "source.nwb", h5py.is_hdf5),
+    (["source.zarr/", "folder"], "folder/source.nwb", h5py.is_hdf5),
+    (["there.zip"], "there.nwb", h5py.is_hdf5),
+    (["sub/source.nwb.zarr"], "sub/source.nwb", h5py.is_hdf5),
+])  # fmt: skip
 def test_where_the_new_file_is(work: Path, arguments: list[str], made: str, is_there: Callable[[str], bool]) -> None:
     for name in ("folder", "full", "empty.zarr", "sub"):
         Path(name).mkdir()

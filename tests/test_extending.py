@@ -85,7 +85,6 @@ class Inverted(Codec):  # type: ignore[misc]
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """numcodecs knows the codec."""
     numcodecs.register_codec(Inverted)
     yield
     del numcodecs.registry.codec_registry["inverted"]
@@ -112,7 +111,6 @@ def test_a_codec_that_is_not_registered_is_refused(tmp_path):
 
 
 def recipe(title: str) -> str:
-    """Return the text of a recipe."""
     return re.split(r"^##", CONTRIBUTING.split(f"\n### {title}\n")[1], flags=re.MULTILINE)[0]
 
 
@@ -171,7 +169,6 @@ def added(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> np
 
 
 def add(row: NumberType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the table have a row."""
     monkeypatch.setitem(NUMBERS, row.name, row)
     monkeypatch.setitem(LIBRARY_NUMBERS, row.element, row)
 
@@ -314,18 +311,13 @@ def test_such_numbers_of_hdf5_come_back_with_the_bits_of_each_nan(tmp_path, adde
         assert same(back, raw)
 
 
-@pytest.mark.parametrize(
-    ("added", "fill", "value"),
-    [
-        (EXAMPLES[0], '"0xc000"', -2),
-        (EXAMPLES[0], '"0x7fc1"', np.nan),
-        (EXAMPLES[0], '"NaN"', np.nan),
-        (EXAMPLES[0], '"-Infinity"', -np.inf),
-        (EXAMPLES[1], '"0xff"', np.nan),
-    ],
-    indirect=["added"],
-    ids=lambda given: getattr(given, "name", str(given)),
-)
+@pytest.mark.parametrize(("added", "fill", "value"), [
+    (EXAMPLES[0], '"0xc000"', -2),
+    (EXAMPLES[0], '"0x7fc1"', np.nan),
+    (EXAMPLES[0], '"NaN"', np.nan),
+    (EXAMPLES[0], '"-Infinity"', -np.inf),
+    (EXAMPLES[1], '"0xff"', np.nan),
+], indirect=["added"], ids=lambda given: getattr(given, "name", str(given)))  # fmt: skip
 def test_the_fill_value_of_such_numbers_is_read_in_each_form(added, fill, value):
     store = MemoryStore({})
     wrapped = ZarrDataIO(np.zeros((4, 2), added), chunks=(2, 2), fillvalue=1)
@@ -464,7 +456,6 @@ class OneDocument:
 
 
 def parse_one_document(text: bytes) -> Hierarchy:
-    """Return the hierarchy of the one document."""
     return zarr2.parse_documents(json.loads(text)["nodes"])
 
 
@@ -476,7 +467,6 @@ def one_document(monkeypatch):
 
 @pytest.fixture
 def file() -> MemoryStore:
-    """A file of format 2."""
     store = MemoryStore({})
     group = GroupBuilder("group", datasets={"text": DatasetBuilder("text", ["a", "ä"])}, attributes={"unit": "V"})
     numbers = DatasetBuilder("numbers", ZarrDataIO(VALUES, chunks=(50, 10)))

@@ -36,8 +36,6 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 
 # ---- which format ---------------------------------------------------------------------------------------------------
-
-
 def test_format_2_is_the_default(tmp_path):
     with ZarrIO(write_builder(tmp_path / "a.zarr", root())) as io:
         assert io.zarr_format == 2
@@ -178,8 +176,6 @@ def test_a_group_may_be_called_as_chunks_are(tmp_path):
 
 
 # ---- what zarr-python makes of it -----------------------------------------------------------------------------------
-
-
 @needs_zarr_3
 def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch):
     path = write_builder(tmp_path / "a.zarr", root(dataset("d", np.zeros(2, [("a", "<i4")]))), zarr_format=3)
@@ -195,8 +191,6 @@ def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch
 
 
 # ---- changes --------------------------------------------------------------------------------------------------------
-
-
 @needs_zarr_3
 @pytest.mark.parametrize("index_location", ["start", "end"])
 def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
@@ -221,8 +215,6 @@ def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
 
 
 # ---- one made of the other ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
 def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
     convert(rich[number], tmp_path / "other.nwb.zarr", zarr_format=other)

@@ -37,7 +37,6 @@ FORMATS: dict[str, Any] = {"2": 2, "3": 3, "both": "both"}
 
 
 def libraries() -> dict[str, str]:
-    """Return the releases of the libraries that decide about bytes."""
     return {name: version(name) for name in LIBRARIES}
 
 
@@ -53,7 +52,6 @@ def digest_of_folder(folder: Path) -> str:
 
 
 def digest_of_hdf5(path: Path) -> str:
-    """Return the number of paths and a hash of what h5py reads of an HDF5 file."""
     with h5py.File(path, "r") as file, np.printoptions(threshold=sys.maxsize, floatmode="unique"):
         content = content_of(file.id)
         text = repr(
@@ -105,7 +103,6 @@ def _digest(target: Path, work: Callable[..., object], *arguments: Any, **option
 
 
 def record_of(files: list[Path]) -> dict[str, dict[str, str]]:
-    """Return the results of all ways by file."""
     record = {}
     for source in files:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -132,7 +129,6 @@ def test_real_files_become_the_same_bytes(some_nwbfiles: list[Path]) -> None:
 
 
 def main() -> None:
-    """Write the record, and say which results have changed."""
     files = sorted(Path(os.environ["HDMF_ZARR_BACKEND_NWBFILES"]).glob("**/*.nwb"))
     before = json.loads(RECORD.read_text())["files"] if RECORD.exists() else {}
     after = record_of(files)

@@ -259,8 +259,6 @@ def test_pickles_that_are_only_data_are_read_without_a_switch(store, monkeypatch
 
 
 # ---- codecs --------------------------------------------------------------------------------------------------------
-
-
 class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
     """A codec that somebody's package registered, and that no file here names."""
 
@@ -318,8 +316,6 @@ def test_a_chunk_that_is_too_short_or_too_long(store):
 
 
 # ---- ways out of the store -----------------------------------------------------------------------------------------
-
-
 def _touches_outside(store: Path, opened: list[str]) -> Callable[[], list[str]]:
     """Return a function that lists the files beside the store that have been opened since this call.
 

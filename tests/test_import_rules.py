@@ -54,18 +54,15 @@ def test_one_module_of_encoding_opens_stores_and_nothing_that_writes_imports_it(
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("module", "code", "finding"),
-    [
-        ("model/nodes.py", "def f():\n    from ..encoding.dtypes import encode", "model may not import encoding"),
-        ("io.py", "from hdmf_zarr_backend import ZarrIO", "io may not import __init__"),
-        ("io.py", "if TYPE_CHECKING:\n    import zarr", "may not import zarr"),
-        ("cli/main.py", "import importlib\nimportlib.import_module('zarr')", "may not import zarr"),
-        ("hdf5/filters.py", "class A:\n    from hdf5plugin import Zstd", "must be imported on use"),
-        ("store/zarr_python.py", "import requests", "requests is not in the table"),
-        ("attic/boxes.py", "import json", "package 'attic' is not in the table"),
-    ],
-)
+@pytest.mark.parametrize(("module", "code", "finding"), [
+    ("model/nodes.py", "def f():\n    from ..encoding.dtypes import encode", "model may not import encoding"),
+    ("io.py", "from hdmf_zarr_backend import ZarrIO", "io may not import __init__"),
+    ("io.py", "if TYPE_CHECKING:\n    import zarr", "may not import zarr"),
+    ("cli/main.py", "import importlib\nimportlib.import_module('zarr')", "may not import zarr"),
+    ("hdf5/filters.py", "class A:\n    from hdf5plugin import Zstd", "must be imported on use"),
+    ("store/zarr_python.py", "import requests", "requests is not in the table"),
+    ("attic/boxes.py", "import json", "package 'attic' is not in the table"),
+])  # fmt: skip
 def test_a_planted_fault_is_found(tmp_path, module, code, finding):
     path = tmp_path / module
     path.parent.mkdir(exist_ok=True)

@@ -74,8 +74,6 @@ def plain(folder: Place) -> Place:
 
 
 # ---- complete files --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", ["r", "r-", *CHANGE_MODES])
 def test_a_rich_file_has_the_same_containers_as_in_hdf5(rich_hdf5, rich_zarr, mode):
     with NWBHDF5IO(rich_hdf5, "r") as one, NWBZarrIO(rich_zarr, mode) as other:
@@ -102,7 +100,6 @@ def test_a_rich_file_is_copied_from_zarr_to_zarr(rich_hdf5, rich_zarr, folder):
 
 
 def _links(path: Place) -> list[tuple[str, str, str]]:
-    """Return the key, name and source of each link, in either format."""
     metadata = document(path, ".zmetadata")["metadata"]
     attributes = {key: found for key, found in metadata.items() if key.endswith(".zattrs")}
     return sorted(
@@ -111,8 +108,6 @@ def _links(path: Place) -> list[tuple[str, str, str]]:
 
 
 # ---- modes, opening and closing ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", ["w", "w-", "x", pytest.param("a", marks=APPEND)])
 def test_modes_that_make_a_file(folder, mode):
     path = folder / "file.zarr"
@@ -220,8 +215,6 @@ def test_a_stale_consolidated_document_is_ignored_on_request(plain):
 
 
 # ---- values --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def values_file(shared_folder: Place) -> Place:
     return write_builder(shared_folder / "values.zarr", GroupBuilder(name="root", datasets=samples.dataset_builders()))
@@ -282,8 +275,6 @@ def test_strict_json(folder):
 
 
 # ---- references and links ------------------------------------------------------------------------------------------
-
-
 def check_reference_tree(root: GroupBuilder) -> None:
     """Assert that a tree is the one of `samples.reference_tree`, by the identity of its builders."""
     target, inner, deep = root["target"], root["inner"], root["inner/deep"]
@@ -331,7 +322,6 @@ def test_each_target_is_resolved_once(folder):
 
 
 def _two_files(folder: Place) -> tuple[Place, Place]:
-    """Write a file, and one in another folder that links to a dataset of the first."""
     first = samples.write_zarr(folder / "data" / "first.zarr", samples.plain_nwbfile("first"))
     (folder / "linked").mkdir(parents=True)
     second = folder / "linked" / "second.zarr"
@@ -423,8 +413,6 @@ def test_builders_and_containers_of_arrays(rich_zarr):
 
 
 # ---- specifications ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", [str, Path, lambda path: [path]], ids=["str", "Path", "list"])
 def test_an_extension_that_is_passed(folder, tmp_path, form):
     """Instead of those that are cached, which may be there or not."""
@@ -486,8 +474,6 @@ def test_an_iterator_of_large_numbers(folder):
 
 
 # ---- storage options -----------------------------------------------------------------------------------------------
-
-
 def _stored(folder: Place, data: Any, **options: Any) -> tuple[dict[str, Any], Any]:
     builder = DatasetBuilder(name="data", data=ZarrDataIO(data, **options))
     path = write_builder(folder / "file.zarr", GroupBuilder(name="root", datasets={"data": builder}))
@@ -588,8 +574,6 @@ def test_an_open_hdf5_dataset_as_data(folder, tmp_path):
 
 
 # ---- neighbours ----------------------------------------------------------------------------------------------------
-
-
 def test_data_behave_as_users_of_h5py_expect(rich_hdf5, rich_zarr):
     with NWBHDF5IO(rich_hdf5, "r") as one, NWBZarrIO(rich_zarr) as other:
         expected, data = (io.read().acquisition["raw"].data for io in (one, other))

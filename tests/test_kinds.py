@@ -55,7 +55,6 @@ def path_of(builder: Any) -> str:
 
 
 def place_of(builder: Any, source: str) -> dict[str, Any]:
-    """Return the place of the target of a reference or a link in the file ``source``."""
     if builder.source == source:
         return {"path": path_of(builder)}
     return {"source": os.path.relpath(builder.source, source).replace(os.sep, "/"), "path": path_of(builder)}
@@ -119,14 +118,12 @@ def group_of(builder: GroupBuilder) -> dict[str, Any]:
 
 
 def stated_types(specifications: dict[str, Any]) -> dict[str, str]:
-    """Return the types of the stated specifications with their descriptions."""
     sources = [text for versions in specifications.values() for found in versions.values() for text in found.values()]
     groups = [group for text in sources for group in json.loads(text).get("groups", [])]
     return {group["data_type_def"]: group["doc"] for group in groups}
 
 
 def types_in(path: Path) -> dict[str, str]:
-    """Return the types of the cached specifications of a file with their descriptions."""
     catalog = NamespaceCatalog()
     if not ZarrIO.get_namespaces(path):
         return {}
@@ -171,8 +168,6 @@ def read(path: Path) -> dict[str, Any]:
 
 
 # ---- as they are -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", STATEMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_vector_is_read_as_it_is_stated(path, tmp_path):
     statement = json.loads(path.read_text(encoding="utf-8"))

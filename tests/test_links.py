@@ -46,7 +46,6 @@ def write(path: Path, nwbfile: NWBFile, io: type = NWBZarrIO) -> Path:
 
 
 def change(path: Path, node: str, edit: Callable[[dict[str, Any]], Any]) -> None:
-    """Edit the attributes of a node of format 2."""
     key = path / node / ".zattrs"
     attributes = json.loads(key.read_text()) if key.exists() else {}
     edit(attributes)
@@ -55,8 +54,6 @@ def change(path: Path, node: str, edit: Callable[[dict[str, Any]], Any]) -> None
 
 
 # ---- nothing is written that leads to nothing -----------------------------------------------------------------------
-
-
 def with_relations(path: Path, io: type) -> Path:
     """Write a file whose objects share timestamps, and refer to series, devices, groups and electrodes."""
     nwbfile = new("relations")
@@ -165,7 +162,6 @@ def lost(identifier: str = "lost-id") -> GroupBuilder:
 
 
 def dataset(name: str, data: Any, dtype: Any = "object") -> Callable[[GroupBuilder], object]:
-    """Return what adds a dataset to a group; a function makes its data of the group."""
     return lambda root: root.set_dataset(DatasetBuilder(name, data(root) if callable(data) else data, dtype=dtype))
 
 
@@ -254,8 +250,6 @@ def test_an_append_to_a_file_with_a_broken_link_is_possible(tmp_path):
 
 
 # ---- what is read ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [{}, {"lazy": False}, {"mode": "r+"}], ids=["lazy", "complete", "r+"])
 @pytest.mark.parametrize("place", ["a link", "a link in a group", "an attribute", "a column"])
 def test_another_object_than_was_meant_is_a_warning(tmp_path, place, options):

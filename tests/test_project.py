@@ -70,7 +70,6 @@ def _run_with(site: Path, libraries: Collection[str], program: str) -> subproces
 
 
 def _advice(site: Path) -> str:
-    """Return the advice to install pynwb in a Python that finds the required libraries only."""
     program = "from hdmf_zarr_backend.extras import install_command; print(install_command('nwb'))"
     return _run_with(site, extras.REQUIRED, program).stdout.strip()
 
@@ -90,16 +89,13 @@ def test_where_this_package_is_installed_the_command_installs_all_that_it_needs(
     assert answer.stderr.endswith("needs filelock; install what is missing with: pip install hdmf-zarr-backend\n")
 
 
-@pytest.mark.parametrize(
-    ("library", "call", "what"),
-    [
-        ("xarray", "data.to_xarray()", "to_xarray() needs xarray"),
-        ("dask", "data.to_dask()", "to_dask() needs dask"),
-        ("dask", "data.to_xarray()", "to_dask() needs dask"),
-        ("pydantic_zarr", "to_zom(sys.argv[1])", "to_zom() needs pydantic-zarr"),
-        ("pynwb", "hdmf_zarr_backend.NWBZarrIO", "NWBZarrIO needs pynwb"),
-    ],
-)
+@pytest.mark.parametrize(("library", "call", "what"), [
+    ("xarray", "data.to_xarray()", "to_xarray() needs xarray"),
+    ("dask", "data.to_dask()", "to_dask() needs dask"),
+    ("dask", "data.to_xarray()", "to_dask() needs dask"),
+    ("pydantic_zarr", "to_zom(sys.argv[1])", "to_zom() needs pydantic-zarr"),
+    ("pynwb", "hdmf_zarr_backend.NWBZarrIO", "NWBZarrIO needs pynwb"),
+])  # fmt: skip
 def test_a_missing_optional_library_is_named_with_its_command(tmp_path, library, call, what):
     column = VectorData(name="x", description="d", data=[1, 2, 3])
     with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io:
@@ -123,15 +119,11 @@ with ZarrIO(sys.argv[1], "r", get_manager()) as io:
     )
 
 
-@pytest.mark.parametrize(
-    ("program", "advice"),
-    [
-        ("zarrio = hdmf_zarr_backend.cli.main:main", "pip install 'hdmf-zarr-backend[nwb]'"),
-        ("zarrio = another.module:main", "pip install pynwb"),
-        (None, "pip install pynwb"),
-    ],
-    ids=["ours is installed", "another package of that name", "not installed"],
-)
+@pytest.mark.parametrize(("program", "advice"), [
+    ("zarrio = hdmf_zarr_backend.cli.main:main", "pip install 'hdmf-zarr-backend[nwb]'"),
+    ("zarrio = another.module:main", "pip install pynwb"),
+    (None, "pip install pynwb"),
+], ids=["ours is installed", "another package of that name", "not installed"])  # fmt: skip
 def test_advice_names_this_package_only_where_the_installed_one_is_ours(tmp_path, program, advice):
     if program is not None:
         _make_installed(tmp_path, program)
@@ -165,7 +157,6 @@ ACTIONS = (
 
 
 def sessions():
-    """Return the names of the nox sessions."""
     tree = ast.parse((REPOSITORY / "noxfile.py").read_text(encoding="utf-8"))
     found = set()
     for function in [node for node in tree.body if isinstance(node, ast.FunctionDef)]:
@@ -181,7 +172,6 @@ def jobs_of(workflow):
 
 
 def sessions_of(job):
-    """Return the sessions that a job calls; other commands are returned as they are."""
     called = []
     for command in [step["run"] for step in job.get("steps", ()) if "run" in step]:
         first, *words = command.split()

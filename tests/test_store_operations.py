@@ -38,8 +38,6 @@ def in_store(keys: list[str]) -> list[str]:
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------
-
-
 def check_new_file(path: Path, watched: Watched, zarr_format: int = 2) -> None:
     sets = in_store(watched.sets)
     assert sorted(sets) == keys_of(path)
@@ -126,8 +124,6 @@ def test_the_number_of_operations_does_not_grow_with_attributes_or_references(tm
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples.write_zarr(tmp_path_factory.mktemp("rich") / "rich.zarr")
@@ -225,19 +221,15 @@ def chunked(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return samples.write_zarr(tmp_path / "chunked.zarr", nwbfile, zarr_format=request.param)
 
 
-@pytest.mark.parametrize(
-    ("key", "chunks"),
-    [
-        (0, ["0.0", "0.1", "0.2"]),
-        ((12, 3), ["1.1"]),
-        ((slice(5, 15), 0), ["0.0", "1.0"]),
-        ((slice(None), -1), ["0.2", "1.2", "2.2", "3.2", "4.2"]),
-        (([0, 49], 1), ["0.0", "4.0"]),
-        ((slice(0, 50, 25), slice(2, 4)), ["0.1", "2.1"]),
-        (slice(20, 20), []),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("key", "chunks"), [
+    (0, ["0.0", "0.1", "0.2"]),
+    ((12, 3), ["1.1"]),
+    ((slice(5, 15), 0), ["0.0", "1.0"]),
+    ((slice(None), -1), ["0.2", "1.2", "2.2", "3.2", "4.2"]),
+    (([0, 49], 1), ["0.0", "4.0"]),
+    ((slice(0, 50, 25), slice(2, 4)), ["0.1", "2.1"]),
+    (slice(20, 20), []),
+], ids=str)  # fmt: skip
 def test_only_the_chunks_that_are_needed_are_read(chunked, key, chunks):
     with NWBZarrIO(chunked) as io:
         data = io.read().acquisition["chunked"].data
@@ -299,8 +291,6 @@ def test_a_link_to_another_file_is_opened_once(tmp_path, zarr_format):
 
 
 # ---- appending -----------------------------------------------------------------------------------------------------
-
-
 @FORMATS
 def test_an_append_reads_what_it_needs_and_sets_what_is_new(tmp_path, zarr_format):
     """A series costs its own keys and the consolidated document, which is set last, whatever else is in the file."""

@@ -42,7 +42,6 @@ SQUARE = DATA[:1_000_000].reshape(1000, 1000)
 
 
 def make_kinds(path: Path) -> Path:
-    """Write every kind of dataset that is large enough to stay, and some that are not."""
     with h5py.File(path, "w") as file:
         file.attrs["namespace"] = "none"
         file["one_piece"] = DATA.astype(">f8")
@@ -71,13 +70,11 @@ def make_kinds(path: Path) -> Path:
 
 
 def references(path: Path) -> dict[str, Any]:
-    """Return the references of a JSON by key."""
     found: dict[str, Any] = json.loads(path.read_text())["refs"]
     return found
 
 
 def referred(path: Path) -> dict[str, int]:
-    """Return how many references into other files each array of the top has."""
     counts: dict[str, int] = {}
     for key, value in references(path).items():
         if isinstance(value, list):
@@ -98,14 +95,12 @@ def through_fsspec(path: Path | str, zarr_format: Any = 2, **options: Any) -> za
 
 
 def read(location: Any, name: str, **options: Any) -> Any:
-    """Return the values of a dataset at the top."""
     with ZarrIO(location, "r", **options) as io:
         return io.read_builder().datasets[name].data[:]
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Path, Path]:
-    """An HDF5 file with one large dataset, and its references."""
     source = tmp_path / "a" / "x.nwb"
     source.parent.mkdir()
     with h5py.File(source, "w") as file:
@@ -230,8 +225,6 @@ def test_real_files(some_nwbfiles, tmp_path, monkeypatch, size):
 
 
 # ---- the source moves, changes, vanishes ----------------------------------------------------------------------------
-
-
 def test_a_pair_moves_together(pair, tmp_path):
     source, target = pair
     source.parent.rename(tmp_path / "b")
@@ -316,8 +309,6 @@ def test_a_link_to_another_hdf5_file_has_two_sources(pair, tmp_path):
 
 
 # ---- servers --------------------------------------------------------------------------------------------------------
-
-
 def test_over_http(web, tmp_path):
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_acquisition(TimeSeries(name="large", data=SQUARE, unit="V", rate=1.0))
@@ -479,8 +470,6 @@ def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
 
 
 # ---- what a stranger's file of references may name ------------------------------------------------------------------
-
-
 def _stranger(path: Path, url: str, **record: Any) -> Path:
     said: dict[str, Any] = {"version": 1, "refs": {".zgroup": '{"zarr_format": 2}', "x": [url, 0, 6]}}
     if record:
@@ -576,8 +565,6 @@ def test_a_document_of_bounded_size(pair):
 
 
 # ---- options --------------------------------------------------------------------------------------------------------
-
-
 def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("szip", data=DATA, chunks=(100_000,), compression="lzf")

@@ -202,7 +202,6 @@ HERE = {"zarr-python": "zarr", "TensorStore": "tensorstore"}
 
 
 def unpack(folder: Path) -> Path:
-    """Unpack all vectors below a folder."""
     for path in FOLDER.glob("format-*/*.zarr.zip"):
         place = folder / path.parent.name
         with zipfile.ZipFile(path) as source:
@@ -213,7 +212,6 @@ def unpack(folder: Path) -> Path:
 
 
 def read_with(name: str, folder: Path) -> dict[str, bool]:
-    """Return which of the unpacked vectors a reader reads as stated."""
     if name == "zarrita":
         return _read_with_zarrita(folder)
     if name in PEERS:
@@ -268,7 +266,6 @@ def _datasets(group: dict[str, Any], path: str = "") -> list[tuple[str, dict[str
 
 
 def label(name: str) -> str:
-    """Return the name of a reader with its release."""
     if name == "zarrita":
         return f"zarrita {RELEASE}"
     return f"{name} {version(HERE[name])}" if name in HERE else name

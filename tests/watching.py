@@ -25,7 +25,6 @@ class Watched:
         self.lists: list[str] = []
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Record an audit event."""
         if event == "open" and not arguments[2] & getattr(os, "O_DIRECTORY", 0):
             is_write = bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
             self._note(self.sets if is_write else self.reads, arguments[0])
@@ -65,7 +64,6 @@ def listening(function: Callable[[str, tuple[Any, ...]], None]) -> Iterator[None
 
 @contextmanager
 def watching(root: Path) -> Iterator[Watched]:
-    """Record the operations on the files below ``root``."""
     watched = Watched(root)
     with listening(watched.hear):
         yield watched

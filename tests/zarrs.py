@@ -63,7 +63,6 @@ PARTS = re.compile(
 
 
 def skip_what_needs_zarr_3(items: list[pytest.Item]) -> None:
-    """Skip the cases of `PARTS` under version 2."""
     for item in items:
         if IS_ZARR_2 and PARTS.match(item.nodeid):
             item.add_marker(pytest.mark.skip(reason=REASON))
@@ -83,7 +82,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> Any:
 
 
 def memory_store(values: Mapping[str, bytes] | None = None) -> Any:
-    """Return a store of zarr-python in memory that holds ``values``."""
     if IS_ZARR_2:
         return zarr.storage.KVStore(dict(values or {}))
     from zarr.core.buffer import cpu
@@ -92,12 +90,10 @@ def memory_store(values: Mapping[str, bytes] | None = None) -> Any:
 
 
 def value_of(store: Any, key: str) -> bytes:
-    """Return what a store of `memory_store` holds at ``key``."""
     return bytes(store[key]) if IS_ZARR_2 else bytes(store._store_dict[key].to_bytes())
 
 
 def open_array(store: Any, mode: Any = "r", **options: Any) -> Any:
-    """Return an array of format 2."""
     return zarr.open_array(store, mode=mode, **options, **({} if IS_ZARR_2 else {"zarr_format": 2}))
 
 

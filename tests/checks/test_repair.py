@@ -19,7 +19,6 @@ __all__ = ["store", "written"]
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """Return the keys with the values of documents, whatever the order in them."""
     names = (".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json")
     return {key: json.loads(text) if key.endswith(names) else text for key, text in stored_files(path).items()}
 
@@ -33,7 +32,6 @@ def add_attribute(store: Path) -> None:
 
 
 def spoil_copy(store: Path, key: str) -> None:
-    """Replace a value in the consolidated document."""
     top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
     document = json.loads(top.read_text())
     block = document["consolidated_metadata"] if is_v3(store) else document

@@ -27,7 +27,6 @@ Said = frozenset[tuple[str, str]]
 
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A valid file in HDF5."""
     return samples.write_hdf5(tmp_path_factory.mktemp("files") / "rich.nwb")
 
 
@@ -38,14 +37,12 @@ def plain(tmp_path: Path) -> Path:
 
 
 def change(path: Path, node: str, work: Callable[[dict[str, Any]], object]) -> None:
-    """Change the attributes of a node."""
     document = json.loads((path / ".zmetadata").read_text())
     work(document["metadata"].setdefault(f"{node}/.zattrs".lstrip("/"), {}))
     (path / ".zmetadata").write_text(json.dumps(document))
 
 
 def drop(path: Path, node: str) -> None:
-    """Remove a node."""
     document = json.loads((path / ".zmetadata").read_text())
     metadata = document["metadata"]
     document["metadata"] = {key: value for key, value in metadata.items() if not key.startswith(f"{node}/")}
@@ -58,8 +55,6 @@ def places(source: Any, **options: Any) -> list[tuple[str, str]]:
 
 
 # ---- what pynwb says ------------------------------------------------------------------------------------------------
-
-
 def said_by_pynwb(path: Path) -> Said | None:
     """Return place and message of each error; None if pynwb cannot validate the file."""
     with warnings.catch_warnings():
@@ -146,7 +141,6 @@ def test_a_defect(name, zarr_format, rich, tmp_path):
 
 
 def _empty(table: h5py.Group) -> None:
-    """Replace the columns of a table by columns without rows."""
     columns = {name: column for name, column in table.items() if isinstance(column, h5py.Dataset)}
     for name, column in columns.items():
         del table[name]
@@ -182,8 +176,6 @@ def test_real_files(some_nwbfiles, tmp_path):
 
 
 # ---- namespaces -----------------------------------------------------------------------------------------------------
-
-
 def test_a_valid_file(plain):
     found = validate(plain)
     assert found.is_valid
@@ -274,8 +266,6 @@ def test_a_file_that_cannot_be_read(plain, tmp_path):
 
 
 # ---- links ----------------------------------------------------------------------------------------------------------
-
-
 def test_links_to_another_file_are_followed(plain, tmp_path):
     other = samples.write_zarr(tmp_path / "other.zarr", samples.plain_nwbfile("other"))
     drop(plain, f"{TRACE}/data")
@@ -298,8 +288,6 @@ def test_links_in_a_circle(plain):
 
 
 # ---- the command line -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     path = samples.write_zarr(tmp_path / "broken.zarr", samples.plain_nwbfile())

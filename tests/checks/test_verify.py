@@ -90,7 +90,6 @@ def change_attributes(store: Path, node: str, change: Callable[[dict[str, Any]],
 
 
 def links_of(attributes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the list of links of either format, to be changed in place."""
     return attributes["_LINKS"] if "_LINKS" in attributes else attributes["zarr_link"]  # type: ignore[no-any-return]
 
 
@@ -131,8 +130,6 @@ def test_what_is_no_file_is_an_error(tmp_path):
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_chunk_that_is_gone(store):
     """D-10: a deleted chunk reads as zeros, and passes validation, elsewhere."""
     chunk(store, "numbers", 1, 0).unlink()
@@ -256,16 +253,11 @@ def test_nothing_is_gone_after_an_append(tmp_path):
 
 
 # ---- links and references -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "kind", "said"),
-    [
-        ({"path": "/gone"}, "link-dangling", "/gone"),
-        ({"source": "../gone.zarr"}, "link-dangling", "gone.zarr"),
-        ({"path": "/link"}, "link-circular", ""),
-    ],
-)
+@pytest.mark.parametrize(("change", "kind", "said"), [
+    ({"path": "/gone"}, "link-dangling", "/gone"),
+    ({"source": "../gone.zarr"}, "link-dangling", "gone.zarr"),
+    ({"path": "/link"}, "link-circular", ""),
+])  # fmt: skip
 def test_a_link_to_nothing(store, change, kind, said):
     change_attributes(store, "", lambda attributes: links_of(attributes)[0].update(**change))
     report = verify(store, "links")
@@ -324,8 +316,6 @@ def test_links_to_other_files_by_policy(tmp_path):
 
 
 # ---- documents ------------------------------------------------------------------------------------------------------
-
-
 def test_a_consolidated_document_that_does_not_parse(store):
     if is_v3(store):
         document = json.loads((store / "zarr.json").read_text())
@@ -398,8 +388,6 @@ def test_every_kind_has_a_remedy():
 
 
 # ---- the schema, and other stores -----------------------------------------------------------------------------------
-
-
 def cached_source(path: Path, name: str) -> zarr.Array:
     (version,) = Path(path, "specifications/core").glob("[0-9]*")
     return open_group(path, mode="r+")[f"specifications/core/{version.name}/{name}"]

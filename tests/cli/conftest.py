@@ -19,7 +19,6 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def nwb(tmp_path: Path) -> Path:
-    """An HDF5 file."""
     return write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
 
 

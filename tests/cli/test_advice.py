@@ -41,7 +41,6 @@ def nwb(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shown(zarrio: Callable[..., Any]) -> Callable[..., str]:
-    """Run a command and return all that it prints."""
     return lambda *arguments, code=0: "".join(reversed(zarrio(*arguments, code=code)))
 
 
@@ -107,10 +106,7 @@ def test_an_hdf5_file_in_the_command_line(web, tmp_path, shown):
 
 
 # ---- codecs ---------------------------------------------------------------------------------------------------------
-
-
 def _zarr_codecs() -> dict[str, tuple[Callable[[], Any], dict[str, Any]]]:
-    """Return codecs of zarr and what format 2 calls them."""
     if IS_ZARR_2:
         return {}
     from zarr.codecs import numcodecs as wrapped
@@ -130,7 +126,6 @@ def _zarr_codecs() -> dict[str, tuple[Callable[[], Any], dict[str, Any]]]:
 
 
 def _stored(path: Path, zarr_format: int, **options: Any) -> str:
-    """Write an array, and return its document."""
     data = ZarrDataIO(np.arange(4000, dtype="i4").reshape(40, 100), chunks=(20, 100), **options)
     write_builder(path, root(dataset("x", data)), zarr_format=zarr_format)
     if not (IS_ZARR_2 and zarr_format == 3):
@@ -167,8 +162,6 @@ def test_data_take_the_names_that_convert_takes(name, codec, tmp_path):
 
 
 # ---- calls ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("open_hdf5", [False, True])
 @pytest.mark.parametrize("target", ["there", "new"])
 def test_a_container_that_was_read_is_exported_and_not_written(open_hdf5, target, nwb, tmp_path):
@@ -237,17 +230,14 @@ def test_links_to_another_file_are_written_with_the_manager_that_has_read_it(nwb
         assert io.read().acquisition["shares"].data[:].tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("url", "option", "meant"),
-    [
-        ("s3://bucket/a.nwb.zarr", "anom=true", "anon"),
-        ("s3://bucket/a.nwb.zarr", "endpoint-url=http://host", "endpoint_url"),
-        ("s3://bucket/a.nwb.zarr", "regionn=x", "region"),
-        ("gs://bucket/a.nwb.zarr", "tokn=anon", "token"),
-        ("az://container/a.nwb.zarr", "acount_name=x", "account_name"),
-        ("https://127.0.0.1:1/a.nwb.zarr", "header=x", "headers"),
-    ],
-)
+@pytest.mark.parametrize(("url", "option", "meant"), [
+    ("s3://bucket/a.nwb.zarr", "anom=true", "anon"),
+    ("s3://bucket/a.nwb.zarr", "endpoint-url=http://host", "endpoint_url"),
+    ("s3://bucket/a.nwb.zarr", "regionn=x", "region"),
+    ("gs://bucket/a.nwb.zarr", "tokn=anon", "token"),
+    ("az://container/a.nwb.zarr", "acount_name=x", "account_name"),
+    ("https://127.0.0.1:1/a.nwb.zarr", "header=x", "headers"),
+])  # fmt: skip
 def test_a_misspelt_storage_option(url, option, meant, zarrio):
     name, _, value = option.partition("=")
     for read in (NWBZarrIO, NWBZarrIO.read_nwb, verify):
@@ -357,8 +347,6 @@ def test_help_of_a_constructor_is_about_its_arguments(cls):
 
 
 # ---- the command line -----------------------------------------------------------------------------------------------
-
-
 def test_validate_names_its_own_option(nwb, shown):
     (nwb / ".zmetadata").unlink()
     (source,) = (nwb / "specifications/core").glob("*/nwb.base")
@@ -418,7 +406,6 @@ COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 def on_terminal(width: int, *arguments: object, **environment: str) -> list[str]:
-    """Return the lines that a command prints on a terminal of this width."""
     pytest.importorskip("termios")
     import pty
     import termios

@@ -14,7 +14,6 @@ VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TERM")
 
 
 def output(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *arguments: object, **environment: str) -> str:
-    """Return what a command writes to standard output and standard error."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, value in {"TERM": "xterm", **environment}.items():
@@ -25,19 +24,16 @@ def output(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *arguments: obj
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("stream", "environment", "coloured"),
-    [
-        (io.StringIO, {}, False),
-        (io.StringIO, {"FORCE_COLOR": "1"}, True),
-        (io.StringIO, {"FORCE_COLOR": ""}, False),
-        (Terminal, {}, True),
-        (Terminal, {"NO_COLOR": "1"}, False),
-        (Terminal, {"NO_COLOR": ""}, True),
-        (Terminal, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
-        (Terminal, {"TERM": "dumb"}, False),
-    ],
-)
+@pytest.mark.parametrize(("stream", "environment", "coloured"), [
+    (io.StringIO, {}, False),
+    (io.StringIO, {"FORCE_COLOR": "1"}, True),
+    (io.StringIO, {"FORCE_COLOR": ""}, False),
+    (Terminal, {}, True),
+    (Terminal, {"NO_COLOR": "1"}, False),
+    (Terminal, {"NO_COLOR": ""}, True),
+    (Terminal, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+    (Terminal, {"TERM": "dumb"}, False),
+])  # fmt: skip
 @pytest.mark.parametrize("command", ["", "inspect", "verify --level structure", "inspect gone.zarr", "nonsense"])
 def test_which_output_has_colours(command, stream, environment, coloured, small, monkeypatch):
     monkeypatch.chdir(small.parent)

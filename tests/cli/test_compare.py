@@ -90,7 +90,6 @@ def test_the_number_of_lines_is_limited(a, b, zarrio, limit, lines):
 
 
 def _trial(path: Path, changed: int) -> Path:
-    """Write spike times and events, some of which are changed."""
     spikes, events = np.arange(500) / 4, np.arange(20, dtype="i8")
     spikes[3 : 3 + changed] += 0.5
     spikes[400] += 4.0 * bool(changed)

@@ -26,14 +26,11 @@ def test_an_unknown_shell_is_told(zarrio):
     assert "bash" in zarrio("completion", "cmd", code=2).err
 
 
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        (["zarrio", "ver"], "verify"),
-        (["zarrio", "convert", "--res"], "--resume"),
-        (["zarrio", "inspect", "--dep"], "--depth"),
-    ],
-)
+@pytest.mark.parametrize(("words", "wanted"), [
+    (["zarrio", "ver"], "verify"),
+    (["zarrio", "convert", "--res"], "--resume"),
+    (["zarrio", "inspect", "--dep"], "--depth"),
+])  # fmt: skip
 def test_bash_completes(words, wanted, tmp_path, capsys):
     bash = shutil.which("bash")
     if bash is None:

@@ -140,15 +140,12 @@ def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(calls, tmp_path, ca
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        *(([f"--shards={shards}", "a.nwb", "b"], "invalid shards value") for shards in ("", "0", "4,", "all", "-1,2")),
-        (["--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"], "not allowed with"),
-        (["a.nwb", "b.nwb", "c.nwb"], "3 paths are given, and the last one, c.nwb, is not a folder"),
-        (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    *(([f"--shards={shards}", "a.nwb", "b"], "invalid shards value") for shards in ("", "0", "4,", "all", "-1,2")),
+    (["--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"], "not allowed with"),
+    (["a.nwb", "b.nwb", "c.nwb"], "3 paths are given, and the last one, c.nwb, is not a folder"),
+    (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),
+])  # fmt: skip
 def test_nothing_is_converted_if_the_arguments_make_no_sense(calls, tmp_path, zarrio, arguments, said):
     given = [argument.format(tmp_path / "out") for argument in arguments]
     assert said in zarrio("convert", *given, code=2).err
@@ -197,15 +194,12 @@ def test_the_name_of_the_target_says_the_format_unless_told(nwb, zarrio):
     assert main(["compare", str(nwb), str(nwb.with_name("folder"))]) == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--codec", "zstd"], "codec does not apply here: it is for conversions from HDF5 to Zarr. Leave --codec out."),
-        (["--shards", "auto"], "shards does not apply here: it is for conversions to Zarr. Leave --shards out."),
-        (["--resume"], "Leave --resume out"),
-        (["--zarr-format", "3"], "3 is not a Zarr format of the target. Leave --zarr-format 3 out"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    (["--codec", "zstd"], "codec does not apply here: it is for conversions from HDF5 to Zarr. Leave --codec out."),
+    (["--shards", "auto"], "shards does not apply here: it is for conversions to Zarr. Leave --shards out."),
+    (["--resume"], "Leave --resume out"),
+    (["--zarr-format", "3"], "3 is not a Zarr format of the target. Leave --zarr-format 3 out"),
+])  # fmt: skip
 def test_an_option_without_effect_is_told_by_its_name(nwb, options, said, zarrio):
     assert main(["convert", str(nwb), str(nwb.with_name("a.zarr"))]) == 0
     shown = zarrio("convert", *options, nwb.with_name("a.zarr"), nwb.with_name("b.nwb"), code=2).err

@@ -17,19 +17,16 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        "",
-        *(f"--codec {codec}" for codec in ("zstd", "blosc", "none")),
-        "--zarr-format both",
-        "--zarr-format 3",
-        "--zarr-format 3 --chunk-key-encoding v2",
-        "--zarr-format 3 --shards 8192,64",
-        "--shards auto --zarr-format 3",
-        "--nczarr",
-    ],
-)
+@pytest.mark.parametrize("options", [
+    "",
+    *(f"--codec {codec}" for codec in ("zstd", "blosc", "none")),
+    "--zarr-format both",
+    "--zarr-format 3",
+    "--zarr-format 3 --chunk-key-encoding v2",
+    "--zarr-format 3 --shards 8192,64",
+    "--shards auto --zarr-format 3",
+    "--nczarr",
+])  # fmt: skip
 def test_a_plan_is_what_a_conversion_with_these_options_makes(source, options, zarrio):
     target = Path(f"{source}.zarr")
     planned = json.loads(zarrio("dry-run", "--json", *options.split(), source).out)
@@ -44,14 +41,11 @@ def test_a_plan_is_what_a_conversion_with_these_options_makes(source, options, z
     assert ("_nczarr" in model) == ("nczarr" in options)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--nczarr --zarr-format 3", "Leave --nczarr out"),
-        ("--chunk-key-encoding v2", "--zarr-format 3"),
-        ("--zarr-format 2 --shards auto", "leave --shards out"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    ("--nczarr --zarr-format 3", "Leave --nczarr out"),
+    ("--chunk-key-encoding v2", "--zarr-format 3"),
+    ("--zarr-format 2 --shards auto", "leave --shards out"),
+])  # fmt: skip
 def test_what_is_wrong_is_said_in_options(source, options, said, zarrio):
     assert said in zarrio("dry-run", *options.split(), source, code=2).err
 

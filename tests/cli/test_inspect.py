@@ -215,17 +215,13 @@ def test_without_the_consolidated_document(nwb, tmp_path, capsys):
     assert shown.splitlines()[1:] == before.splitlines()[1:]
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda path: None, "the file does not exist"),
-        (lambda path: path.mkdir(), "not a Zarr hierarchy"),
-        (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "zarrio convert"),
-        (lambda path: (path.mkdir(), (path / "zarr.json").write_text("{}")), "format 3"),
-        (lambda path: (path.mkdir(), (path / ".zgroup").write_text("{")), "not JSON"),
-    ],
-    ids=["absent", "empty", "hdf5", "format 3", "damaged"],
-)
+@pytest.mark.parametrize(("make", "said"), [
+    (lambda path: None, "the file does not exist"),
+    (lambda path: path.mkdir(), "not a Zarr hierarchy"),
+    (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "zarrio convert"),
+    (lambda path: (path.mkdir(), (path / "zarr.json").write_text("{}")), "format 3"),
+    (lambda path: (path.mkdir(), (path / ".zgroup").write_text("{")), "not JSON"),
+], ids=["absent", "empty", "hdf5", "format 3", "damaged"])  # fmt: skip
 def test_what_cannot_be_looked_at_is_told_in_one_line(tmp_path, zarrio, make, said):
     path = tmp_path / "a.zarr"
     make(path)
@@ -236,14 +232,11 @@ def test_what_cannot_be_looked_at_is_told_in_one_line(tmp_path, zarrio, make, sa
     assert captured.out == ""
 
 
-@pytest.mark.parametrize(
-    ("key", "name", "value"),
-    [
-        (".zattrs", "zarr_link", 5),
-        (".zattrs", "zarr_link", [{"name": "x"}]),
-        (".zattrs", "ref", {"zarr_dtype": "object", "value": {}}),
-    ],
-)
+@pytest.mark.parametrize(("key", "name", "value"), [
+    (".zattrs", "zarr_link", 5),
+    (".zattrs", "zarr_link", [{"name": "x"}]),
+    (".zattrs", "ref", {"zarr_dtype": "object", "value": {}}),
+])  # fmt: skip
 def test_damaged_metadata_are_told_with_file_and_node(small, zarrio, key, name, value):
     (small / ".zmetadata").unlink()
     damaged = json.loads((small / key).read_text())
@@ -288,15 +281,12 @@ def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(small, capsys)
     assert any("a\\n├── b\\x1b[2J\\u202e" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("options", "zarr_format", "heading", "encoding"),
-    [
-        ({}, 2, "Zarr format 2", {"name": "v2", "separator": "."}),
-        ({"zarr_format": 3}, 3, "Zarr format 3", {"name": "default", "separator": "/"}),
-        ({"zarr_format": 3, "chunk_key_encoding": "v2"}, 3, "Zarr format 3", {"name": "v2", "separator": "."}),
-        ({"zarr_format": "both"}, "both", "Zarr formats 2 and 3", {"name": "v2", "separator": "."}),
-    ],
-)
+@pytest.mark.parametrize(("options", "zarr_format", "heading", "encoding"), [
+    ({}, 2, "Zarr format 2", {"name": "v2", "separator": "."}),
+    ({"zarr_format": 3}, 3, "Zarr format 3", {"name": "default", "separator": "/"}),
+    ({"zarr_format": 3, "chunk_key_encoding": "v2"}, 3, "Zarr format 3", {"name": "v2", "separator": "."}),
+    ({"zarr_format": "both"}, "both", "Zarr formats 2 and 3", {"name": "v2", "separator": "."}),
+])  # fmt: skip
 def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, heading, encoding):
     with ZarrIO(tmp_path / "a.zarr", "w", **options) as io:
         io.write_builder(root(dataset("a", np.arange(3))))

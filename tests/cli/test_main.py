@@ -58,16 +58,13 @@ def test_a_mistyped_command_is_suggested(word, meant, zarrio):
     assert "Run `zarrio help` " in shown
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        (["convert", "--ovewrite"], "--overwrite"),
-        (["convert", "--codek=zstd"], "--codec"),
-        (["convert", "--force"], "--overwrite"),
-        (["verify", "--leval", "links"], "--level"),
-        (["upgrade", "--dryrun"], "--dry-run"),
-    ],
-)
+@pytest.mark.parametrize(("given", "meant"), [
+    (["convert", "--ovewrite"], "--overwrite"),
+    (["convert", "--codek=zstd"], "--codec"),
+    (["convert", "--force"], "--overwrite"),
+    (["verify", "--leval", "links"], "--level"),
+    (["upgrade", "--dryrun"], "--dry-run"),
+])  # fmt: skip
 def test_a_mistyped_option_is_suggested(given, meant, zarrio):
     shown = zarrio(*given, "a.zarr", code=2).err
     assert f"did you mean {meant}?" in shown
@@ -145,21 +142,17 @@ def run_with(monkeypatch: pytest.MonkeyPatch, behaviour: object) -> int:
     return main(["inspect", "x"])
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (
-            StoreNotFoundError("the file\ndoes not exist", store="/a/b", remedy="Check the path."),
-            "/a/b: the file does not exist. Check the path.",
-        ),
-        (
-            PermissionError(13, "Permission denied", "/a"),
-            "the operating system refuses: [Errno 13] Permission denied: '/a'. Check the permissions",
-        ),
-        (KeyboardInterrupt(), "interrupted"),
-    ],
-    ids=["ours", "the system's", "an interruption"],
-)
+@pytest.mark.parametrize(("error", "told"), [
+    (
+        StoreNotFoundError("the file\ndoes not exist", store="/a/b", remedy="Check the path."),
+        "/a/b: the file does not exist. Check the path.",
+    ),
+    (
+        PermissionError(13, "Permission denied", "/a"),
+        "the operating system refuses: [Errno 13] Permission denied: '/a'. Check the permissions",
+    ),
+    (KeyboardInterrupt(), "interrupted"),
+], ids=["ours", "the system's", "an interruption"])  # fmt: skip
 def test_an_error_is_one_line(error, told, monkeypatch, capsys):
     assert run_with(monkeypatch, error) == 2
     assert capsys.readouterr() == ("", f"zarrio: {told}\n")

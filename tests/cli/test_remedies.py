@@ -21,13 +21,11 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def texts(node: ast.AST) -> str:
-    """Return the constant text in an expression."""
     constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
     return "".join(text for text in constants if isinstance(text, str))
 
 
 def remedies() -> list[tuple[str, str, str | None]]:
-    """Return module, remedy and that for the command line of all calls in the package that give a remedy."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -30,21 +30,18 @@ def test_a_folder_behind_a_url_is_not_made_here(folder, tmp_path, monkeypatch):
     assert os.listdir() == []
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "target"),
-    [
-        ("a.nwb.zarr.zip", {}, "a.nwb"),
-        ("a.nwb.zarr.json", {}, "a.nwb"),
-        ("a.nwb.zarr", {"zarr_format": 3}, "a.nwb.zarr"),
-        ("a.nwb.zarr.zip", {"to": "zarr"}, "a.nwb.zarr"),
-        ("a.nwb", {"zarr_format": 3}, "a.nwb.zarr"),
-        ("a.nwb", {"to": "hdf5"}, "a.nwb"),
-        ("a.nwb", {"to": "virtual"}, "a.nwb.zarr.json"),
-        ("https://host/x/a.nwb?token=a/b", {}, "a.nwb.zarr"),
-        ("s3://bucket/b.nwb.zarr/", {}, "b.nwb"),
-        ("simplecache::https://host/c.zarr", {}, "c.nwb"),
-    ],
-)
+@pytest.mark.parametrize(("source", "options", "target"), [
+    ("a.nwb.zarr.zip", {}, "a.nwb"),
+    ("a.nwb.zarr.json", {}, "a.nwb"),
+    ("a.nwb.zarr", {"zarr_format": 3}, "a.nwb.zarr"),
+    ("a.nwb.zarr.zip", {"to": "zarr"}, "a.nwb.zarr"),
+    ("a.nwb", {"zarr_format": 3}, "a.nwb.zarr"),
+    ("a.nwb", {"to": "hdf5"}, "a.nwb"),
+    ("a.nwb", {"to": "virtual"}, "a.nwb.zarr.json"),
+    ("https://host/x/a.nwb?token=a/b", {}, "a.nwb.zarr"),
+    ("s3://bucket/b.nwb.zarr/", {}, "b.nwb"),
+    ("simplecache::https://host/c.zarr", {}, "c.nwb"),
+])  # fmt: skip
 def test_the_name_follows_the_formats(source, options, target, tmp_path):
     assert names_of([source], str(tmp_path), **options) == [str(tmp_path / target)]
 
@@ -83,7 +80,6 @@ def skipped(zarrio: Callable[..., Any]) -> Callable[..., list[bool]]:
 
 
 def later(path: Path, seconds: float) -> None:
-    """Let a file, or all below a folder, be of another time."""
     for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
         found = file.stat()
         os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + int(seconds * 1e9)))

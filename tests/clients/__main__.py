@@ -63,7 +63,6 @@ class Known:
     reason: str
 
     def covers(self, result: dict[str, Any]) -> bool:
-        """Return whether it is about this result."""
         return result["client"] == self.client and self.task in result["task"] and result["file"] in self.files
 
 
@@ -82,7 +81,6 @@ KNOWN = (
 
 
 def reason_of(result: dict[str, Any]) -> str:
-    """Return the known reason of a result, or an empty text."""
     return next((known.reason for known in KNOWN if known.covers(result)), "")
 
 
@@ -100,7 +98,6 @@ def install(client: Client, wheel: Path, folder: Path) -> dict[str, str]:
 
 
 def run(client: Client, folder: Path) -> list[dict[str, Any]]:
-    """Return the results of the checks of a client in its environment."""
     done = subprocess.run(
         [folder / "bin" / "python", "-m", f"tests.clients.check_{client.module}", *client.arguments],
         cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -125,7 +122,6 @@ def unexpected(results: list[dict[str, Any]]) -> list[str]:
 
 
 def page(results: list[dict[str, Any]], releases: dict[str, dict[str, str]]) -> str:
-    """Return the page of the documentation."""
     lines = [
         "# Programs that work with these files",
         "",
@@ -152,7 +148,6 @@ def page(results: list[dict[str, Any]], releases: dict[str, dict[str, str]]) -> 
 
 
 def main() -> int:
-    """Run what is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(CLIENTS)}")

@@ -54,7 +54,6 @@ def organize(path: Path) -> None:
 
 @cache
 def messages(path: Path) -> list[str]:
-    """Return what NWB Inspector finds, without the paths of files."""
     found = run("python", "-m", "hdmf_zarr_backend.cli.main", "exec", "nwbinspector", path)
     return sorted(re.findall(r"(check_\w+ - .*)", found))
 

@@ -34,7 +34,6 @@ EXTENSIONS = "ndx-pose, ndx-events, ndx-hed, ndx-miniscope, ndx-ophys-devices"
 
 
 def extended() -> NWBFile:
-    """Return the session with objects of five extensions."""
     nwbfile = session()
     nose = PoseEstimationSeries(
         name="nose", description="the nose", data=POSE, unit="pixels", reference_frame="the corner", rate=10.0,

@@ -31,7 +31,6 @@ WAVES = np.arange(40_000, dtype="f8").reshape(10_000, 4)
 
 
 def check(path: Path) -> None:
-    """Compare a file with the session."""
     with NWBZarrIO(path, "r") as io:
         found, wanted = io.read(), session()
         same(found.acquisition["ElectricalSeries"].data[:], wanted.acquisition["ElectricalSeries"].data)
@@ -40,7 +39,6 @@ def check(path: Path) -> None:
 
 
 def check_settings(path: Path, chosen: Any) -> None:
-    """Compare chunks, codecs and their levels of each dataset with those of a backend configuration."""
     with NWBZarrIO(path, "r") as io:
         objects = io.read(check=True).objects
         for name, configured in chosen.dataset_configurations.items():
@@ -55,7 +53,6 @@ def check_settings(path: Path, chosen: Any) -> None:
 
 
 def codec_of(codec: Any) -> dict[str, Any] | None:
-    """Return the configuration of a codec, None for no codec."""
     return codec.get_config() if codec else None
 
 
@@ -100,19 +97,15 @@ class WavesInterface(BaseDataInterface):
         super().__init__(name=name)
 
     def add_to_nwbfile(self, nwbfile: NWBFile, metadata: dict[str, Any] | None = None) -> None:
-        """Add the time series."""
         data = SliceableDataChunkIterator(WAVES, chunk_shape=(1000, 4), buffer_shape=(2000, 4))
         nwbfile.add_acquisition(TimeSeries(name=self.source_data["name"], data=data, unit="V", rate=1000.0))
 
 
 class WavesConverter(NWBConverter):
-    """Converter of two sources."""
-
     data_interface_classes = {"first": WavesInterface, "second": WavesInterface}  # noqa: RUF012 - as neuroconv has it
 
 
 def converters() -> dict[str, NWBConverter]:
-    """Return both ways of putting two sources together."""
     names = ("first", "second")
     return {
         "NWBConverter": WavesConverter({name: {"name": name} for name in names}),
@@ -121,7 +114,6 @@ def converters() -> dict[str, NWBConverter]:
 
 
 def conversion(folder: Path, converter: NWBConverter, jobs: int) -> None:
-    """Write with `run_conversion` and compare what is read."""
     path = folder / f"{type(converter).__name__} {jobs}.nwb.zarr"
     chosen: Any = {"backend": "zarr"}
     if jobs > 1:

@@ -43,7 +43,6 @@ def timeseries(place: str, **how: Any) -> Any:
 
 
 def compare(work: Callable[..., Any], place: str, original: Path, how: dict[str, Any]) -> None:
-    """Compare what is read of a file with what is read of the HDF5 file on disk."""
     wanted = work(str(original), use_pynwb=how["use_pynwb"])
     for one, other in zip(work(place, **how), wanted, strict=True):
         same(one, other)

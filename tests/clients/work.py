@@ -29,7 +29,6 @@ FORMATS: dict[str, Any] = {"format 2": 2, "format 3": 3, "both formats": "both"}
 
 
 def session() -> NWBFile:
-    """Return a recording of four channels, three units, and two trials."""
     nwbfile = NWBFile(
         "a session", "client", datetime(2024, 1, 1, tzinfo=UTC), experimenter=["Doe, Jane"], institution="an institute",
         lab="a lab", experiment_description="a recording", keywords=["test"],
@@ -60,7 +59,6 @@ def session() -> NWBFile:
 
 @contextmanager
 def written() -> Iterator[dict[str, Path]]:
-    """Give the session as an HDF5 file and as Zarr files that were converted from it."""
     from hdmf_zarr_backend import convert
 
     with TemporaryDirectory() as name:
@@ -91,6 +89,5 @@ def report(client: str, task: str, file: str, work: Callable[[], Any]) -> None:
 
 
 def same(found: Any, wanted: Any) -> None:
-    """Raise an AssertionError unless both are equal."""
     if not np.array_equal(found, wanted):
         raise AssertionError(f"{found!r} is not {wanted!r}")

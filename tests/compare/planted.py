@@ -27,7 +27,6 @@ RAGGED = ragged([1, 2], [4])
 
 
 def write_sample(file: h5py.File) -> None:
-    """One of everything that HDMF files hold."""
     file.attrs["namespace"] = "core"
     file.attrs["object_id"] = "00000000-0000-0000-0000-000000000001"
     group = file.create_group("group")
@@ -139,8 +138,6 @@ def attribute(path: str, name: str, value: Any, **options: object) -> Plant:
 
 
 def retyped(field: str, dtype: object) -> Plant:
-    """Give a field of the table another type."""
-
     def plant(file: h5py.File) -> None:
         fields = [(name, dtype if name == field else TABLE[name]) for name in TABLE.names or ()]
         rows = file["table"][...]
@@ -151,8 +148,6 @@ def retyped(field: str, dtype: object) -> Plant:
 
 
 def field(name: str, value: Any) -> Plant:
-    """Change a field of the second row of the table."""
-
     def plant(file: h5py.File) -> None:
         rows = file["table"][...]
         rows[name][1] = of(value, file)
@@ -288,5 +283,4 @@ def changed(sample: Path, folder: Path, plant: Plant) -> Path:
 
 
 def places(found: Iterable[Difference]) -> list[tuple[str, str]]:
-    """Return kind and place of differences, in the form of `PLANTED`."""
     return [(one.kind, one.path if one.attribute is None else f"{one.path}@{one.attribute}") for one in found]

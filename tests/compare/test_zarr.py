@@ -24,7 +24,6 @@ SETTINGS: dict[str, Any] = {"chunks": (3, 2), "maxshape": (None, 4), "fillvalue"
 def write(
     path: Path, numbers: Any = NUMBERS, texts: Any = (b"one", b"t\xffo"), link: str = "numbers", **settings: Any
 ) -> Path:
-    """Write a file that never was in HDF5."""
     chosen = {name: value for name, value in {**SETTINGS, **settings}.items() if value != "none"}
     datasets = [dataset("numbers", ZarrDataIO(numbers, **chosen)), dataset("texts", list(texts), "ascii")]
     tree = root(*datasets, dataset("references", [ReferenceBuilder(datasets[0])], "object"))
@@ -37,22 +36,19 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("zarr") / "a.zarr")
 
 
-@pytest.mark.parametrize(
-    ("kind", "place", "changes"),
-    [
-        ("dtype", "/numbers", {"numbers": NUMBERS.astype("<i8")}),
-        ("byte-order", "/numbers", {"numbers": NUMBERS.astype(">i4")}),
-        ("value", "/numbers", {"numbers": np.where(NUMBERS == 23, 99, NUMBERS)}),
-        ("value", "/texts", {"texts": (b"one", b"t\xfeo")}),
-        ("maxshape", "/numbers", {"maxshape": (8, 4)}),
-        ("maxshape", "/numbers", {"maxshape": "none"}),
-        ("chunks", "/numbers", {"chunks": (6, 2)}),
-        ("filters", "/numbers", {"compressor": False}),
-        ("fill", "/numbers", {"fillvalue": 8}),
-        ("fill", "/numbers", {"fillvalue": "none"}),
-        ("link", "/link", {"link": "texts"}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "place", "changes"), [
+    ("dtype", "/numbers", {"numbers": NUMBERS.astype("<i8")}),
+    ("byte-order", "/numbers", {"numbers": NUMBERS.astype(">i4")}),
+    ("value", "/numbers", {"numbers": np.where(NUMBERS == 23, 99, NUMBERS)}),
+    ("value", "/texts", {"texts": (b"one", b"t\xfeo")}),
+    ("maxshape", "/numbers", {"maxshape": (8, 4)}),
+    ("maxshape", "/numbers", {"maxshape": "none"}),
+    ("chunks", "/numbers", {"chunks": (6, 2)}),
+    ("filters", "/numbers", {"compressor": False}),
+    ("fill", "/numbers", {"fillvalue": 8}),
+    ("fill", "/numbers", {"fillvalue": "none"}),
+    ("link", "/link", {"link": "texts"}),
+])  # fmt: skip
 def test_a_difference_of_files_that_never_were_in_hdf5_is_found(sample, tmp_path, kind, place, changes):
     """All that HDF5 can say is planted in `tests/compare/test_conversions.py`."""
     other = write(tmp_path / "b.zarr", **changes)

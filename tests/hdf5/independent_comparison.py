@@ -34,7 +34,6 @@ def _short(value: Any) -> str:
 
 
 def content_of(file: Any) -> dict[str, dict[str, Any]]:
-    """Return everything that a file says, by path: links and objects."""
     found: dict[str, dict[str, Any]] = {}
     names: dict[int, bytes] = {}  # first path of each object
     root = h5o.get_info(file, b"/")
@@ -127,7 +126,6 @@ def _ordered_links(node: Any) -> list[bytes]:
 
 
 def type_of(tid: Any) -> Any:  # noqa: C901, PLR0911 - one branch for each class of types
-    """Return a type as tuples."""
     form, size = tid.get_class(), tid.get_size()
     if form == h5t.COMPOUND:
         members = range(tid.get_nmembers())
@@ -169,8 +167,6 @@ def type_of(tid: Any) -> Any:  # noqa: C901, PLR0911 - one branch for each class
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------
-
-
 def is_plain(tid: Any) -> bool:
     """Tell whether values of a type lie in the file by themselves, without the heap and without references."""
     form = tid.get_class()
@@ -215,7 +211,6 @@ def _read(node: Any, values: Any, memory: Any) -> None:
 
 
 def _leaves(raw: bytes, tid: Any) -> Any:
-    """Return the bytes of a value without the gaps of compounds."""
     form = tid.get_class()
     if form == h5t.COMPOUND:
         members = [(tid.get_member_offset(i), tid.get_member_type(i)) for i in range(tid.get_nmembers())]

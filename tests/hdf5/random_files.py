@@ -113,7 +113,6 @@ class RandomFile:
         return tid
 
     def _plain_type(self, depth: int = 2) -> Any:
-        """Return a type without anything of variable length."""
         makers = [self._number_type] * 4 + [self._complex_type, self._enum_type, self._fixed_text_type]
         makers += [self._opaque_type, self._bitfield_type, self._odd_number_type]
         if depth:
@@ -144,7 +143,6 @@ class RandomFile:
         return made
 
     def _rich_type(self) -> Any:
-        """Return a type with text of variable length or references."""
         makers = [self._text_type, self._text_type, self._reference_type]
         makers.append(lambda: self._compound_type(self._rich_member))
         return self._one(*makers)()
@@ -164,7 +162,6 @@ class RandomFile:
     # ---- values -----------------------------------------------------------------------------------------------------
 
     def _bytes_of(self, tid: Any) -> bytes:
-        """Return the bytes of one value of a plain type, as they lie in the file."""
         form, size = tid.get_class(), tid.get_size()
         if form == h5t.COMPOUND:
             made = bytearray(size)
@@ -231,7 +228,6 @@ class RandomFile:
         return h5r.create(self._file, path, h5r.DATASET_REGION, space)
 
     def _select(self, space: Any) -> tuple[int, ...]:
-        """Select any block of a space, and return its shape."""
         shape = space.get_simple_extent_dims()
         starts = tuple(self._random.randrange(n) for n in shape)
         counts = tuple(self._random.randint(1, n - start) for n, start in zip(shape, starts, strict=True))
@@ -239,7 +235,6 @@ class RandomFile:
         return counts
 
     def _write(self, target: Any, tid: Any, shape: tuple[int, ...], region: Any = None) -> None:
-        """Write random values to an attribute or a part of a dataset."""
         count = int(np.prod(shape))
         if is_plain(tid):
             flat: Any = np.frombuffer(b"".join(self._bytes_of(tid) for _ in range(count)), f"V{tid.get_size()}").copy()

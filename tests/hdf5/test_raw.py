@@ -182,7 +182,6 @@ def check(path: Path, zarr_format: int = 2, *, raw: bool = True) -> None:
 
 
 def chunks_of(dataset: Any) -> dict[Any, bytes]:
-    """Return the bytes of the chunks that have gone through all filters."""
     infos = [dataset.id.get_chunk_info(number) for number in range(dataset.id.get_num_chunks())]
     return {info.chunk_offset: dataset.id.read_direct_chunk(info.chunk_offset)[1] for info in infos
             if info.filter_mask == 0 and info.size}  # fmt: skip
@@ -194,8 +193,6 @@ def path(tmp_path: Path) -> Path:
 
 
 # ---- the whole table ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("pipeline", COPIED)
 def test_every_dtype_and_shape_through_every_pipeline(path, pipeline, zarr_format):
     with h5py.File(path, "w") as file:
@@ -230,8 +227,6 @@ def test_chunks_of_another_level_stay_what_they_are(path, shuffle):
 
 
 # ---- chunks one by one ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mask", range(8))
 def test_chunks_with_a_filter_mask(path, mask, zarr_format):
     data: Any = np.arange(2000, 2020, dtype="<i4")
@@ -460,8 +455,6 @@ def test_chunks_that_may_have_been_counted_along_another_axis(path, stored):
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_block_before_the_file_and_data_in_one_piece(path):
     with h5py.File(path, "w", userblock_size=1024) as file:
         file.create_dataset("x", data=np.arange(600), chunks=(300,), compression="gzip")
@@ -484,11 +477,7 @@ def test_a_damaged_chunk_is_an_error_that_names_file_and_dataset(path, pipeline)
 
 
 # ---- what the library may say wrongly -------------------------------------------------------------------------------
-
-
 class _Overlaid:
-    """Something of which some attributes are others."""
-
     def __init__(self, real: Any, **others: Any) -> None:
         self._real = real
         self.__dict__.update(others)
@@ -498,7 +487,6 @@ class _Overlaid:
 
 
 def _listing(dataset: Any, chunk_iter: Any) -> Any:
-    """Return an ``h5py.Dataset`` that lists other chunks."""
     return _Overlaid(dataset, id=_Overlaid(dataset.id, chunk_iter=chunk_iter))
 
 

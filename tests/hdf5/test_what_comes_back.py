@@ -23,7 +23,6 @@ TEXT = h5py.string_dtype()
 
 
 def there_and_back(folder: Path, write: Write, zarr_format: int = 2, *, track_order: bool = False) -> Path:
-    """Write a file, convert it to Zarr and back, and return what came back."""
     with h5py.File(folder / "a.h5", "w", track_order=track_order, libver=("v108", "latest")) as file:
         write(file)
     convert(folder / "a.h5", folder / "a.zarr", zarr_format=zarr_format)
@@ -184,7 +183,6 @@ def small_floats_with_fill(make: Callable[[], Any], fill: float) -> Write:
 
 
 def tagged(file: h5py.File) -> None:
-    """Write opaque values with a tag, which h5py's own interface does not read."""
     tid = h5t.create(h5t.OPAQUE, 3)
     tid.set_tag(b"some tag")
     low_level(file, "tagged", tid, np.array([b"abc", b"d\0\0"], "V3"), tid)
@@ -199,7 +197,6 @@ def opaque_numbers(file: h5py.File) -> None:
 
 
 def large_attributes(file: h5py.File) -> None:
-    """Write attributes that are larger than old HDF5 allows."""
     file["data"] = np.arange(3)
     file["data"].attrs["large"] = np.arange(20_000)
     file.attrs["large"] = ["text" * 10] * 5000

@@ -29,7 +29,6 @@ LONG = "n" * 300
 
 
 def write(path: Path, *members: Any, **options: Any) -> None:
-    """Write a small file."""
     with ZarrIO(path, "w", **options) as io:
         io.write_builder(trees.root(*(members or (trees.dataset("x", [1, 2]),))))
 
@@ -42,8 +41,6 @@ def check_old(path: Path) -> None:
 
 @contextmanager
 def refused(call: str, code: int) -> Iterator[None]:
-    """Let a call of the system fail."""
-
     def fail(*arguments: Any, **options: Any) -> Any:
         raise OSError(code, os.strerror(code))
 
@@ -76,7 +73,6 @@ class Vanishing(np.ndarray[Any, Any]):
 
 
 def values_with(happens: Callable[[], None], rows: int = 400) -> ZarrDataIO:
-    """Return data during whose writing something happens."""
     values = np.zeros((rows, 4), "i4").view(Vanishing)
     values.happens = happens
     return ZarrDataIO(values, chunks=(100, 4))
@@ -173,7 +169,6 @@ def kept(*acts: Act) -> Act:
 
 
 def named(*names: str) -> Act:
-    """Return what writes groups of these names; each of them is refused, and nothing is touched."""
     return kept(*(_writing(GroupBuilder(name="in", groups={name: GroupBuilder(name=name)})) for name in names))
 
 

@@ -71,10 +71,7 @@ def write(path: Path) -> None:
 
 
 # ---- what is done with a file ---------------------------------------------------------------------------------------
-
-
 def opened(path: Path, **options: Any) -> Any:
-    """Open a file and return its builder."""
     with ZarrIO(path, **options) as io:
         return io.read_builder()
 
@@ -87,21 +84,15 @@ def _refused_by_all(path: Path) -> None:
 
 
 def read(name: str, **options: Any) -> Act:
-    """Return what reads a dataset."""
     return lambda path: opened(path, **options)[name].data[:]
 
 
 def resolve(path: Path) -> Any:
-    """Resolve all references."""
     return opened(path)["references"].data[:]
 
 
 # ---- how it is spoiled ----------------------------------------------------------------------------------------------
-
-
 def document(key: str, change: Callable[[dict[str, Any]], Any]) -> Act:
-    """Return what changes a document of a node, in a file without a consolidated document."""
-
     def spoil(path: Path) -> None:
         (path / ".zmetadata").unlink(missing_ok=True)
         content = json.loads((path / key).read_text())
@@ -112,8 +103,6 @@ def document(key: str, change: Callable[[dict[str, Any]], Any]) -> Act:
 
 
 def text(key: str, value: str | bytes, *, consolidated: bool = False) -> Act:
-    """Return what sets a key."""
-
     def spoil(path: Path) -> None:
         if not consolidated:
             (path / ".zmetadata").unlink(missing_ok=True)
@@ -181,8 +170,6 @@ class _Evil:
 
 
 def _pickled(data: bytes) -> Act:
-    """Return what makes a pickle of the array of references."""
-
     def spoil(path: Path) -> None:
         document("references/.zarray", lambda d: d.update(filters=[{"id": "pickle"}], compressor=None))(path)
         (path / "references" / "0").write_bytes(data)
@@ -206,7 +193,6 @@ def _pickled_text(value: str) -> bytes:
 
 
 def _crafted_type() -> bytes:
-    """Return the pickle of a type of elements whose fields are not names, but tuples in each other."""
     fields = _DEEP_KEY + b"\x85}" + _pickled_text("a") + b"Ns"
     order = _pickled_text("|")
     return b"cnumpy\ndtype\n(" + _pickled_text("V1") + b"\x89\x88tR(K\3" + order + b"N" + fields + b"K\1K\1K\0tb."
@@ -217,7 +203,6 @@ def _linked(path: Path) -> None:
 
 
 def _from_afar(path: Path) -> Any:
-    """Read the file from where it is a remote one."""
     place = f"memory://bad-input-{uuid.uuid4().hex}/file.zarr"
     files = {f"{place}/{p.relative_to(path)}": p.read_bytes() for p in path.rglob("*") if p.is_file()}
     fsspec.filesystem("memory").pipe(files)
@@ -479,14 +464,12 @@ CASES: tuple[Case, ...] = (
 
 
 def all_cases() -> tuple[Case, ...]:
-    """Return the lines of all tables."""
     from tests.hostile import calls  # which has more of what is made here
 
     return (*CASES, *calls.CASES)
 
 
 def table_of(part: str) -> list[tuple[str, ...]]:
-    """Return the lines of one table: bad input, what happens, and of files what `verify` says."""
     cases = [case for case in all_cases() if case.part == part]
     if part in (CARELESS, VALUES):
         return [(case.given, case.happens) for case in cases]
@@ -494,7 +477,6 @@ def table_of(part: str) -> list[tuple[str, ...]]:
 
 
 def page_parts() -> dict[str, str]:
-    """Return the generated parts of the page."""
     sys.path.insert(0, str(ROOT / "docs" / "_scripts"))
     from generated import table
 

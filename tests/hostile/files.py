@@ -118,8 +118,6 @@ def zarr(name: str, *spoils: Spoil, zarr_format: int = 2, after: Callable[[Path]
 
 
 def hdf5(name: str, make: Callable[[h5py.File], Any]) -> HostileFile:
-    """Return an HDF5 file with odd content."""
-
     def write(folder: Path) -> Path:
         with h5py.File(folder / "file.h5", "w") as file:
             file["numbers"] = np.arange(6.0)
@@ -130,17 +128,14 @@ def hdf5(name: str, make: Callable[[h5py.File], Any]) -> HostileFile:
 
 
 def doc(key: str, change: Callable[[Any], Any]) -> Spoil:
-    """Return what changes one document."""
     return lambda files: _change(files, key, change)
 
 
 def setting(key: str, **values: Any) -> Spoil:
-    """Return what sets parts of one document."""
     return doc(key, lambda document: document.update(values))
 
 
 def raw(key: str, value: bytes) -> Spoil:
-    """Return what sets one key."""
     return lambda files: files.update({key: value})
 
 
@@ -230,7 +225,6 @@ def _nan() -> bytes:
 
 
 def documents() -> Iterator[HostileFile]:
-    """Broken documents of both formats."""
     for part, values in ODD_2.items():
         for value in values:
             yield zarr(f".zarray {part} {shown(value)}", setting("plain/.zarray", **{part: value}))
@@ -262,7 +256,6 @@ def documents() -> Iterator[HostileFile]:
 
 
 def digits() -> Iterator[HostileFile]:
-    """Numbers that Python does not turn into text."""
     for part, value in {"shape": [DIGITS], "chunks": [DIGITS], "fill_value": DIGITS, "dtype": [["a", "<i4", [DIGITS]]],
                         "filters": DIGITS}.items():  # fmt: skip
         for spoils in ((), (_consolidate,)):
@@ -335,7 +328,6 @@ ODD_NOTES: list[Any] = [
 
 
 def attributes() -> Iterator[HostileFile]:
-    """Odd attributes, links, references and notes."""
     for name, values in ODD_ATTRIBUTES.items():
         for value in values:
             label = f"attribute {name!r} {shown(value)}"
@@ -380,7 +372,6 @@ class Malice:
 
 
 def pickles() -> dict[str, bytes]:
-    """Return pickles that do what none may."""
     listing = pickle.dumps(Malice(os.system, "true"))
     return {
         "a program": listing,
@@ -399,7 +390,6 @@ def pickles() -> dict[str, bytes]:
 
 
 def _encoded(codec: str, data: bytes) -> Spoil:
-    """Return what stores the references with another codec."""
     return lambda files: (
         _change(files, "references/.zarray", lambda d: d.update(compressor=None, filters=[{"id": codec}])),
         files.update({"references/0": data}),
@@ -407,7 +397,6 @@ def _encoded(codec: str, data: bytes) -> Spoil:
 
 
 def chunks() -> Iterator[HostileFile]:
-    """Chunks that are none, that are too large, or that are programs."""
     bombs = {
         "zlib": ({"id": "zlib", "level": 1}, zlib.compress(_ZEROS)),
         "blosc": ({"id": "blosc"}, bytes(numcodecs.Blosc("zstd", 9).encode(_ZEROS))),
@@ -550,8 +539,6 @@ def _made(path: Path, how: str, content: bytes = b"") -> Path:
 
 
 # ---- cached namespaces ----------------------------------------------------------------------------------------------
-
-
 def texts(**texts: Any) -> list[Spoil]:
     """Return what sets the cached texts, each an array of one text."""
 
@@ -655,7 +642,6 @@ def _rename(*names: str) -> Spoil:
 
 
 def namespaces() -> Iterator[HostileFile]:
-    """Cached namespaces with odd content."""
     for schema in ODD_SCHEMAS:
         yield zarr(f"cached types {shown(schema)}", *texts(demo=schema))
     for namespace in ODD_NAMESPACES:
@@ -671,8 +657,6 @@ def namespaces() -> Iterator[HostileFile]:
 
 
 # ---- zip files and files of references ------------------------------------------------------------------------------
-
-
 def zipped(change: Callable[[bytes], bytes] = bytes, *more: tuple[str, bytes]) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         path = folder / "file.zarr.zip"
@@ -706,7 +690,6 @@ encrypted = _entries(6, 8, lambda found, place: found.__setitem__(place, found[p
 
 
 def _methods(method: int) -> Callable[[bytes], bytes]:
-    """Let each entry say that it is compressed in another way."""
     return _entries(8, 10, lambda found, place: struct.pack_into("<H", found, place, method))
 
 
@@ -769,7 +752,6 @@ def _refer(refs: Any, **more: Any) -> Callable[[Path], Path]:
 
 
 def archives() -> Iterator[HostileFile]:
-    """Zip files and files of references."""
     for name, make in {
         "encrypted entries": zipped(encrypted),
         "cut in half": zipped(lambda data: data[: len(data) // 2]),
@@ -813,8 +795,6 @@ def archives() -> Iterator[HostileFile]:
 
 
 # ---- HDF5 -----------------------------------------------------------------------------------------------------------
-
-
 def _dataset(name: bytes, tid: Any, shape: tuple[int, ...] = (2,), space: Any = None) -> Callable[[h5py.File], Any]:
     return lambda file: h5d.create(file.id, name, tid, space or (h5s.create_simple(shape) if shape else h5s.create(
         h5s.SCALAR)))  # fmt: skip
@@ -937,7 +917,6 @@ def _virtual(file: h5py.File) -> None:
 
 
 def hdf5_files() -> Iterator[HostileFile]:
-    """HDF5 files with odd content, cut short, or with flipped bytes."""
     null = h5s.create(h5s.NULL)
     for name, tid in _types().items():
         yield hdf5(f"a dataset of {name}", _dataset(b"odd", tid))
@@ -983,6 +962,5 @@ def others() -> Iterator[HostileFile]:
 
 
 def all_files() -> list[HostileFile]:
-    """Return all of them."""
     parts = (documents, digits, attributes, chunks, places, namespaces, archives, hdf5_files, others)
     return [file for part in parts for file in part()]

@@ -133,14 +133,11 @@ def _is_importing() -> bool:
 
 
 # ---- what a user does -----------------------------------------------------------------------------------------------
-
-
 class EndedBadlyError(Exception):
     """The command line ended with something else than 0, 1 or 2, or told of an error that is not ours."""
 
 
 def command(*arguments: str | Path) -> str:
-    """Run the command line, and return how it ended."""
     out, err = streams.StringIO(), streams.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
@@ -199,7 +196,6 @@ def read(path: Path) -> None:
 
 
 def use(place: Path | Files) -> None:
-    """Read everything within narrow limits, and verify it."""
     options = ReadOptions(limits=LIMITS, external_links="within")
     try:
         _datasets(place, slice(None), 0, slice(-1, None), read_options=options)
@@ -209,7 +205,6 @@ def use(place: Path | Files) -> None:
 
 
 def append(path: Path) -> None:
-    """Add a group with a dataset."""
     with ZarrIO(path, "a") as io:
         builder = io.read_builder()
         builder.set_group(trees.group("added", trees.dataset("values", np.arange(3))))
@@ -217,7 +212,6 @@ def append(path: Path) -> None:
 
 
 def inspect(path: Path) -> str:
-    """Show everything."""
     if path.suffix == ".h5":
         return command("dry-run", "--all", path)
     return command("inspect", "--all", "--attributes", path) + command("inspect", "--json", "--specs", path)
@@ -233,7 +227,6 @@ def compare(path: Path) -> str:
 
 
 def converted(path: Path) -> None:
-    """Convert it to the other format; of HDF5 with the policy that keeps its external links inside the folder."""
     if path.suffix == ".h5":
         convert(path, path.parent / "made.zarr", check=False, read_options=ReadOptions(external_links="within"))
         convert(path.parent / "made.zarr", path.parent / "back.h5", check=False)
@@ -258,8 +251,6 @@ OPERATIONS: dict[str, Operation] = {
 
 
 # ---- how it ends ----------------------------------------------------------------------------------------------------
-
-
 def misdeeds() -> list[Operation]:
     """Return what no file may lead to; for the test of the guard."""
     return [
@@ -275,7 +266,6 @@ def misdeeds() -> list[Operation]:
 
 
 def spoiled(number: int) -> HostileFile:
-    """Return a seed that is spoiled by a number, most of them in memory."""
     files = mutated(seeds(), number)
     return HostileFile(f"spoiled {number}", partial(_put, files) if number % ON_DISK == 0 else lambda folder: files)
 

@@ -17,7 +17,6 @@ Files = dict[str, bytes]
 
 
 def tree() -> GroupBuilder:
-    """Return a tree of groups, numbers, text, references, rows and links."""
     numbers = np.arange(24, dtype="i2").reshape(6, 4)
     target = trees.dataset("target", np.arange(5.0), attributes={"object_id": "11111111", "unit": "V"})
     inner = trees.group("inner", target, neurodata_type="Box", object_id="22222222", lengths=np.arange(3, dtype="u1"))
@@ -47,7 +46,6 @@ def tree() -> GroupBuilder:
 
 
 def written(zarr_format: int) -> Files:
-    """Return the keys of a file of ours."""
     files: Files = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -112,5 +110,4 @@ def _json(document: Any) -> bytes:
 
 @cache
 def seeds() -> list[Files]:
-    """Return all of them."""
     return [written(2), written(3), listed(2), listed(3), of_others()]

@@ -61,8 +61,6 @@ def look(files: Files | Path) -> tuple[str, set[str]]:
 
 
 # ---- documents that say something of another kind -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("key", "part", "value"), [
     *(("rows/.zarray", "dtype", fields) for fields in ([{"a": 1}], [["n"]], [[["x"], "|O"]], ["|O"], [5])),
     *(("rows/.zattrs", "zarr_dtype", [word]) for word in ({"name": "n", "dtype": []}, {"name": []}, 5, {})),
@@ -85,8 +83,6 @@ def test_a_note_of_filters_of_another_kind(tmp_path, step):
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_frame_of_blosc_that_is_all_header():
     frame = bytes(numcodecs.Blosc().encode(np.arange(6, dtype="i2")))
     for length in range(17):
@@ -194,8 +190,6 @@ def test_a_fill_value_of_rows_beyond_unicode_does_not_become_one_of_format_3():
 
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", [[2**63, 4], [2**64, 4], [10**30, 4], [2**62, 2**62]])
 def test_shapes_beyond_what_an_index_can_be(shape):
     files = change(listed(2), "plain/.zarray", lambda d: d.update(shape=shape))
@@ -209,8 +203,6 @@ def test_shapes_beyond_what_an_index_can_be(shape):
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["\ud800", "a\0b", "x" * 300, "x/" * 400 + "y"])
 def test_names_that_no_file_system_has(name, tmp_path):
     path = tmp_path / "file.zarr"
@@ -405,8 +397,6 @@ def test_a_panic_of_the_library_is_an_error_of_the_store(monkeypatch):
 
 
 # ---- what takes the square of the time ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("key", "inside"),
     [*((key, b'\\"') for key in (".zattrs", "flags/.zarray", "inner/.zgroup", ".zmetadata", "zarr.json")),
@@ -501,7 +491,6 @@ FILL = ReadOptions(missing_chunks="fill")
 
 
 def large() -> Files:
-    """Return a file with an array of several chunks that are copied as they are."""
     files: Files = {}
     data = ZarrDataIO(np.arange(2**20, dtype="i4"), chunks=(2**16,), compressor={"id": "zlib", "level": 1})
     return trees.write_builder(files, trees.root(trees.dataset("large", data)))
@@ -569,7 +558,6 @@ def test_a_gone_chunk_of_a_linked_file_is_told_too(tmp_path):
 
 
 def trillion(name: str) -> Files:
-    """Return a file with an array of so many chunks, of which a few are stored."""
     return change(listed(2), f"{name}/.zarray", lambda d: d.update(
         shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
 
@@ -650,8 +638,6 @@ def test_the_chunks_that_are_there_are_counted(tmp_path):
 
 
 # ---- values of stores that are not local ----------------------------------------------------------------------------
-
-
 def check_limit_of_what_is_stored(place: Any, **options: Any) -> None:
     size = max(map(len, large().values()))
     for most in (size, 20_000):

@@ -321,7 +321,6 @@ def test_the_source_of_a_virtual_dataset(tmp_path, policy):
 
 
 def virtual(path: Path, source: str) -> None:
-    """Write a virtual dataset of a dataset of the same name in another file."""
     layout = h5py.VirtualLayout((8,), "u1")
     layout[:] = h5py.VirtualSource(source, "x", (8,))
     path.parent.mkdir(exist_ok=True)

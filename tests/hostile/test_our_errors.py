@@ -25,8 +25,6 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line, and gives exit code and standard error."""
-
     def run_it(*arguments: Any) -> tuple[int, str]:
         code = main([str(argument) for argument in arguments])
         said = capsys.readouterr().err
@@ -49,7 +47,6 @@ def zarr_file(path: Path, name: str = "x", **document: Any) -> Path:
 
 
 def hdf5_file(path: Path, tid: Any) -> Path:
-    """Write an HDF5 file with one dataset of a type."""
     with h5py.File(path, "w") as file:
         h5d.create(file.id, b"odd", tid, h5s.create_simple((2,)))
     return path
@@ -66,16 +63,13 @@ def _row(member: Any, name: bytes = b"a") -> Any:
     return tid
 
 
-@pytest.mark.parametrize(
-    ("tid", "said"),
-    [
-        (h5t.array_create(_PAIR, (3,)), "arrays of arrays"),
-        (_row(h5t.array_create(_PAIR, (3,))), "arrays of arrays"),
-        (h5t.UNIX_D32LE, "no counterpart in NumPy"),
-        (h5t.array_create(h5t.UNIX_D32LE, (2,)), "no counterpart in NumPy"),
-        (_row(h5t.UNIX_D64LE), "no counterpart in NumPy"),
-    ],
-)
+@pytest.mark.parametrize(("tid", "said"), [
+    (h5t.array_create(_PAIR, (3,)), "arrays of arrays"),
+    (_row(h5t.array_create(_PAIR, (3,))), "arrays of arrays"),
+    (h5t.UNIX_D32LE, "no counterpart in NumPy"),
+    (h5t.array_create(h5t.UNIX_D32LE, (2,)), "no counterpart in NumPy"),
+    (_row(h5t.UNIX_D64LE), "no counterpart in NumPy"),
+])  # fmt: skip
 def test_types_of_hdf5_that_have_no_place_are_refused_by_name(tmp_path, run, tid, said):
     source = hdf5_file(tmp_path / "a.h5", tid)
     with pytest.raises(ValueRefusedError, match=said) as caught:
@@ -137,8 +131,6 @@ def test_names_in_hdf5_that_are_not_utf8_are_named(tmp_path):
 
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("length", [2**40, 2**62, 10**30, "HDF5"])
 def test_arrays_without_end(tmp_path, run, length):
     source, target = tmp_path / "a.h5", tmp_path / "b.zarr"
@@ -202,8 +194,6 @@ def test_shards_of_2_to_the_50_chunks(tmp_path):
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
-
-
 def _link(**entry: Any) -> dict[str, Any]:
     return {"zarr_link": [{"name": "link", "source": ".", "path": "/x", **entry}]}
 
@@ -261,8 +251,6 @@ def test_a_report_of_names_that_are_not_utf8(tmp_path, run, name):
 
 
 # ---- attributes on the way back -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("datatypes", [5, None, [1], "x"])
 def test_a_note_of_named_types_that_is_no_table_is_left_aside(tmp_path, datatypes):
     source = zarr_file(tmp_path / "a.zarr")
@@ -286,8 +274,6 @@ def test_notes_of_attributes_that_make_no_sense(tmp_path, run, note):
 
 
 # ---- cached namespaces ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("namespace", "types"), [
     *((with_namespace(), types) for types in (
         [], {"groups": 5}, {"groups": [{}]}, {"groups": [{"neurodata_type_def": [], "doc": "d"}]},
@@ -326,8 +312,6 @@ def test_lists_of_unlike_lengths_in_an_attribute_are_compared(tmp_path, run):
 
 
 # ---- places ---------------------------------------------------------------------------------------------------------
-
-
 def test_symbolic_links_to_themselves(tmp_path, run):
     source = zarr_file(tmp_path / "a.zarr")
     (source / "x" / "1").symlink_to("1")

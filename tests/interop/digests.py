@@ -24,7 +24,6 @@ def plain(value: Any) -> Any:
 
 
 def digest(values: Any) -> list[Any]:
-    """Return shape, type and hash of a NumPy array."""
     if values.dtype.hasobject or values.dtype.kind in "OTSU":
         kind, data = "object", json.dumps(plain(values.astype(object))).encode()
     else:

@@ -76,7 +76,6 @@ with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
 
 
 def ask(peer: Peer, script: str, rows: list[Any], folder: Path, *more: Path, **environment: str) -> Any:
-    """Run a script in the peer's interpreter, with a table of names and paths as its first argument."""
     (folder / "rows.json").write_text(json.dumps(rows, default=str))
     return peer.run(script, folder / "rows.json", *more, env=environment, timeout=1200)
 
@@ -126,7 +125,6 @@ def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **enviro
 
 
 def failures(reported: dict[str, Any], step: str) -> dict[str, str]:
-    """Return what went wrong at a step, by name."""
     return {name: answer[step] for name, answer in reported.items() if answer[step]}
 
 
@@ -138,7 +136,6 @@ def arrays_in(path: Path, zarr_format: int | None = None) -> dict[str, LazyArray
 
 
 def digests_of(path: Path) -> dict[str, Any]:
-    """Return what our own reader says of each array, as it is stored."""
     store, cache = LocalStore(str(path)), ChunkCache()
     return {
         place: digest(ChunkReader(store, place, node.stored, cache).read())
@@ -148,13 +145,11 @@ def digests_of(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path) -> Any:
-    """Return the file as we read it."""
     with NWBZarrIO(path) as io:
         return io.read()
 
 
 def export(source: Path, target: Path) -> None:
-    """Export through containers, as the peer does."""
     with NWBZarrIO(source) as io, NWBHDF5IO(target, "w") as out:
         out.export(io, write_args={"link_data": False})
 

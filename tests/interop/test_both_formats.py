@@ -85,12 +85,10 @@ def test_either_release_reads_all_of_them(files, peer013, peer014, tmp_path):
 
 @pytest.fixture
 def copied(files: dict[str, Path], tmp_path: Path) -> Path:
-    """A file of both formats, to be changed."""
     return Path(shutil.copytree(files["rich"], tmp_path / "a.nwb.zarr"))
 
 
 def added(path: Path, **options: Any) -> list[float]:
-    """Return what `_APPEND` has added."""
     with NWBZarrIO(path, **options) as io:
         return list(io.read().scratch["by_the_peer"].data[:])
 

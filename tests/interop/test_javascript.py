@@ -41,7 +41,6 @@ def documents(store: Path) -> list[Path]:
 
 
 def not_parsed(store: Path, folder: Path) -> set[str]:
-    """Return the documents of which `JSON.parse` makes no object."""
     paths = documents(store)
     reported = run_node(_PARSE, folder, told=[str(path) for path in paths])
     assert len(reported) == len(paths)
@@ -61,7 +60,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, bool], P
 
 
 def odd_tree() -> GroupBuilder:
-    """A tree with numbers that are not finite wherever a document can hold some."""
     nan, inf = float("nan"), float("inf")
     attributes = samples.attribute_values() | {
         "list": [1.0, nan], "nested": [[inf], [-inf]], "dict": {"a": {"b": [nan, 1]}}, "text": "NaN",
@@ -97,7 +95,6 @@ def written_odd(path: Path, **options: Any) -> Path:
 
 
 def add_more(path: Path) -> None:
-    """Grow an array, and add one with an attribute that is NaN, in strict JSON."""
     with ZarrIO(path, "r+", write_options=WriteOptions(strict_json=True)) as io:
         root = io.read_builder()
         root["fill inf"].data.append(np.array([3.0]))

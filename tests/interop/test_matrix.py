@@ -44,7 +44,6 @@ def extended_nwbfile(folder: Path) -> tuple[NWBFile, Any]:
 
 
 def write_matrix_file(path: Path, **options: Any) -> Path:
-    """Write the file of the matrix; options as of `NWBZarrIO` and `WriteOptions`."""
     nwbfile, type_map = extended_nwbfile(path.parent)
     samples.write_zarr(path, nwbfile, extensions=type_map, **arguments(**options))
     return path
@@ -76,12 +75,10 @@ def file(request: pytest.FixtureRequest, written: Callable[[int | str], Path]) -
 
 
 def format_of(arrays: Arrays) -> int:
-    """Return the format in which arrays are read."""
     return next(iter(arrays.values())).node.stored.zarr_format
 
 
 def open_by_zarr(path: Path, place: str, zarr_format: int) -> Any:
-    """Return an array as zarr-python opens it."""
     import zarr
 
     named: Any = {} if IS_ZARR_2 else {"zarr_format": zarr_format}
@@ -184,7 +181,6 @@ console.log(JSON.stringify(reported));
 
 
 def ask_zarrita(path: Path, arrays: Arrays, *, consolidated: bool = False) -> Any:
-    """Return what zarrita reads, and which arrays the consolidated document lists for it."""
     arguments = [path, str(format_of(arrays)), *(["consolidated"] if consolidated else [])]
     return run_node(_ZARRITA, path.parent / "zarrita", *arguments, told=list(arrays), modules=zarrita_folder())
 
@@ -223,7 +219,6 @@ def is_object(data: LazyArray) -> bool:
 
 
 def is_rows(data: LazyArray) -> bool:
-    """Rows, whatever they hold."""
     return data.dtype.names is not None or data.node.attributes.get("_hdmf", {}).get("rows") is True
 
 
@@ -239,7 +234,6 @@ def is_odd_for_zarrita(data: LazyArray) -> bool:
 
 
 def is_not_strict(data: LazyArray) -> bool:
-    """Attributes that hold a number that JSON does not have."""
     try:
         json.dumps(data.node.attributes, allow_nan=False)
     except ValueError:

@@ -87,7 +87,6 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def numbers_of(path: Path) -> set[str]:
-    """Return the paths of the arrays that netcdf-c has a type for."""
     kinds = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
     return {f"/{place}" for place, node in arrays(path).items() if str(node.stored.data_type)[1:] in kinds}
 
@@ -229,7 +228,6 @@ def test_what_is_added_is_what_a_write_adds(rich, tmp_path):
 
 
 def added(path: Path) -> dict[str, Any]:
-    """Return the attributes for netcdf-c in the documents of a file."""
     documents = {key: json.loads(text) for key, text in metadata(path).items()}
     return {(key, name): documents[key][name] for key in documents for name in nczarr.ADDED if name in documents[key]}
 

@@ -118,21 +118,17 @@ def test_the_keys_of_4_8_and_4_9(case):
     assert root["v"].values.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        (np.array([True, False, True]), None),
-        (np.array([1 + 2j, 0, 3], "<c8"), None),
-        (np.array([b"ab", b"c", b""], "S2").view("V2"), None),
-        (np.array([b"a", b"b", b"c"]), None),
-        (np.array([b"a\xc3\xa4", b"c", b""], "S3"), ["a\u00e4", "c", ""]),
-        (np.array(["a\u00e4", "c", ""], "<U3"), None),
-        (np.array(["2026-01-02", "NaT", "2026-01-03"], "<M8[25s]"), None),
-        (np.array([3, -1, "NaT"], "<m8[25s]"), None),
-        (np.array([(True, 1j), (False, 2), (True, 0)], [("b", "?"), ("c", "<c8")]), None),
-    ],
-    ids=["bool", "complex", "opaque", "char", "string", "unicode", "date", "duration", "rows"],
-)
+@pytest.mark.parametrize(("values", "expected"), [
+    (np.array([True, False, True]), None),
+    (np.array([1 + 2j, 0, 3], "<c8"), None),
+    (np.array([b"ab", b"c", b""], "S2").view("V2"), None),
+    (np.array([b"a", b"b", b"c"]), None),
+    (np.array([b"a\xc3\xa4", b"c", b""], "S3"), ["a\u00e4", "c", ""]),
+    (np.array(["a\u00e4", "c", ""], "<U3"), None),
+    (np.array(["2026-01-02", "NaT", "2026-01-03"], "<M8[25s]"), None),
+    (np.array([3, -1, "NaT"], "<m8[25s]"), None),
+    (np.array([(True, 1j), (False, 2), (True, 0)], [("b", "?"), ("c", "<c8")]), None),
+], ids=["bool", "complex", "opaque", "char", "string", "unicode", "date", "duration", "rows"])  # fmt: skip
 def test_types_that_netcdf_does_not_have(values, expected):
     documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array(zarr_type(values.dtype))}
     found = open_netcdf(store(documents, {"v/0": values.tobytes()}))["/"]["v"]
@@ -222,16 +218,13 @@ def test_types_that_groups_of_the_draft_define():
     np.testing.assert_array_equal(root["v"].values, rows)
 
 
-@pytest.mark.parametrize(
-    ("documents", "message"),
-    [
-        ({"g/.zgroup": {}, "g/.zdims": [3]}, r"\.zdims is not a JSON object.*\(/g\)"),
-        ({".zgroup": {"zarr_format": 2, ".zattrs": 3}}, r"\.zattrs is not a JSON object.*\(/\)"),
-        ({".zgroup": {"zarr_format": 3}}, "not a document of Zarr format 2"),
-        ({"v/.zarray": {"shape": [3]}}, r"lacks chunks.*\(/v\)"),
-        ({"v/.zarray": array("<i128")}, r"data type '<i128' is unknown.*\(/v\)"),
-    ],
-)
+@pytest.mark.parametrize(("documents", "message"), [
+    ({"g/.zgroup": {}, "g/.zdims": [3]}, r"\.zdims is not a JSON object.*\(/g\)"),
+    ({".zgroup": {"zarr_format": 2, ".zattrs": 3}}, r"\.zattrs is not a JSON object.*\(/\)"),
+    ({".zgroup": {"zarr_format": 3}}, "not a document of Zarr format 2"),
+    ({"v/.zarray": {"shape": [3]}}, r"lacks chunks.*\(/v\)"),
+    ({"v/.zarray": array("<i128")}, r"data type '<i128' is unknown.*\(/v\)"),
+])  # fmt: skip
 def test_damage_of_the_draft_is_named(documents, message):
     with pytest.raises(MetadataError, match=message):
         draft(documents)

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # zarr warns of its 
 
 
 def write(path: Path, order: tuple[int, ...]) -> Path:
-    """Write a file with zarr-python."""
     group = zarr.create_group(path, zarr_format=3)
     for name, values in VALUES.items():
         array = group.create_array(
@@ -41,7 +40,6 @@ def write(path: Path, order: tuple[int, ...]) -> Path:
 
 
 def check(path: Path, expected: dict[str, Any] = VALUES) -> None:
-    """Make sure that a file has the values."""
     with ZarrIO(path, "r") as io:
         root = io.read_builder()
         for name, values in expected.items():

@@ -257,8 +257,6 @@ def test_a_path_of_a_user_with_dots_is_an_error(asked, tmp_path):
 
 
 # ---- our files ------------------------------------------------------------------------------------------------------
-
-
 def test_files_that_we_make_conform(ours):
     """All real files converted; what stays is in `conformance.ACCEPTED`."""
     for name, path in ours.items():

@@ -47,7 +47,6 @@ PIPELINES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an HDF5 file with large datasets under several filters."""
     nwbfile = samples.rich_nwbfile()
     numbers = (np.arange(1_200_000) % 1999).astype("i2").reshape(-1, 4)
     for name, pipeline in PIPELINES.items():
@@ -154,8 +153,6 @@ def test_what_has_no_spec_is_refused(tmp_path, zarr_format):
 
 
 # ---- stores --------------------------------------------------------------------------------------------------------
-
-
 def small() -> GroupBuilder:
     return root(group("g", dataset("a", np.arange(5.0))))
 
@@ -202,8 +199,6 @@ def test_a_store_in_memory_has_no_spec():
 
 
 # ---- chunks --------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=40)
 @given(
     shape=st.lists(st.integers(1, 10_000), min_size=1, max_size=4),

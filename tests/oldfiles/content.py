@@ -52,7 +52,6 @@ def extension():
 
 
 def content(chunked):
-    """Return the file; `chunked` takes an array and a shape of chunks."""
     nwbfile = NWBFile(
         session_description=SESSION,
         identifier="old-file",
@@ -99,7 +98,6 @@ def content(chunked):
 
 
 def linking(nwbfile):
-    """Return a file with links to another one."""
     first = nwbfile.acquisition["first"]
     other = NWBFile(session_description="links", identifier="linking", session_start_time=START)
     other.add_acquisition(TimeSeries(name="outside", data=np.arange(3, dtype="i8"), unit="V", timestamps=first))
@@ -107,7 +105,6 @@ def linking(nwbfile):
 
 
 def in_zarr(io_class, data_io, folder, **options):
-    """Write both files with the classes of a package."""
     nwbfile = content(lambda data, chunks: data_io(data=data, chunks=chunks))  # first: it loads the extension
     with io_class(str(folder / "old.nwb.zarr"), mode="w", **options) as io:
         io.write(nwbfile)
@@ -119,14 +116,12 @@ def in_zarr(io_class, data_io, folder, **options):
 
 
 def hdmf_zarr(folder):
-    """Write them with a release of hdmf-zarr."""
     from hdmf_zarr import NWBZarrIO, ZarrDataIO
 
     in_zarr(NWBZarrIO, ZarrDataIO, folder)
 
 
 def hdmf_zarr_backend(folder, zarr_format):
-    """Write them with this package."""
     from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
 
     in_zarr(NWBZarrIO, ZarrDataIO, folder, zarr_format="both" if zarr_format == "both" else int(zarr_format))

@@ -50,7 +50,6 @@ OURS = f"version-{FORMAT_VERSION}"
 
 
 def make(name: str) -> None:
-    """Write the files of a writer and pack them."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if name == OURS:

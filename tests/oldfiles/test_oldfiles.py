@@ -44,13 +44,11 @@ def unpacked(tmp_path_factory):
 
 @pytest.fixture(params=FILES + LINDI)
 def old(request, unpacked):
-    """A file with the content."""
     return unpacked(request.param)
 
 
 @pytest.fixture
 def nwbfile(old):
-    """The ``NWBFile`` in it."""
     with NWBZarrIO(old, mode="r", read_options=ReadOptions(external_links="follow")) as io:
         yield io.read()
 

@@ -42,41 +42,33 @@ def attribute(path: Path, name: str) -> Any:
     return content.attributes[name].value[()]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("region", "meant"),
-    [
-        ([{"slice": [0, 4, 1]}, {"slice": [0, 4, 2]}], (("slice", (0, 4, 1)), ("slice", (0, 3, 2)))),
-        ([{"slice": [None, None, None]}, {"index": [1, 2, 3]}], (("slice", (0, 10, 1)), ("slice", (1, 4, 1)))),
-        ([{"index": [0, 1, 5]}, {"slice": [1, 2, 1]}], (("index", (0, 1, 5)), ("slice", (1, 2, 1)))),
-        ([{"slice": [4, 4, 1]}, {"slice": [0, 4, 1]}], (("none", ()),)),
-        ({"points": [[1, 2], [0, 3]]}, (("points", ((1, 2), (0, 3))),)),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("region", "meant"), [
+    ([{"slice": [0, 4, 1]}, {"slice": [0, 4, 2]}], (("slice", (0, 4, 1)), ("slice", (0, 3, 2)))),
+    ([{"slice": [None, None, None]}, {"index": [1, 2, 3]}], (("slice", (0, 10, 1)), ("slice", (1, 4, 1)))),
+    ([{"index": [0, 1, 5]}, {"slice": [1, 2, 1]}], (("index", (0, 1, 5)), ("slice", (1, 2, 1)))),
+    ([{"slice": [4, 4, 1]}, {"slice": [0, 4, 1]}], (("none", ()),)),
+    ({"points": [[1, 2], [0, 3]]}, (("points", ((1, 2), (0, 3))),)),
+], ids=str)  # fmt: skip
 def test_regions_have_one_spelling(tmp_path: Path, region: Any, meant: Any) -> None:
     path = hand_made(tmp_path / "a.zarr", part=stored("/group/data", region=region))
     assert attribute(path, "part") == Target("/group/data", meant)
 
 
-@pytest.mark.parametrize(
-    ("reference", "meant"),
-    [
-        (stored("/group/data"), Target("/group/data")),
-        (stored("group/data/"), Target("/group/data")),
-        (stored("/"), Target("/")),
-        (stored("/nothing"), Target("<dangling>")),
-        (stored("/group/data/deeper"), Target("<dangling>")),
-        (stored("/soft"), Target("/group/data")),
-        (stored("/chain"), Target("/group/data")),
-        (stored("/folder/data"), Target("/group/data")),
-        (stored("/loop_a"), Target("<dangling>")),
-        (stored("/outside/x"), Target("/there/x", None, "../b.zarr")),
-        (stored("/x", "../b.zarr"), Target("/x", None, "../b.zarr")),
-        (stored("/group", "a.zarr"), Target("/group")),  # as hdmf-zarr 0.10 named the file itself
-        ({"zarr_dtype": "object", "value": {"source": "."}}, Target("<dangling>")),
-    ],
-    ids=lambda value: str(value["value"]) if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize(("reference", "meant"), [
+    (stored("/group/data"), Target("/group/data")),
+    (stored("group/data/"), Target("/group/data")),
+    (stored("/"), Target("/")),
+    (stored("/nothing"), Target("<dangling>")),
+    (stored("/group/data/deeper"), Target("<dangling>")),
+    (stored("/soft"), Target("/group/data")),
+    (stored("/chain"), Target("/group/data")),
+    (stored("/folder/data"), Target("/group/data")),
+    (stored("/loop_a"), Target("<dangling>")),
+    (stored("/outside/x"), Target("/there/x", None, "../b.zarr")),
+    (stored("/x", "../b.zarr"), Target("/x", None, "../b.zarr")),
+    (stored("/group", "a.zarr"), Target("/group")),  # as hdmf-zarr 0.10 named the file itself
+    ({"zarr_dtype": "object", "value": {"source": "."}}, Target("<dangling>")),
+], ids=lambda value: str(value["value"]) if isinstance(value, dict) else "")  # fmt: skip
 def test_references_lead_through_links_and_never_astray(tmp_path: Path, reference: Any, meant: Target) -> None:
     links = [
         {"name": "soft", "source": ".", "path": "/group/data"},
@@ -118,16 +110,13 @@ def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) ->
     assert dataset(ZarrContent(path)["/group/data"]).read((slice(0, 3),)).tolist() == ["", "5", '{"a": 1}']
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "error", "said"),
-    [
-        (".zattrs", '{"zarr_link": 5}', MetadataError, "zarr_link"),
-        (".zattrs", '{"zarr_link": [{"path": "/group"}]}', MetadataError, "no name"),
-        ("group/data/.zattrs", '{"_nczarr_attr": {"types": {"x": "<i4"}}, "x": "word"}', MetadataError, "/group/data"),
-        ("group/data/.zattrs", '{"zarr_dtype": [{"name": "x", "dtype": "nonsense"}]}', None, ""),
-        ("group/data/.zarray", "{}", MetadataError, "/group/data"),
-    ],
-)
+@pytest.mark.parametrize(("key", "text", "error", "said"), [
+    (".zattrs", '{"zarr_link": 5}', MetadataError, "zarr_link"),
+    (".zattrs", '{"zarr_link": [{"path": "/group"}]}', MetadataError, "no name"),
+    ("group/data/.zattrs", '{"_nczarr_attr": {"types": {"x": "<i4"}}, "x": "word"}', MetadataError, "/group/data"),
+    ("group/data/.zattrs", '{"zarr_dtype": [{"name": "x", "dtype": "nonsense"}]}', None, ""),
+    ("group/data/.zarray", "{}", MetadataError, "/group/data"),
+])  # fmt: skip
 def test_damage_is_told_with_file_and_node(
     tmp_path: Path, key: str, text: str, error: type[Exception] | None, said: str
 ) -> None:

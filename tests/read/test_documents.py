@@ -52,15 +52,12 @@ def stored(found: Any, chunks: dict[str, bytes] | None = None) -> dict[str, byte
 
 
 def read(found: Any, chunks: dict[str, bytes] | None = None) -> Any:
-    """Return the values of that array."""
     with ZarrIO(stored(found, chunks), "r", read_options=ReadOptions(missing_chunks="fill")) as file:
         builder = file.read_builder()["a"]
         return builder.data if not getattr(builder.data, "shape", ()) else builder.data[...]
 
 
 # ---- what is read ---------------------------------------------------------------------------------------------------
-
-
 def named(name: str, **configuration: Any) -> dict[str, Any]:
     return {"name": name, "configuration": configuration}
 
@@ -124,16 +121,13 @@ def test_codecs(codecs, chunk):
     np.testing.assert_array_equal(read(document(codecs=codecs), {"c/0/0": chunk}), GRID)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "key"),
-    [
-        ({"name": "default"}, "c/0/0"),
-        (named("default", separator="."), "c.0.0"),
-        ({"name": "v2"}, "0.0"),
-        (named("v2", separator="/"), "0/0"),
-        ("v2", "0.0"),
-    ],
-)
+@pytest.mark.parametrize(("encoding", "key"), [
+    ({"name": "default"}, "c/0/0"),
+    (named("default", separator="."), "c.0.0"),
+    ({"name": "v2"}, "0.0"),
+    (named("v2", separator="/"), "0/0"),
+    ("v2", "0.0"),
+])  # fmt: skip
 def test_keys_of_chunks(encoding, key):
     np.testing.assert_array_equal(read(document(chunk_key_encoding=encoding), {key: RAW}), GRID)
 
@@ -167,39 +161,31 @@ def test_types(data_type, dtype, order):
     assert kept.tolist() == (values.tolist() if np.dtype(dtype).kind != "b" else [True, False])
 
 
-@pytest.mark.parametrize(
-    ("fill", "data_type", "value"),
-    [
-        ("0x7fc00000", "float32", np.nan),
-        ("0x3c00", "float16", 1.0),
-        ("-Infinity", "float64", -np.inf),
-        ([1.0, "NaN"], "complex64", complex(1, np.nan)),
-        (True, "bool", True),
-        (7, "uint8", 7),
-        (-(2**63), named("numpy.datetime64", unit="s", scale_factor=1), np.datetime64("NaT", "s")),
-        (base64.b64encode(b"ab").decode(), named("null_terminated_bytes", length_bytes=2), b"ab"),
-        ("0x10", named("fixed_length_utf32", length_bytes=16), "0x10"),
-        ([0, 255], "r16", np.void(b"\0\xff")),
-        ({"n": -2, "x": 0.5, "s": "YWI="}, named("structured", fields=FIELDS), (-2, 0.5, b"ab")),
-        ("0", "string", "0"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("fill", "data_type", "value"), [
+    ("0x7fc00000", "float32", np.nan),
+    ("0x3c00", "float16", 1.0),
+    ("-Infinity", "float64", -np.inf),
+    ([1.0, "NaN"], "complex64", complex(1, np.nan)),
+    (True, "bool", True),
+    (7, "uint8", 7),
+    (-(2**63), named("numpy.datetime64", unit="s", scale_factor=1), np.datetime64("NaT", "s")),
+    (base64.b64encode(b"ab").decode(), named("null_terminated_bytes", length_bytes=2), b"ab"),
+    ("0x10", named("fixed_length_utf32", length_bytes=16), "0x10"),
+    ([0, 255], "r16", np.void(b"\0\xff")),
+    ({"n": -2, "x": 0.5, "s": "YWI="}, named("structured", fields=FIELDS), (-2, 0.5, b"ab")),
+    ("0", "string", "0"),
+], ids=str)  # fmt: skip
 def test_fill_values(fill, data_type, value):
     found = read(document((2,), data_type=data_type, fill_value=fill, codecs=VLEN if data_type == "string" else LITTLE))
     np.testing.assert_equal(found[0].item() if isinstance(value, tuple) else found[0], value)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"attributes": None},
-        {"storage_transformers": []},
-        {"dimension_names": ["x", None]},
-        {"other": {"must_understand": False}},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", [
+    {"attributes": None},
+    {"storage_transformers": []},
+    {"dimension_names": ["x", None]},
+    {"other": {"must_understand": False}},
+], ids=str)  # fmt: skip
 def test_what_may_be_there_or_not(changes):
     np.testing.assert_array_equal(read(document(**changes), {"c/0/0": RAW}), GRID)
 

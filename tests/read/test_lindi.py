@@ -33,19 +33,16 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_url(source: Path, target: Path, url: str) -> Path:
-    """Write what LINDI has made of the HDF5 file, with the URL at which that is now."""
     target.write_text(source.with_name("a.lindi.json").read_text().replace('"u1": "URL"', f'"u1": "{url}"'))
     return target
 
 
 @pytest.fixture(scope="module")
 def written(source: Path) -> Path:
-    """What LINDI makes of it."""
     return with_url(source, source.with_name("b.lindi.json"), str(source))
 
 
 def assert_equal(found: Any, source: Path) -> None:
-    """Compare the containers with those of the HDF5 file."""
     with NWBHDF5IO(source, "r") as expected, found as io:
         TestCase().assertContainerEqual(io.read(), expected.read(), ignore_hdmf_attrs=True)
 

@@ -77,66 +77,57 @@ def test_moving_both_files_together_breaks_nothing(target, origin, folder):
     assert resolve_source(source, folder + origin) == folder + target
 
 
-@pytest.mark.parametrize(
-    ("target", "origin", "source"),
-    [
-        ("/data/b.zarr", "/data/a.zarr", "../b.zarr"),
-        ("/data/b.zarr", "/data/sub/a.zarr", "../../b.zarr"),
-        ("/data/a.zarr/b.zarr", "/data/a.zarr", "b.zarr"),
-        ("C:\\data\\b.zarr", "C:\\data\\a.zarr", "../b.zarr"),
-        ("D:\\b.zarr", "C:\\a.zarr", "D:/b.zarr"),
-        ("\\\\nas\\lab\\b.zarr", "\\\\nas\\lab\\a.zarr", "../b.zarr"),
-        ("\\\\nas\\lab\\b.zarr", "C:\\a.zarr", "//nas/lab/b.zarr"),
-        ("s3://bucket/x/b.zarr", "s3://bucket/x/a.zarr", "../b.zarr"),
-        ("s3://other/b.zarr", "s3://bucket/a.zarr", "s3://other/b.zarr"),
-        ("https://h/b.zarr?token=1", "https://h/a.zarr", "https://h/b.zarr?token=1"),
-        ("https://h/b#c.zarr", "https://h/a.zarr", "https://h/b#c.zarr"),
-        ("https://h/x//b.zarr", "https://h/a.zarr", "https://h/x//b.zarr"),
-        ("/data/b.zarr", "s3://bucket/a.zarr", "file:///data/b.zarr"),
-        ("/data/100% é.zarr", "s3://bucket/a.zarr", "file:///data/100%25%20%C3%A9.zarr"),
-        ("/data/\udcff.zarr", "s3://bucket/a.zarr", "file:///data/%FF.zarr"),
-        ("C:\\b.zarr", "s3://bucket/a.zarr", "file:///C:/b.zarr"),
-        ("s3://bucket/b.zarr", "/data/a.zarr", "s3://bucket/b.zarr"),
-    ],
-)
+@pytest.mark.parametrize(("target", "origin", "source"), [
+    ("/data/b.zarr", "/data/a.zarr", "../b.zarr"),
+    ("/data/b.zarr", "/data/sub/a.zarr", "../../b.zarr"),
+    ("/data/a.zarr/b.zarr", "/data/a.zarr", "b.zarr"),
+    ("C:\\data\\b.zarr", "C:\\data\\a.zarr", "../b.zarr"),
+    ("D:\\b.zarr", "C:\\a.zarr", "D:/b.zarr"),
+    ("\\\\nas\\lab\\b.zarr", "\\\\nas\\lab\\a.zarr", "../b.zarr"),
+    ("\\\\nas\\lab\\b.zarr", "C:\\a.zarr", "//nas/lab/b.zarr"),
+    ("s3://bucket/x/b.zarr", "s3://bucket/x/a.zarr", "../b.zarr"),
+    ("s3://other/b.zarr", "s3://bucket/a.zarr", "s3://other/b.zarr"),
+    ("https://h/b.zarr?token=1", "https://h/a.zarr", "https://h/b.zarr?token=1"),
+    ("https://h/b#c.zarr", "https://h/a.zarr", "https://h/b#c.zarr"),
+    ("https://h/x//b.zarr", "https://h/a.zarr", "https://h/x//b.zarr"),
+    ("/data/b.zarr", "s3://bucket/a.zarr", "file:///data/b.zarr"),
+    ("/data/100% é.zarr", "s3://bucket/a.zarr", "file:///data/100%25%20%C3%A9.zarr"),
+    ("/data/\udcff.zarr", "s3://bucket/a.zarr", "file:///data/%FF.zarr"),
+    ("C:\\b.zarr", "s3://bucket/a.zarr", "file:///C:/b.zarr"),
+    ("s3://bucket/b.zarr", "/data/a.zarr", "s3://bucket/b.zarr"),
+])  # fmt: skip
 def test_how_files_call_each_other(target, origin, source):
     assert relative_source(target, origin) == source
 
 
-@pytest.mark.parametrize(
-    ("source", "origin", "location"),
-    [
-        ("../b.zarr", "/data/a.zarr", "/data/b.zarr"),
-        ("..\\b.zarr", "/data/a.zarr", "/data/b.zarr"),  # written on Windows
-        ("..\\b.zarr", "C:\\data\\a.zarr", "C:/data/b.zarr"),
-        ("/abs/b.zarr", "/data/a.zarr", "/abs/b.zarr"),
-        ("/abs//x/../b.zarr", "/data/a.zarr", "/abs/b.zarr"),
-        ("E:\\b.zarr", "C:\\data\\a.zarr", "E:/b.zarr"),
-        ("../../../../../etc", "/data/a.zarr", "/etc"),
-        ("../../../../../etc", "s3://bucket/a.zarr", "s3://bucket/etc"),
-        ("/abs/b.zarr", "s3://bucket/a.zarr", "s3://bucket/abs/b.zarr"),
-        ("..\\b.zarr", "https://h/x/a.zarr", "https://h/x/b.zarr"),
-        ("../b.zarr", "https://h/x/a.zarr?token=1", "https://h/x/b.zarr"),
-        ("../b.zarr", "https://h", "https://h/b.zarr"),
-        ("file:///data/b%20c.zarr", "s3://bucket/a.zarr", "/data/b c.zarr"),
-        ("file:///C:/b.zarr", "s3://bucket/a.zarr", "C:/b.zarr"),
-        ("file://nas/b.zarr", "/data/a.zarr", "file://nas/b.zarr"),
-        ("http://[", "/data/a.zarr", "http://["),
-    ],
-)
+@pytest.mark.parametrize(("source", "origin", "location"), [
+    ("../b.zarr", "/data/a.zarr", "/data/b.zarr"),
+    ("..\\b.zarr", "/data/a.zarr", "/data/b.zarr"),  # written on Windows
+    ("..\\b.zarr", "C:\\data\\a.zarr", "C:/data/b.zarr"),
+    ("/abs/b.zarr", "/data/a.zarr", "/abs/b.zarr"),
+    ("/abs//x/../b.zarr", "/data/a.zarr", "/abs/b.zarr"),
+    ("E:\\b.zarr", "C:\\data\\a.zarr", "E:/b.zarr"),
+    ("../../../../../etc", "/data/a.zarr", "/etc"),
+    ("../../../../../etc", "s3://bucket/a.zarr", "s3://bucket/etc"),
+    ("/abs/b.zarr", "s3://bucket/a.zarr", "s3://bucket/abs/b.zarr"),
+    ("..\\b.zarr", "https://h/x/a.zarr", "https://h/x/b.zarr"),
+    ("../b.zarr", "https://h/x/a.zarr?token=1", "https://h/x/b.zarr"),
+    ("../b.zarr", "https://h", "https://h/b.zarr"),
+    ("file:///data/b%20c.zarr", "s3://bucket/a.zarr", "/data/b c.zarr"),
+    ("file:///C:/b.zarr", "s3://bucket/a.zarr", "C:/b.zarr"),
+    ("file://nas/b.zarr", "/data/a.zarr", "file://nas/b.zarr"),
+    ("http://[", "/data/a.zarr", "http://["),
+])  # fmt: skip
 def test_where_a_source_leads(source, origin, location):
     assert resolve_source(source, origin) == location
 
 
-@pytest.mark.parametrize(
-    ("source", "origin", "location"),
-    [
-        ("a.zarr", "/data/a.zarr", "/data/a.zarr"),
-        ("sub/b.zarr", "/data/a.zarr", "/data/sub/b.zarr"),
-        ("b.zarr", "C:\\data\\a.zarr", "C:/data/b.zarr"),
-        ("b.zarr", "s3://bucket/x/a.zarr", "s3://bucket/x/b.zarr"),
-    ],
-)
+@pytest.mark.parametrize(("source", "origin", "location"), [
+    ("a.zarr", "/data/a.zarr", "/data/a.zarr"),
+    ("sub/b.zarr", "/data/a.zarr", "/data/sub/b.zarr"),
+    ("b.zarr", "C:\\data\\a.zarr", "C:/data/b.zarr"),
+    ("b.zarr", "s3://bucket/x/a.zarr", "s3://bucket/x/b.zarr"),
+])  # fmt: skip
 def test_old_sources_are_relative_to_the_folder(source, origin, location):
     assert sibling_source(source, origin) == location
 

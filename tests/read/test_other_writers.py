@@ -20,7 +20,6 @@ DATA = np.arange(12, dtype="i2").reshape(6, 2)
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """The file of each writer."""
     with tarfile.open(Path(__file__).with_name("other-writers.tar.xz")) as archive:
         archive.extractall(tmp_path, filter="data")
     return {"zindi": tmp_path / "zindi" / "session.nwb.zarr.json", "matlab": tmp_path / "matlab" / "session.nwb.zarr"}
@@ -32,7 +31,6 @@ def written(request: pytest.FixtureRequest, files: dict[str, Path]) -> Path:
 
 
 def check(nwbfile: Any) -> None:
-    """Make sure that it is the small file."""
     assert (nwbfile.identifier, nwbfile.session_description) == ("small", "größer als ∑")
     assert nwbfile.session_start_time.isoformat() == "2024-02-29T12:34:56.789012-05:00"
     shank = nwbfile.electrode_groups["shank"]

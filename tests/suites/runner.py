@@ -55,7 +55,6 @@ class SuiteReport:
 
     @property
     def counts(self) -> str:
-        """The counts in one line."""
         excepted, skipped = (sum(map(len, found.values())) for found in (self.excepted, self.skipped))
         chosen = sum(len(self.excepted[reason]) for reason in self.choices)
         return (

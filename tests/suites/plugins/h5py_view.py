@@ -123,7 +123,6 @@ class GroupView(NodeView):
         return {entry["name"]: entry for entry in _json(self.folder / ".zattrs").get("zarr_link", [])}
 
     def keys(self) -> list[str]:
-        """Names of the members, sorted."""
         if not self.folder.is_dir():
             return []
         members = {

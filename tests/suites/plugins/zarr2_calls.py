@@ -30,7 +30,6 @@ def open_array(store=None, **options):
 
 
 def install() -> None:
-    """Put them in their places."""
     zarr.open = open_any
     zarr.open_array = open_array
     zarr.MemoryStore = zarr.storage.MemoryStore
