@@ -31,16 +31,24 @@ from hdmf_zarr_backend.encoding.parser import check_outside, not_found, parse, r
 from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
+from hdmf_zarr_backend.errors import (
+    NotZarrError,
+    ReadOnlyStoreError,
+    StoreExistsError,
+    StoreNotFoundError,
+    UsageError,
+    known_arguments,
+    warn,
+)
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdmf.namespaces import name_axes
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url, split_location
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
 from hdmf_zarr_backend.model.render import counted, few, size_text
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions, named_format
+from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.store.base import Abilities, Store, os_errors
 from hdmf_zarr_backend.store.files import Resumption
 from hdmf_zarr_backend.store.journal import warn_of_pending
@@ -52,10 +60,12 @@ from hdmf_zarr_backend.store.opening import (
     check_free,
     is_hdf5,
     located,
+    open_folder,
     open_store,
     remove_empty_folder,
 )
-from hdmf_zarr_backend.store.transaction import Writer, new_local_file
+from hdmf_zarr_backend.store.transaction import Writer, new_local_file, put_file
+from hdmf_zarr_backend.virtual import references
 from hdmf_zarr_backend.write.plan import (
     ShardsOfFile,
     WritePlan,
@@ -231,52 +241,42 @@ def convert(
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
     origin, goal = located(source), located(target)
-    location, place = _location_of(origin), _location_of(goal)
+    location, target_location = _location_of(origin), _location_of(goal)
     abilities = goal.abilities if isinstance(goal, Store) else Abilities()
     reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
     if writing.commit_message is not None and not abilities.commits:
         raise UsageError(
             "commit_message= does not apply here: it is for Icechunk",
-            store=place,
+            store=target_location,
             remedy="Leave it out, or give a writable session of Icechunk as the target.",
         )
+    if chunks not in (None, "keep"):
+        problem = f"chunks={chunks!r} is unknown"
+        raise UsageError(problem, store=target_location, remedy='Use "keep", or leave it out.')
     request = Request(
         source=origin, target=goal, overwrite=overwrite, check=check, codec=codec_of_file(codec), chunks=chunks,
         storage=dict(storage_options or {}), resume=resume, shards=shards, reading=reading, options=writing,
         link_data=link_data,
     )  # fmt: skip
-    if chunks not in (None, "keep"):
-        raise UsageError(f"chunks={chunks!r} is unknown", store=place, remedy='Use "keep", or leave it out.')
-    found: Format = "hdf5" if to == "virtual" else _format_of(origin)
-    wanted = to or _format_of_target(goal, found)
-    _refuse_idle(place, found, wanted, request.given())
+    source_format: Format = "hdf5" if to == "virtual" else _format_of(origin)
+    if to is None:
+        is_folder = source_format == "hdf5" and isinstance(goal, str) and os.path.isdir(goal)
+        to = "zarr" if isinstance(goal, Store) or is_folder or goal.endswith(ZARR_SUFFIXES) else "hdf5"
+    _refuse_idle(target_location, source_format, to, request.given())
     if to == "virtual":
-        from hdmf_zarr_backend.virtual import convert_virtual  # on use: few conversions need it
-
-        made = convert_virtual(
-            request.source, request.target, zarr_format, storage=request.storage, reading=request.reading,
-            options=request.options, overwrite=overwrite, check=check,
-        )  # fmt: skip
-        return report_of(*made)
-    _check_formats(location, found, wanted, zarr_format)
-    nczarr = writing.nczarr
-    if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:
-        zarr_format = _format_kept(request.open(origin), abilities.formats)
-    if wanted == "zarr":
-        zarr_format = zarr_format or format_for(abilities.formats, nczarr=nczarr, shards=shards)
-    number = 3 if zarr_format == 3 else 2
-    request.zarr_format, request.has_both = number, zarr_format == BOTH
-    request.shards = checked_shards(shards, number)
-    checked_key_encoding(writing.chunk_key_encoding, number)
-    if wanted == "hdf5" and (not isinstance(goal, str) or is_url(goal)):
-        raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
-    check_format(number, place, nczarr=nczarr)
-    check_apart(location, place)
-    with opened("threads" if writing.executor == "auto" else writing.executor) as who:
-        request.options = replace(writing, executor=who, strict_json=writing.strict_json or abilities.strict_json)
-        if wanted == "hdf5":
-            return _to_hdf5(place, request)
-        report = _to_zarr(location, request) if found == "hdf5" else _copy_zarr(request)
+        return _to_virtual(request, zarr_format)
+    _check_formats(location, source_format, to, zarr_format)
+    request.choose_format(source_format, to, zarr_format)
+    if to == "hdf5" and (not isinstance(goal, str) or is_url(goal)):
+        problem = "an HDF5 file is written to a local path"
+        raise UsageError(problem, store=target_location, remedy="Upload it afterwards.")
+    check_apart(location, target_location)
+    with opened("threads" if writing.executor == "auto" else writing.executor) as executor:
+        strict_json = writing.strict_json or abilities.strict_json
+        request.options = replace(writing, executor=executor, strict_json=strict_json)
+        if to == "hdf5":
+            return _to_hdf5(target_location, request)
+        report = _to_zarr(location, request) if source_format == "hdf5" else _copy_zarr(request)
     if writing.commit_message is not None and isinstance(goal, Store):
         with Writer(goal) as writer:
             writer.commit_session(writing.commit_message)
@@ -289,40 +289,25 @@ def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -
     return registry.default_format(possible, needed=needed)
 
 
-def _location_of(place: str | Store) -> str:
-    return place if isinstance(place, str) else place.location
-
-
-def _format_of_target(target: str | Store, source: Format) -> Format:
-    if isinstance(target, Store):
-        return "zarr"
-    is_zarr = target.endswith(ZARR_SUFFIXES) or (source == "hdf5" and os.path.isdir(target))
-    return "zarr" if is_zarr else "hdf5"
-
-
-def _format_kept(store: Store, possible: Sequence[int]) -> ZarrFormat | None:
-    """Return the format of a Zarr file for its copy, None if the target cannot have it."""
-    parsed = parse(store, use_inlined=False)
-    if parsed.state is not None and len(possible) > 1:
-        return BOTH
-    return next((number for number in (2, 3) if number == parsed.zarr_format and number in possible), None)
+def _location_of(file: str | Store) -> str:
+    return file if isinstance(file, str) else file.location
 
 
 _TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
 _COPY = "Copy an HDF5 file with the tools of the operating system."
 
 
-def _check_formats(source: str, found: Format, wanted: str, zarr_format: ZarrFormat | None) -> None:
-    """Refuse an unknown format of the target, and that of the source."""
-    if wanted not in ("zarr", "hdf5"):
-        raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
-    if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and wanted == "hdf5"):
+def _check_formats(source: str, source_format: Format, to: str, zarr_format: ZarrFormat | None) -> None:
+    """Refuse an unknown format of the target, and HDF5 to HDF5."""
+    if to not in ("zarr", "hdf5"):
+        raise UsageError(f"to={to!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
+    if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and to == "hdf5"):
         raise UsageError(
             f"{zarr_format!r} is not a Zarr format of the target",
             remedy=f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr.",
             remedy_cli=f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr.",
         )
-    if found == wanted == "hdf5":
+    if source_format == to == "hdf5":
         raise UsageError(
             "the source is HDF5 already",
             store=source,
@@ -331,45 +316,45 @@ def _check_formats(source: str, found: Format, wanted: str, zarr_format: ZarrFor
         )
 
 
-def _refuse_idle(target: str, found: Format, wanted: str, given: Iterable[str]) -> None:
+def _refuse_idle(target: str, source_format: Format, to: str, given: Iterable[str]) -> None:
     """Refuse options that would have no effect."""
     for name in sorted(given):
-        source, made = _MEANT_FOR.get(name, (None, None))
-        if name in _OF_WRITES or (wanted == "virtual" and name not in _OF_VIRTUAL):
-            words = "ZarrIO" if name in _OF_WRITES else "data that are copied"
-        elif source in (None, found) and made in (None, wanted):
+        from_format, to_format = _MEANT_FOR.get(name, (None, None))
+        if name in _OF_WRITES or (to == "virtual" and name not in _OF_VIRTUAL):
+            purpose = "ZarrIO" if name in _OF_WRITES else "data that are copied"
+        elif from_format in (None, source_format) and to_format in (None, to):
             continue
         else:
-            parts = (f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
-            words = f"conversions {' '.join(parts)}"
+            ends = (("from", from_format), ("to", to_format))
+            purpose = " ".join(["conversions", *(f"{end} {_NAMES[kind]}" for end, kind in ends if kind)])
         option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
         raise UsageError(
-            f"{name} does not apply here: it is for {words}",
+            f"{name} does not apply here: it is for {purpose}",
             store=target,
             remedy=f"Leave {name}= out.",
             remedy_cli=f"Leave {option} out.",
         )
 
 
-def _format_of(location: str | Store) -> Format:
-    if not isinstance(location, str):
+def _format_of(source: str | Store) -> Format:
+    if not isinstance(source, str):
         return "zarr"
-    if is_hdf5(location):
+    if is_hdf5(source):
         return "hdf5"
-    if is_url(location) and location.endswith(HDF5_SUFFIXES):
+    if is_url(source) and source.endswith(HDF5_SUFFIXES):
         raise UsageError(
             "an HDF5 file at a URL is not copied",
-            store=location,
+            store=source,
             remedy='Convert it with to="virtual", which leaves the data where they are, or download it first.',
             remedy_cli="Convert it with --to virtual, which leaves the data where they are, or download it first.",
         )
-    if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
+    if is_url(source) or os.path.isdir(source) or (source.endswith(FILE_SUFFIXES) and os.path.isfile(source)):
         return "zarr"
-    if not os.path.lexists(location):
-        raise not_found(location, location)
+    if not os.path.lexists(source):
+        raise not_found(source, source)
     raise NotZarrError(
         "this is neither an HDF5 file nor a Zarr directory",
-        store=location,
+        store=source,
         remedy="Give a file of one of these formats; if it should be HDF5, it may be damaged or incomplete.",
     )
 
@@ -399,9 +384,27 @@ class Request:
         own = {name for name, default in defaults.items() if getattr(self, name) != default}
         return own | self.reading.given() | self.options.given()
 
-    def open(self, place: str | Store, reading: ReadOptions | None = None) -> Store:
+    def choose_format(self, source_format: Format, to: str, zarr_format: ZarrFormat | None) -> None:
+        """Set the Zarr format, and check the options that depend on it."""
+        nczarr = self.options.nczarr
+        possible = (self.target.abilities if isinstance(self.target, Store) else Abilities()).formats
+        is_free = zarr_format is None and not nczarr and self.shards is None and named_format() is None
+        if is_free and source_format == to == "zarr":  # a copy keeps the format, if the target can have it
+            parsed = parse(self.open(self.source), use_inlined=False)
+            if parsed.state is not None and len(possible) > 1:
+                zarr_format = BOTH
+            else:
+                zarr_format = next((n for n in (2, 3) if n == parsed.zarr_format and n in possible), None)
+        if to == "zarr":
+            zarr_format = zarr_format or format_for(possible, nczarr=nczarr, shards=self.shards)
+        self.zarr_format, self.has_both = 3 if zarr_format == 3 else 2, zarr_format == BOTH
+        self.shards = checked_shards(self.shards, self.zarr_format)
+        checked_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
+        check_format(self.zarr_format, _location_of(self.target), nczarr=nczarr)
+
+    def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:
         """Open source or target; the options for URLs are for those of the two that are URLs."""
-        return open_store(place, self.storage if isinstance(place, str) and is_url(place) else None, reading)
+        return open_store(file, self.storage if isinstance(file, str) and is_url(file) else None, reading)
 
     def open_source(self) -> LinkedFile:
         """Open a Zarr file to be copied."""
@@ -411,7 +414,7 @@ class Request:
         return LinkedFile(store, parse(store).hierarchy, _location_of(self.source))
 
     def open_target(self) -> Store:
-        """Open the place of a Zarr file, after checking that it may be written."""
+        """Open the store of a new Zarr file, after checking that it may be written."""
         store = self.open(self.target)
         check_abilities(store, "w")
         check_outside(store, is_new=True)
@@ -440,7 +443,8 @@ class Request:
         ) as change:
             root = PlanWriter(change, plan, self.options).write()
             if self.has_both:
-                from hdmf_zarr_backend.hdmf.from_zarr import with_format_3  # on use: it loads hdmf and zarr
+                # on use: it loads hdmf and zarr, which the other conversions from HDF5 do without
+                from hdmf_zarr_backend.hdmf.from_zarr import with_format_3
 
                 root = with_format_3(change, plan, root, self.options)
             remove_empty_folder(store)
@@ -480,21 +484,21 @@ class Request:
 
 def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
     """Return messages about the differences of a stored record from that of this run; causes, as far as known."""
-    begun = {name: type(value)(stored[name]) for name, value in now.items()}
-    if begun["version"] != now["version"]:
-        return [f"it was started by version {begun['version']} of this package, and this is {now['version']}"]
-    read, reads = begun["sources"], now["sources"]
-    had, has = begun["options"], now["options"]
-    differences = [
-        *(f"{path} was read then and is not read now" for path in sorted(read.keys() - reads.keys())),
-        *(f"{path} is read now and was not read then" for path in sorted(reads.keys() - read.keys())),
-        *(f"{path} has changed since" for path in sorted(read.keys() & reads.keys()) if read[path] != reads[path]),
-        *(
-            f"{name} was {had.get(name)!r} and is {has.get(name)!r}"
-            for name in sorted(had.keys() | has.keys())
-            if had.get(name) != has.get(name)
-        ),
-    ]
+    then = {name: type(value)(stored[name]) for name, value in now.items()}
+    if then["version"] != now["version"]:
+        return [f"it was started by version {then['version']} of this package, and this is {now['version']}"]
+    differences = []
+    for path in sorted(then["sources"].keys() | now["sources"].keys()):
+        if path not in now["sources"]:
+            differences.append(f"{path} was read then and is not read now")
+        elif path not in then["sources"]:
+            differences.append(f"{path} is read now and was not read then")
+        elif then["sources"][path] != now["sources"][path]:
+            differences.append(f"{path} has changed since")
+    for name in sorted(then["options"].keys() | now["options"].keys()):
+        before, after = (options.get(name) for options in (then["options"], now["options"]))
+        if before != after:
+            differences.append(f"{name} was {before!r} and is {after!r}")
     return differences or ["the plan has changed, because of another version of a library or another environment"]
 
 
@@ -516,7 +520,8 @@ def _copy_zarr(request: Request) -> ConversionReport:
 
     main = request.open_source()
     separators = {node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)}
-    is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}  # without folders of chunks, as DANDI requires
+    # a copy of a file without folders of chunks has none either: DANDI refuses files that are nested deeper
+    is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}
     if request.options.chunk_key_encoding is None and request.zarr_format == 3 and is_flat:
         request.options = replace(request.options, chunk_key_encoding="v2")
     store, target = request.open_target(), _location_of(request.target)
@@ -526,7 +531,7 @@ def _copy_zarr(request: Request) -> ConversionReport:
     plan = planner.plan_file()
     resolver = resolver_of(main.store, main.hierarchy, main.location)
     for problem in without_target(resolver, planner.cache):
-        warn_broken(f"{main.location}, {problem.path}: {problem.message}; the link or reference is kept as it is.")
+        warn_broken(f"{main.location}, {problem.path}: {problem.message}; it is copied unchanged.")
     for path, planned in plan.arrays.items():
         node = main.hierarchy.get(path)
         if request.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:
@@ -543,7 +548,7 @@ def _copy_zarr(request: Request) -> ConversionReport:
 
 def _to_hdf5(target: str, request: Request) -> ConversionReport:
     """Convert a Zarr file to HDF5; the new file is written beside the target, and moved there when it is complete."""
-    # imported here: few conversions need what writes HDF5
+    # on use: few conversions need what writes HDF5
     from hdmf_zarr_backend.hdf5.tree import Placement
     from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 
@@ -575,6 +580,67 @@ def _to_hdf5(target: str, request: Request) -> ConversionReport:
         which = counted(len(writer.json_attributes), "attribute")
         remarks = [f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"]
     return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
+
+
+def _to_virtual(request: Request, zarr_format: ZarrFormat | None) -> ConversionReport:
+    """Write a JSON file of references to the chunks of an HDF5 file."""
+    source, target, options = request.source, request.target, request.options
+    if not isinstance(source, str) or not isinstance(target, str):
+        problem = "a virtual conversion is from an HDF5 file to a JSON file"
+        raise UsageError(problem, store=_location_of(target), remedy="Give paths or URLs.")
+    number = _check_virtual(source, target, zarr_format)
+    if not is_url(source) and not os.path.lexists(source):
+        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
+    check_apart(source, target)
+    folder, name = split_location(target)
+    abilities = open_folder(folder, request.storage if is_url(target) else {}).abilities
+    if not abilities.write:  # checked before anything is read
+        raise ReadOnlyStoreError(abilities.why, store=target, remedy="Write the references here, and upload them.")
+    store = request.open(target)
+    check_outside(store, is_new=True)
+    check_free(store, overwrite=request.overwrite)
+    is_nwb = request.check and check_version(source, request.storage)
+    with closing(Hdf5Tree(source, target, request.storage, request.reading)) as tree:
+        plan, text = references(tree, number, options.progress, is_checked=is_nwb)
+    if len(text) > Limits().max_document_bytes:
+        warn(
+            f"{target} has {len(text):,} bytes, more than the default limit for reading; "
+            f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
+            stacklevel=3,
+        )
+    if is_url(target):
+        put_file(open_folder(folder, request.storage), name, text)
+    else:
+        exclusive = not request.overwrite
+        local, durable = LocalStore(target), options.durable
+        with new_local_file(local, exclusive=exclusive, durable=durable) as path, open(path, "xb") as file:
+            file.write(text)
+    return report_of(plan, source, target)
+
+
+def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> int:
+    """Return the format; refuse a target that cannot hold references, or whose references could not be followed."""
+    if zarr_format == BOTH:
+        raise UsageError(
+            "a virtual file is of one format",
+            store=target,
+            remedy="Use zarr_format=2 or 3.",
+            remedy_cli="Use --zarr-format 2 or 3.",
+        )
+    if not target.endswith(".json"):
+        remedy = "Use a name that ends in '.zarr.json'."
+        raise UsageError("references are written to one JSON file", store=target, remedy=remedy)
+    if is_url(target) and not is_url(source):
+        raise UsageError(
+            "references on a server cannot point to a local file",
+            store=target,
+            remedy="Upload the HDF5 file first and give its URL, or write the references here and upload both.",
+        )
+    if not is_url(target) and os.path.isdir(target):
+        raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
+    if zarr_format not in (None, 2, 3):
+        raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
+    return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
 
 
 # ---- what was written ------------------------------------------------------------------------------------------------

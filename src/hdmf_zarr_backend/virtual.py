@@ -1,46 +1,37 @@
-"""`convert(to="virtual")`: makes a file of references to the chunks of an HDF5 file.
+"""`references`: the JSON document of a virtual Zarr file, whose chunks are those of an HDF5 file.
 
-`convert` imports this module only for ``to="virtual"``.
+Source: the reference specification of kerchunk, version 1.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Mapping
-from contextlib import closing
-from typing import Any
 
-from hdmf_zarr_backend.encoding import registry, zarr2
-from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding import zarr2
 from hdmf_zarr_backend.encoding.codecs import is_expressible
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES
-from hdmf_zarr_backend.encoding.parser import check_outside
 from hdmf_zarr_backend.encoding.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.errors import (
-    ReadOnlyStoreError,
     StoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UsageError,
     WriteError,
     warn,
 )
-from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version
+from hdmf_zarr_backend.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.hdf5.rawcopy import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
-from hdmf_zarr_backend.model.links import is_url, relative_source, split_location, to_posix
+from hdmf_zarr_backend.model.links import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
+from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
-from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.memory import MemoryStore
-from hdmf_zarr_backend.store.opening import check_apart, check_free, open_folder, open_parent, open_store
+from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.reference_files import RECORD, Recorded
-from hdmf_zarr_backend.store.transaction import DirectChange, new_local_file, put_file
+from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.write.sources import IndexedSource, forget_decoded
 from hdmf_zarr_backend.write.writer import PlanWriter, planned_bytes
@@ -51,100 +42,29 @@ MUCH_INLINED = 16 * 2**20
 MOST_INLINED = 128 * 2**20
 """Maximum bytes of values in one JSON file."""
 
-SUFFIX = ".zarr.json"
-"""Suffix of the name of a file of references."""
 
-
-def convert_virtual(
-    source: Any,
-    target: Any,
-    zarr_format: ZarrFormat | None,
-    *,
-    storage: dict[str, Any],
-    reading: ReadOptions,
-    options: WriteOptions,
-    overwrite: bool,
-    check: bool,
-) -> tuple[WritePlan, str, str]:
-    """Write the references of an HDF5 file; return the plan, and the paths or URLs of source and target.
-
-    Parameters and errors as for `conversion.convert`.
-    """
-    source, target, number = _checked(source, target, zarr_format)
-    if not is_url(source) and not os.path.lexists(source):
-        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
-    check_apart(source, target)
-    abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
-    if not abilities.write:  # checked before anything is read
-        raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
-    store = open_store(target, storage if is_url(target) else None)
-    check_outside(store, is_new=True)
-    check_free(store, overwrite=overwrite)
-    is_nwb = check and check_version(source, storage)
-    with closing(Hdf5Tree(source, target, storage, reading)) as tree:
-        files = _recorded(tree.sources(), target, storage)
-        plan = Hdf5Planner(tree).plan_file(number, is_checked=is_nwb)
-        staying = _leave(plan, tree, target)
-        _check_amount(plan, staying, source)
-        inside: dict[str, bytes] = {}
-        change = DirectChange(MemoryStore(inside, target))
-        change.commit({}, PlanWriter(change, plan, WriteOptions(progress=options.progress)).write())
-        text = _document(plan, staying, inside, files)
-        for location, (opened, name, record) in files.items():
-            if opened.state(name) != record.state:
-                raise _has_changed(location)
+def references(tree: Hdf5Tree, zarr_format: int, progress: Progress, *, is_checked: bool) -> tuple[WritePlan, bytes]:
+    """Return the plan of the file, and the JSON document; with ``is_checked``, refuse what pynwb cannot read."""
+    # recorded first, so that a change while the plan lists the chunks is noticed
+    files = _recorded(tree)
+    plan = Hdf5Planner(tree).plan_file(zarr_format, is_checked=is_checked)
+    staying = _leave(plan, tree)
+    _check_amount(plan, staying, tree.main.location)
+    inside: dict[str, bytes] = {}
+    change = DirectChange(MemoryStore(inside, tree.target))
+    change.commit({}, PlanWriter(change, plan, WriteOptions(progress=progress)).write())
+    document = _document(plan, staying, inside, files)
+    for location, (store, name, record) in files.items():
+        if store.state(name) != record.state:
+            raise _has_changed(location)
     forget_decoded()
-    limit = Limits().max_document_bytes
-    if len(text) > limit:
-        warn(
-            f"{target} has {len(text):,} bytes, more than the default limit for reading; "
-            f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
-            stacklevel=3,
-        )
-    if is_url(target):
-        folder, name = split_location(target)
-        put_file(open_folder(folder, storage), name, text)
-    else:
-        durable = options.durable
-        target_store, exclusive = LocalStore(target), not overwrite
-        with new_local_file(target_store, exclusive=exclusive, durable=durable) as path, open(path, "xb") as file:
-            file.write(text)
-    return plan, source, target
-
-
-def _checked(source: Any, target: Any, zarr_format: ZarrFormat | None) -> tuple[str, str, int]:
-    """Return source, target and format; refuse a target that cannot hold the references, or could not be read."""
-    if not isinstance(source, str) or not isinstance(target, str):
-        problem, place = "a virtual conversion is from an HDF5 file to a JSON file", getattr(target, "location", target)
-        raise UsageError(problem, store=place, remedy="Give paths or URLs.")
-    if zarr_format == BOTH:
-        raise UsageError(
-            "a virtual file is of one format",
-            store=target,
-            remedy="Use zarr_format=2 or 3.",
-            remedy_cli="Use --zarr-format 2 or 3.",
-        )
-    if not target.endswith(".json"):
-        raise UsageError(
-            "references are written to one JSON file", store=target, remedy=f"Use a name that ends in {SUFFIX!r}."
-        )
-    if is_url(target) and not is_url(source):
-        raise UsageError(
-            "references on a server cannot point to a local file",
-            store=target,
-            remedy="Upload the HDF5 file first and give its URL, or make the references here and upload both.",
-        )
-    if not is_url(target) and os.path.isdir(target):
-        raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
-    if zarr_format not in (None, 2, 3):
-        raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
-    return source, target, zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
+    return plan, document
 
 
 # ---- datasets that stay in their file -----------------------------------------------------------------------------
 
 
-def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSource]:
+def _leave(plan: WritePlan, tree: Hdf5Tree) -> dict[str, VirtualSource]:
     """Return the datasets that can stay in their file, by path, and remove their sources from the plan."""
     chosen: dict[str, VirtualSource] = {}
     for placed in tree.nodes:
@@ -166,7 +86,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
                 stored.fill_value = encode_fill(found.fill[()], found.dtype)
             planned.source = found
             chosen[placed.path] = found
-    adapt_plan(plan, location=target)
+    adapt_plan(plan, location=tree.target)
     staying = {path: found for path, found in chosen.items() if plan.arrays[path].source is found}
     for path in staying:
         plan.arrays[path].source = None
@@ -186,35 +106,36 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
     if total > MOST_INLINED:
         named = ", ".join(f"{absolute(path)} ({size:,} bytes)" for size, path in large[:5]) or "many small datasets"
         raise WriteError(
-            f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would be stored "
-            f"in the JSON; at most {MOST_INLINED:,} are allowed: {named}",
+            f"{total:,} bytes of values would have to be stored in the JSON file, because Zarr cannot read them "
+            f"from the HDF5 file, and at most {MOST_INLINED:,} are allowed: {named}",
             store=source,
             remedy='Convert without to="virtual", which copies the data.',
             remedy_cli="Convert it without --to virtual, which copies the data.",
         )
     for size, path in large:
         warn(
-            f"{size:,} bytes of {absolute(path)} in {source} cannot stay in the HDF5 file, since Zarr cannot read them "
-            "there; they are stored in the JSON.",
-            stacklevel=4,
+            f"{size:,} bytes of {absolute(path)} in {source} are stored in the JSON file, because Zarr cannot read "
+            "them from the HDF5 file.",
+            stacklevel=5,
         )
 
 
 # ---- the sources ----------------------------------------------------------------------------------------------------
 
 
-def _recorded(locations: list[str], target: str, options: Mapping[str, Any]) -> dict[str, tuple[Store, str, Recorded]]:
+def _recorded(tree: Hdf5Tree) -> dict[str, tuple[Store, str, Recorded]]:
     """Return the HDF5 files by their locations: the store of each, its name there, and its present state."""
-    found = {}
-    for location in locations:
-        store, name = open_parent(location, options if is_url(location) else {})
+    files = {}
+    for location in tree.sources():
+        store, name = open_parent(location, tree.storage if is_url(location) else {})
         state = store.state(name)
         if state is None:
             raise _has_changed(location)
-        relative = relative_source(location, target)  # to the folder of the JSON file; None if no relative path exists
+        # relative to the folder of the JSON file, so that both can be moved together
+        relative = relative_source(location, tree.target)
         inside = relative.removeprefix("../") if relative.startswith("../") else None
-        found[location] = store, name, Recorded(state, inside, store.sample(name, state.size))
-    return found
+        files[location] = store, name, Recorded(state, inside, store.sample(name, state.size))
+    return files
 
 
 def _has_changed(location: str) -> StoreError:

@@ -44,9 +44,9 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
     Returns
     -------
     pydantic_zarr.v2.GroupSpec or pydantic_zarr.v3.GroupSpec
-        In format 2 the separator of chunk keys is always set, since pydantic-zarr assumes ``"/"`` where a document has
-        none, and Zarr ``"."``. Keys that the specification of Zarr does not define are left out, since its classes
-        cannot hold them. The fill value of rows in format 3 is held as it is; pydantic-zarr does not know it.
+        A model of format 2 always states the separator of chunk keys: the default of pydantic-zarr is ``"/"``, that
+        of Zarr ``"."``. Keys that the Zarr specification does not define are left out, because these classes cannot
+        hold them. Rows of format 3 keep their fill value, which pydantic-zarr does not validate.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,3 +101,34 @@ def test_a_pool_that_was_shut_down_is_told():
 def test_other_executors_are_refused(wrong):
     with pytest.raises(UsageError, match="executor"), runner(wrong):
         pass
+
+
+class LateFuture(Future[int]):
+    """Says that it has not ended when it is asked for the first time."""
+
+    was_asked = False
+
+    def done(self) -> bool:
+        is_first, self.was_asked = not self.was_asked, True
+        return not is_first and super().done()
+
+
+class LatePool(Executor):
+    """Runs each task at once; the second one is reported late."""
+
+    _max_workers = 3
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def submit(self, fn, /, *args, **kwargs):  # type: ignore[no-untyped-def, override]
+        future = LateFuture() if self.count == 1 else Future()
+        self.count += 1
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_results_in_order_are_in_order_when_a_task_ends_while_another_is_looked_at():
+    tasks = [Counting(number) for number in range(6)]
+    with runner(LatePool()) as pool:
+        assert [result for _, result in pool.run(tasks, in_order=True)] == [0, 1, 2, 3, 4, 5]

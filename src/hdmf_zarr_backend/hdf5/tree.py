@@ -83,7 +83,7 @@ class Hdf5Tree:
         self, location: str, target: str, options: Mapping[str, Any] | None = None, rules: ReadOptions | None = None
     ) -> None:
         self._rules = rules or ReadOptions()
-        self._storage = dict(options or {})
+        self.storage = dict(options or {})
         self.main = SourceFile(location, options)
         self.target = target
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
@@ -204,7 +204,7 @@ class Hdf5Tree:
         real = _real(location)
         if real not in self._files:
             try:
-                self._files[real] = SourceFile(location, self._storage)
+                self._files[real] = SourceFile(location, self.storage)
             except (UnsupportedFileError, StoreNotFoundError):
                 self._files[real] = None
         return self._files[real]

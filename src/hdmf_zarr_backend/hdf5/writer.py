@@ -67,11 +67,11 @@ from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import Placement, ZarrNode
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, indices_of
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store, resource_failure
 from hdmf_zarr_backend.store.local import NO_LINKS
-from hdmf_zarr_backend.write.tasks import chunk_indices, region_of, runner, task_bytes_for, whole_chunk
+from hdmf_zarr_backend.write.tasks import region_of, runner, task_bytes_for, whole_chunk
 
 _MANY_ATTRIBUTES = 1000
 """With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""
@@ -531,7 +531,7 @@ class Filler:
         fill = stored_fill(target.dataset.get_create_plist(), dtype) if dtype.kind in "biufc" else None
         if fill is None or fill.tobytes() != fill_array(stored, dtype, ()).tobytes():
             missing = chunk_codec(stored).encode(fill_array(stored, dtype, stored.chunks))
-        for index in chunk_indices(stored):
+        for index in indices_of(stored.grid):
             name = stored.chunk_name(index)
             data = stored_chunk(store, target.placed.own, name)
             if data is not None:

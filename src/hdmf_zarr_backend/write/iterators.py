@@ -27,11 +27,11 @@ from hdmf_zarr_backend.encoding.layout import OBJECT_BYTES, VLEN_BYTES, Layout, 
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import ASCII, UTF8
-from hdmf_zarr_backend.model.nodes import StoredArray, join
+from hdmf_zarr_backend.model.nodes import StoredArray, indices_of, join
 from hdmf_zarr_backend.store.transaction import Change
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.write.sources import is_utf8
-from hdmf_zarr_backend.write.tasks import Sink, ValuesTask, chunk_indices
+from hdmf_zarr_backend.write.tasks import Sink, ValuesTask
 
 Index = tuple[int, ...]
 
@@ -338,7 +338,7 @@ class GrowingArray:
             index, (chunk, _) = self._waiting.popitem(last=False)
             self._write(index, chunk, is_full=False)
         empty: bytes | None = None
-        for index in chunk_indices(self.array):
+        for index in indices_of(self.array.grid):
             if index in self._written:
                 continue
             empty = empty or self._codec.encode(fill_array(self._encoded, self._codec.dtype, self.array.chunks))

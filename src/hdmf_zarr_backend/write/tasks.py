@@ -23,7 +23,7 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import compress, islice
 from multiprocessing import get_context
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
@@ -42,7 +42,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.extras import install_command
-from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, join
+from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, indices_of, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.store.base import Write, resource_failure
 from hdmf_zarr_backend.store.transaction import Change
@@ -183,11 +183,6 @@ def whole_chunk(block: Array, stored: StoredArray, dtype: np.dtype[Any], shape: 
     return chunk
 
 
-def chunk_indices(stored: StoredArray) -> Iterator[Index]:
-    """Yield the indices of all chunks of ``stored``."""
-    return product(*map(range, stored.grid))
-
-
 def chunk_bytes(stored: StoredArray) -> int:
     """Return the bytes of one chunk in memory."""
     return max(1, math.prod(stored.chunks) * chunk_codec(stored).dtype.itemsize)
@@ -204,7 +199,7 @@ def cut(
     """Yield the tasks that write all chunks of an array, one for each shard if it has shards."""
     stored, has_shards = array.array, array.array.shards is not None
     count = 1 if has_shards else max(1, task_bytes // chunk_bytes(stored))
-    grid: Iterator[Index] = product(*map(range, shard_grid(stored)))  # that of the chunks, without shards
+    grid = indices_of(shard_grid(stored))  # that of the chunks, without shards
     if complete:
         grid = (index for index in grid if join(array.path, stored.chunk_name(index)) not in complete)
     while batch := list(islice(grid, count)):
@@ -385,13 +380,15 @@ class _Window(Sink, Generic[R]):
         """Wait for at least one task, and yield those that have ended; raise the error of one that failed."""
         futures = [future for future, _ in self.running]
         wait(futures[:1] if in_order else futures, return_when=FIRST_COMPLETED)
-        done = [(future, task) for future, task in self.running if future.done()]
+        # each future is asked once: between two questions another one may end, and its place in the order be taken
+        ended = [future.done() for future in futures]
+        done = list(compress(self.running, ended))
         for future, task in done:
             error = CancelledError() if future.cancelled() else future.exception()
             if error is not None:
                 _raise(error, task)
         if in_order:
-            done = done[: next((n for n, (future, _) in enumerate(self.running) if not future.done()), len(done))]
+            done = done[: [*ended, False].index(False)]
         for pair in done:
             self.running.remove(pair)
             self._cost -= self._cost_of(pair[1])
