@@ -60,6 +60,40 @@ def look(files: Files | Path) -> tuple[str, set[str]]:
         return outcome, {problem.kind for problem in verify(files, read_options=ReadOptions(limits=LIMITS)).problems}
 
 
+# ---- chunks that state another length --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("codec", [
+    numcodecs.Blosc("lz4"), numcodecs.Blosc("zstd"), numcodecs.LZ4(), numcodecs.Zstd(),
+    numcodecs.Zlib(), numcodecs.Shuffle(4), numcodecs.Fletcher32(),
+], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("length", [99, 1, 101])
+def test_a_chunk_of_another_length_is_damaged(zarr_format, codec, length):
+    """It is a complete chunk, of fewer numbers or more: none of the numbers returned are what the memory contained."""
+    data = ZarrDataIO(np.arange(100, dtype="<i4"), chunks=(100,), compressor=codec, filters=[])
+    files = trees.write_builder({}, trees.root(trees.dataset("a", data)), zarr_format=zarr_format)
+    key = "a/0" if zarr_format == 2 else "a/c/0"
+    files[key] = bytes(codec.encode(np.arange(length, dtype="<i4")))
+    array = trees.read_builder(files)["a"].data
+    for selection in (slice(None), slice(0, 1), slice(-1, None)):
+        with pytest.raises(ChunkError, match=r"chunk '(c/)?0' cannot be decoded"):
+            array[selection]
+    assert {(problem.kind, problem.path) for problem in verify(files).problems} == {("chunk-damaged", "/a")}
+
+
+def test_numbers_of_pcodec_are_read_if_there_are_as_many_as_the_chunk_has():
+    pytest.importorskip("pcodec")
+    codec = numcodecs.get_codec({"id": "pcodec"})
+    data = ZarrDataIO(np.arange(1000, dtype="<i4"), chunks=(1000,), compressor=codec)
+    files = trees.write_builder({}, trees.root(trees.dataset("a", data)))
+    assert trees.read_builder(files)["a"].data[:].tolist() == list(range(1000))
+    for length in (999, 1001):
+        files["a/0"] = bytes(codec.encode(np.arange(length, dtype="<i4")))
+        with pytest.raises(ChunkError, match="chunk '0' cannot be decoded"):
+            trees.read_builder(files)["a"].data[:]
+
+
 # ---- documents that say something of another kind -------------------------------------------------------------------
 @pytest.mark.parametrize(("key", "part", "value"), [
     *(("rows/.zarray", "dtype", fields) for fields in ([{"a": 1}], [["n"]], [[["x"], "|O"]], ["|O"], [5])),

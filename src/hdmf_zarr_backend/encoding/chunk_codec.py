@@ -48,6 +48,7 @@ except ImportError:
     _fast_crc32c = None
 
 _ZSTD_BLOCK = 2**17
+_ZSTD_MAGIC = 0xFD2FB528
 
 
 class TooLargeError(ValueError):
@@ -69,11 +70,12 @@ def between_filters(nbytes: int) -> int:
     return 16 * nbytes + 2**16
 
 
-def decode_bounded(codec: Any, data: Any, most: int) -> Any:
+def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] | None = None) -> Any:
     """Return ``data`` decoded by ``codec``, to ``most`` bytes at most: a few thousand bytes cannot become gigabytes.
 
     The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. zlib,
-    gzip, bzip2 and LZMA do not; they decode incrementally and stop at the limit.
+    gzip, bzip2, LZMA and pcodec do not; they decode incrementally and stop at the limit. The result is
+    in ``out`` if the header states exactly the length of that, else in memory of its own.
     """
     kind = getattr(codec, "codec_id", "")
     incremental = _INCREMENTAL.get(kind)
@@ -85,17 +87,13 @@ def decode_bounded(codec: Any, data: Any, most: int) -> Any:
         length = stated(raw)
         if length > most_per_byte * len(raw):  # damage: no limit that a caller raises makes this decode
             raise ValueError(f"it states {length:,} bytes, which {len(raw):,} bytes cannot become")
-        if length > most:
+        is_exact = _is_exact(kind, raw)
+        if length > most + (0 if is_exact else _ZSTD_BLOCK):
             raise TooLargeError(most)
+        # given more memory than the header states, codecs of numcodecs leave the rest of it as it was, silently
+        if out is not None and is_exact and length == out.size:
+            return codec.decode(raw, out)
     return codec.decode(data)
-
-
-def check_stated(codec: Any, data: bytes, most: int) -> None:
-    """Make sure that the output fits into ``most`` bytes, and that no decoder reads beyond the end of ``data``."""
-    if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
-        raise TooLargeError(most)
-    if codec.codec_id == "blosc":
-        _blosc(data)
 
 
 def _bytes(data: Any) -> bytes:
@@ -128,13 +126,17 @@ def zstd_bound(data: bytes) -> int:
         if 0x184D2A50 <= magic < 0x184D2A60:  # a frame to skip
             position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
             continue
-        if magic != 0xFD2FB528 or position + 5 > len(data):
+        if magic != _ZSTD_MAGIC or position + 5 > len(data):
             break
-        size, position, checksum = _zstd_header(data, position + 4)
-        if size is not None and not total:
-            return size  # the decoder uses the length of the first frame for all frames
-        blocks, position = _zstd_blocks(data, position)
-        total += blocks * _ZSTD_BLOCK
+        length, position, checksum = _zstd_header(data, position + 4)
+        if length is not None and not total:
+            return length  # the decoder uses the length of the first frame for all frames
+        last = False
+        while not last and position + 3 <= len(data):
+            block = int.from_bytes(data[position : position + 3], "little")
+            last = bool(block & 1)
+            position += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)
+            total += _ZSTD_BLOCK
         position += checksum
     return total
 
@@ -149,14 +151,10 @@ def _zstd_header(data: bytes, position: int) -> tuple[int | None, int, int]:
     return stated if width else None, position + width, 4 if descriptor & 4 else 0
 
 
-def _zstd_blocks(data: bytes, position: int) -> tuple[int, int]:
-    count, last = 0, False
-    while not last and position + 3 <= len(data):
-        header = int.from_bytes(data[position : position + 3], "little")
-        last = bool(header & 1)
-        position += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
-        count += 1
-    return count, position
+def _is_exact(codec_id: str, data: bytes) -> bool:
+    """Return whether the length by `_STATED` is that of the header, not a bound for a frame that states none."""
+    is_frame = int.from_bytes(data[:4], "little") == _ZSTD_MAGIC and len(data) > 4
+    return codec_id != "zstd" or (is_frame and _zstd_header(data, 4)[0] is not None)
 
 
 #: How each codec states the decoded length, and the most bytes that one stored byte can decode to. A byte of an LZ4
@@ -223,12 +221,34 @@ def _msgpack(codec: Any, data: bytes, most: int) -> Any:
     return found
 
 
+def _pcodec(codec: Any, data: bytes, most: int) -> npt.NDArray[Any]:
+    """Return numbers of the type that the data state; the package pcodec shows it by refusing all others."""
+    from numcodecs.pcodec import standalone
+
+    for name in _PCODEC_TYPES:
+        values = np.empty(most // np.dtype(name).itemsize, name)
+        try:
+            progress = standalone.simple_decompress_into(data, values)
+        except RuntimeError as error:
+            if "number type" in str(error) and name != _PCODEC_TYPES[-1]:
+                continue
+            raise
+        # numcodecs ignores this, and returns memory that was not written where there are fewer numbers
+        if not progress.finished:
+            raise TooLargeError(most)
+        return values[: progress.n_processed]
+    raise AssertionError
+
+
+_PCODEC_TYPES = ("i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "i1", "u1")
+
 _INCREMENTAL: dict[str, Callable[[Any, bytes, int], Any]] = {
     "zlib": _zlib,
     "gzip": _gzip,
     "bz2": lambda codec, data, most: _in_turn(bz2.BZ2Decompressor, data, most),
     "lzma": _lzma,
     "msgpack2": _msgpack,
+    "pcodec": _pcodec,
 }
 
 
@@ -664,7 +684,7 @@ class ChunkCodec:
         if out is None:
             out = np.empty(shape, self.dtype, order=self.order)
         flat = out.reshape(-1, order=self.order).view("u1")
-        decoded = _raw(data if self._compressor is None else self._decompressed(data, flat))
+        decoded = _raw(data if self._compressor is None else decode_bounded(self._compressor, data, flat.size, flat))
         if decoded.size != flat.size:
             raise ValueError(f"{decoded.size} bytes instead of {flat.size}")
         if not np.may_share_memory(decoded, flat):
@@ -682,13 +702,6 @@ class ChunkCodec:
                 _check_count(buffer, math.prod(shape))
             buffer = decode_bounded(self._filters[position], buffer, most)
         return buffer
-
-    def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
-        """Return the decompressed bytes of a chunk; most compressors write them into ``flat``."""
-        if getattr(self._compressor, "codec_id", "") in _INCREMENTAL:  # it decodes to memory of its own
-            return decode_bounded(self._compressor, data, flat.size)
-        check_stated(self._compressor, data, flat.size)
-        return self._compressor.decode(data, flat)
 
     def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
         if not isinstance(objects, np.ndarray):
