@@ -200,7 +200,7 @@ def test_findings_of_the_schema_are_on_the_page(tmp_path: Path) -> None:
     (path / ".zmetadata").unlink()
     text = report(path)
     assert "2 findings" in text
-    assert "is missing. Write what is missing." in text
+    assert "is missing. Add the missing object or attribute." in text
     assert "Valid" not in text
 
 

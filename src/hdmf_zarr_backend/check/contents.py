@@ -59,8 +59,9 @@ from hdmf_zarr_backend.write.tasks import Index, Runner, task_bytes_for
 
 _TASK_CHUNKS = 4096
 _CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
+# RFC 8878, section 3.1.1.1.1: the frame header descriptor follows the magic number; bit 2 states a checksum
 _ZSTD_CHECKSUM = 0x04
-_ZSTD_DESCRIPTOR = 4  # after the magic number
+_ZSTD_DESCRIPTOR = 4
 
 
 # ---- what is stored -------------------------------------------------------------------------------------------------
@@ -88,15 +89,15 @@ class StoredObjects:
 
     def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
         """Return the indices of the ``names`` that are objects of the array, and the other names."""
-        found: set[Index] = set()
+        indices: set[Index] = set()
         unknown: list[str] = []
         for name in names:
             index = shard_named(self._stored, name)
             if index is not None:
-                found.add(index)
+                indices.add(index)
             elif name not in DOCUMENTS:
                 unknown.append(name)
-        return found, sorted(unknown)
+        return indices, sorted(unknown)
 
     def chunks_in(self, index: Index) -> Iterator[Index]:
         """Yield the chunks in the object at ``index``."""
@@ -118,14 +119,14 @@ def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]
     if not store.abilities.listing:
         _check_count(store, node.stored.grid[0])
         return list(range(node.stored.grid[0]))
-    found, _ = stored.listed(store, path)
-    objects = {index[0] for index in found}
+    objects = {index[0] for index in stored.listed(store, path)[0]}
     _check_count(store, len(objects) * stored.inner[0])
     rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
     return sorted(row for row in rows if row < node.stored.grid[0])
 
 
 def _check_count(store: Store, count: int) -> None:
+    # a shape of 10**18 costs a few bytes in a crafted document, and its chunks would be looked for one by one
     store.read_rules.limits.check("max_read_chunks", count, f"the arrays declare {count:,} chunks")
 
 
@@ -160,7 +161,7 @@ class DecodeTask:
 
     def run(self) -> Decoded:
         """Decode the chunks."""
-        found = Decoded(done=self.nbytes * len(self.indices))
+        decoded = Decoded(done=self.nbytes * len(self.indices))
         reader = ChunkReader(self.store, self.path, self.node.stored, ChunkCache(0))
         shards = None if self.node.stored.shards is None else ShardReader(self.store, self.path, self.node.stored)
         for index in self.indices:
@@ -168,21 +169,21 @@ class DecodeTask:
             try:
                 data = shards.get(index) if shards is not None else self.store.get(join(self.path, name))
                 if data is None:
-                    found.missing.append(index)
+                    decoded.missing.append(index)
                     continue
                 reader.decode(index, data)
             except ResourceError:
                 raise  # the chunk may be whole
             except ZarrBackendError as error:
-                found.problems.append((kind_of(error), error.problem))
+                decoded.problems.append((kind_of(error), error.problem))
                 continue
-            except OSError as error:
-                found.problems.append(("chunk-damaged", f"the chunk {name!r} cannot be read ({error})"))
+            except OSError as error:  # a bad sector: the other chunks can still be checked
+                decoded.problems.append(("chunk-damaged", f"the chunk {name!r} cannot be read ({error})"))
                 continue
-            found.chunks += 1
-            found.nbytes += len(data)
-            found.unchecked += not _has_checksum(self.node.stored, data)
-        return found
+            decoded.chunks += 1
+            decoded.nbytes += len(data)
+            decoded.unchecked += not _has_checksum(self.node.stored, data)
+        return decoded
 
 
 def kind_of(error: ZarrBackendError) -> str:
@@ -235,17 +236,17 @@ class ChunkCheck:
         progress.start(0)
         missing: dict[str, list[Index]] = {}
         reported: set[tuple[str, str, str]] = set()  # several tasks may find the same damaged index of a shard
-        for task, found in runner.run(self._tasks(runner.workers), in_order=True):
-            for kind, message in found.problems:
+        for task, decoded in runner.run(self._tasks(runner.workers), in_order=True):
+            for kind, message in decoded.problems:
                 if (task.path, kind, message) not in reported:
                     reported.add((task.path, kind, message))
                     self._report.add(task.path, kind, message)
-            if found.missing:
-                missing.setdefault(task.path, []).extend(found.missing[:FEW])
-            self._report.chunks += found.chunks
-            self._report.nbytes += found.nbytes
-            self._report.unchecked += found.unchecked
-            progress.advance(absolute(task.path), found.done)
+            if decoded.missing:
+                missing.setdefault(task.path, []).extend(decoded.missing[:FEW])
+            self._report.chunks += decoded.chunks
+            self._report.nbytes += decoded.nbytes
+            self._report.unchecked += decoded.unchecked
+            progress.advance(absolute(task.path), decoded.done)
         for path, indices in missing.items():
             self._add_missing(path, None, [str(index) for index in indices])
         progress.finish()
@@ -253,7 +254,7 @@ class ChunkCheck:
     def _add_missing(self, path: str, count: int | None, names: list[str]) -> None:
         number = "chunks are" if count is None else "a chunk is" if count == 1 else f"{count:,} chunks are"
         kind, what = "unwritten", "not stored"
-        if self._should_all_be_stored:
+        if self._should_all_be_stored:  # else it is not known whether the writer left them out: Zarr reads fill values
             kind, what = "chunk-missing", "gone, though all were stored"
         self._report.add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:FEW])}")
 
@@ -263,10 +264,9 @@ class ChunkCheck:
                 dtype = ChunkReader(self._store, path, node.stored, ChunkCache(0)).codec.dtype
                 size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
                 stored = StoredObjects(node.stored)
-                # the number of chunks that are checked if the store can list keys, else the number in the metadata
-                _check_count(
-                    self._store, math.prod(stored.inner if self._store.abilities.listing else node.stored.grid)
-                )
+                # with a list of keys, only the chunks of an object are looked for one by one, else all in the metadata
+                grid = stored.inner if self._store.abilities.listing else node.stored.grid
+                _check_count(self._store, math.prod(grid))
             except ZarrBackendError as error:
                 self._report.add(path, kind_of(error), error.problem)
                 continue
@@ -280,24 +280,22 @@ class ChunkCheck:
         if not self._store.abilities.listing:
             yield from indices_of(node.grid)
             return
-        found, unknown = stored.listed(self._store, path)
+        indices, unknown = stored.listed(self._store, path)
         if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
             what = "1 key is not a chunk" if len(unknown) == 1 else f"{len(unknown):,} keys are not chunks"
             self._report.add(path, "unknown-file", f"{what}: {few(unknown)}")
-        wanted = math.prod(stored.grid)
-        if len(found) < wanted:
+        count = math.prod(stored.grid)
+        if len(indices) < count:
             blocked, _ = stored.sort(self._store.names_without_values(path))
             if blocked:
                 shown = few(list(map(node.chunk_name, sorted(blocked))))
                 what = "a folder, a pipe or a device is in the place of"
                 self._report.add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
-            known = found | blocked
-            names = stored.first_missing(known)
-            if names:
-                self._add_missing(path, wanted - len(known), names)
-        for index in sorted(found):
+            if names := stored.first_missing(indices | blocked):
+                self._add_missing(path, count - len(indices | blocked), names)
+        for index in sorted(indices):
             yield from stored.chunks_in(index)
 
 
@@ -353,14 +351,14 @@ class _Checker:
             except MetadataError as error:
                 self._report.add(path, "link-damaged", error.problem)
                 continue
-            place = join(path, link.name)
+            link_path = join(path, link.name)
             if link.name in names:
                 other = "a group or an array" if link.name in node.members else "another link"
-                self._report.add(place, "link-damaged", f"{other} has the same name")
+                self._report.add(link_path, "link-damaged", f"{other} has the same name")
             names.add(link.name)
             problem = self._problem(link.target)
             if problem is not None:
-                self._report.add(place, f"link-{problem[0]}", problem[1])
+                self._report.add(link_path, f"link-{problem[0]}", problem[1])
 
     def check_attributes(self, path: str, node: Node) -> None:
         """Check the attributes of a node, and the references in them."""
@@ -381,19 +379,19 @@ class _Checker:
         columns = _reference_columns(node)
         if columns is None or not node.stored.size:
             return
-        found: dict[_Problem, int] = {}
+        counts: dict[_Problem, int] = {}  # a column has as many references as rows: one finding for each target
         try:
             reader = ChunkReader(self._resolver.main.store, path, node.stored, self._cache)
             for cell in _cells(reader, node, columns):
                 self._report.references += 1
                 problem = None if cell is None else self._problem_of_value(cell, decode_reference)
                 if problem is not None:
-                    found[problem] = found.get(problem, 0) + 1
+                    counts[problem] = counts.get(problem, 0) + 1
         except ResourceError:
             raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
             self._report.add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
-        for problem, count in found.items():
+        for problem, count in counts.items():
             self._add_reference(path, problem, count)
 
     def _add_reference(self, path: str, problem: _Problem | None, count: int = 1) -> None:
@@ -410,28 +408,29 @@ class _Checker:
     def _problem(self, reference: ZarrReference) -> _Problem | None:
         """Return the problem with a target, None if there is none; each distinct target is looked up once."""
         key = (reference.source, reference.path, reference.object_id, reference.source_object_id)
-        if key not in self._known:
-            self._known[key] = self._look_up(reference)
-        return self._known[key]
-
-    def _look_up(self, reference: ZarrReference) -> _Problem | None:
+        if key in self._known:
+            return self._known[key]
+        problem: _Problem | None = None
         try:
             file, _, node = self._resolver.find(self._resolver.main, reference.source, reference.node_path)
         except CircularLinkError as error:
-            return "circular", error.problem
+            problem = "circular", error.problem
         except LinkRefusedError as error:
-            return "refused", error.problem
+            problem = "refused", error.problem
         except ResourceError:
             raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
-            return "dangling", _message(error)
-        for what, wanted, actual in (
-            (f"the object at {reference.path!r}", reference.object_id, node.attributes.get("object_id")),
-            (f"the file {reference.source!r}", reference.source_object_id, file.root_id),
-        ):
-            if wanted is not None and isinstance(actual, str) and wanted != actual:
-                return "wrong-target", f"{what} has the object_id {actual}, not {wanted}"
-        return None
+            problem = "dangling", _message(error)
+        else:
+            for what, expected, actual in (
+                (f"the object at {reference.path!r}", reference.object_id, node.attributes.get("object_id")),
+                (f"the file {reference.source!r}", reference.source_object_id, file.root_id),
+            ):
+                if expected is not None and isinstance(actual, str) and expected != actual:
+                    problem = "wrong-target", f"{what} has the object_id {actual}, not {expected}"
+                    break
+        self._known[key] = problem
+        return problem
 
 
 def _message(error: BaseException) -> str:
@@ -461,7 +460,7 @@ def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> 
             for name in columns:
                 yield from block[name].reshape(-1)
         else:
-            # a compound that is stored as objects: each row is a list, or along an axis
+            # a compound of format 2 that is stored as objects: each row is a list, or lies along an axis
             rows = block.reshape(-1, block.shape[-1]) if block.ndim > 1 else block.reshape(-1).tolist()
             for cells in rows:
                 if isinstance(cells, (list, tuple, np.ndarray)):

@@ -19,7 +19,7 @@ _RESTORE = "Restore it from a copy."
 _REPAIR = "Run `zarrio repair`, which writes it back from the consolidated document."
 _FORGET = "If it was removed on purpose, run `zarrio consolidate --forget` instead."
 _ONE_OF_BOTH = (
-    "If another program has changed it, run `zarrio consolidate`. If none has, delete that chunk, and run "
+    "If another program has changed the chunk, run `zarrio consolidate`. Otherwise delete the chunk, and run "
     "`zarrio repair`, which writes it back."
 )
 _CONSOLIDATE = "Run `zarrio consolidate` on the file."
@@ -28,9 +28,9 @@ _REWRITE = "Write the file again."
 DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",
     "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
-    "journal-damaged": "Export the file as it can be read now to a new one.",
-    "limit": "If you trust the file, raise the limit that is named.",
-    "library-missing": "Install the library that is named, and run `zarrio verify` again: the values are not checked.",
+    "journal-damaged": "Export what can be read now to a new file.",
+    "limit": "If you trust the file, raise this limit.",
+    "library-missing": "Install the library and run `zarrio verify` again; these values were not checked.",
     "unsafe": "Do not trust this file; its code was not run.",
     "document-missing": f"{_RESTORE} If the object was removed on purpose, delete what is left of it, and run "
     "`zarrio consolidate --forget`.",
@@ -43,17 +43,17 @@ DAMAGE: Final[dict[str, str]] = {
     "link-damaged": "Run `zarrio repair --drop-links` to remove it, or write the link again.",
     "link-dangling": "Put the target back, or run `zarrio repair --drop-links` to remove the link.",
     "link-circular": "Run `zarrio repair --drop-links` to remove one of the links.",
-    "link-wrong-target": "Check whether the target was replaced; write the link again if it is right.",
+    "link-wrong-target": "If the target was replaced on purpose, write the link again.",
     "reference-damaged": _REWRITE,
     "reference-dangling": "Put the target back, or write the reference again.",
-    "reference-wrong-target": "Check whether the target was replaced; write the reference again if it is right.",
+    "reference-wrong-target": "If the target was replaced on purpose, write the reference again.",
     "chunk-missing": _RESTORE,
     "chunk-damaged": _RESTORE,
     "schema": "Change the named object so that it follows the schema.",
     "schema-damaged": "Restore the cached namespaces from a copy, or check the file against the installed ones with "
     "`zarrio validate --installed`.",
-    "dandi-depth": "Write it with the chunk keys of format 2, as `zarrio convert --chunk-key-encoding v2` does, or in "
-    "format 2; or nest groups less deeply.",
+    "dandi-depth": "Write the file in format 2, or with the chunk keys of format 2 (`zarrio convert "
+    "--chunk-key-encoding v2`), or nest groups less deeply.",
     "dandi-name": "Rename it.",
     "dandi-size": "Write it with smaller chunks or shards.",
 }
@@ -63,8 +63,8 @@ REPAIRABLE: Final[dict[str, str]] = {
     "incomplete": "Run `zarrio repair`, which restores the old file, or write the new one again, once its writer has "
     "stopped.",
     "document-missing": f"{_REPAIR} {_FORGET}",
-    "document-damaged": "Readers use its copy in the consolidated document, so `zarrio convert OLD NEW` writes a whole "
-    "file; or restore it from a copy.",
+    "document-damaged": "Readers use the copy in the consolidated document, so `zarrio convert OLD NEW` writes an "
+    "undamaged file; or restore the document from a copy.",
     "chunk-missing": _REPAIR,
     "chunk-damaged": _REPAIR,
     "formats-differ": "Run `zarrio repair`, which makes format 3 like format 2, or keep format 3 with "
@@ -89,9 +89,9 @@ REMARKS: Final[dict[str, str]] = {
 }
 """Kinds of findings that may be intended, with what to know about them. Later releases only add kinds."""
 
+# Blosc, the default codec, has no checksum: each file would have a finding, and nobody would read the others.
 COMMON_REMARKS: Final[frozenset[str]] = frozenset({"unchecked"})
-"""Remarks that apply to nearly every file; the command line adds their message to its summary of the file, and prints
-them with what to do with ``--verbose`` only."""
+"""Remarks about nearly every file: part of the summary on the command line, with what to do only in ``--verbose``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class Problem:
     message : str
         What was found, without a full stop.
     is_repairable : bool
-        Whether the consolidated document has a good copy of what is missing or damaged: `repair` restores it from
-        there, or for ``document-damaged`` a conversion.
+        Whether the consolidated document has a good copy. `repair` restores it, but for ``document-damaged``, where
+        converting the file does.
     """
 
     path: str
@@ -142,7 +142,7 @@ class DandiAsset:
     Attributes
     ----------
     checksum : str
-        ``MD5-COUNT--SIZE``, as the archive computes it for the same file.
+        ``MD5-COUNT--SIZE``, equal to what the archive computes for the file.
     count : int
         Number of values: documents and chunks.
     nbytes : int
@@ -229,12 +229,12 @@ class Report:
 # ---- validate -------------------------------------------------------------------------------------------------------
 
 KINDS: Final[dict[str, str]] = {
-    "missing": "Write what is missing.",
-    "quantity": "Write as many as the schema requires.",
-    "dtype": "Write the value with the type that the schema requires.",
-    "shape": "Write the value with the shape that the schema requires.",
-    "time": "Write the time as ISO 8601 with a time zone, such as 2026-03-14T12:00:00+00:00.",
-    "target-type": "Refer to an object of the type that the schema requires.",
+    "missing": "Add the missing object or attribute.",
+    "quantity": "Write the number of objects that the schema requires.",
+    "dtype": "Convert the value to the type that the schema requires.",
+    "shape": "Give the value the shape that the schema requires.",
+    "time": "Write the time in ISO 8601 with a time zone, such as 2026-03-14T12:00:00+00:00.",
+    "target-type": "Point the link or reference to an object of the required type.",
     "illegal-link": "Write the object itself, not a link to it.",
     "target": "Put the target back, or remove the link or reference.",
     "failed": "Check with `zarrio verify` whether the file is damaged.",

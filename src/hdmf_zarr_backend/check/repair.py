@@ -16,7 +16,7 @@ from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.parser import ParsedFile, check_outside, current, parse, resolver_of
-from hdmf_zarr_backend.encoding.references import LinkedFile, decode_links
+from hdmf_zarr_backend.encoding.references import decode_links
 from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.errors import (
@@ -29,7 +29,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
@@ -43,7 +42,7 @@ _OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
 
 @dataclass(slots=True)
 class Repairs:
-    """The result of `repair`.
+    """What `repair` did.
 
     Attributes
     ----------
@@ -52,7 +51,7 @@ class Repairs:
     left : list of Problem
         Remaining damage of documents and links, and chunks that differ from those in the consolidated document.
     kept : list of Problem
-        What a writer that died left beside a local file. It is not deleted, since its values may exist nowhere else.
+        What a dead writer left beside a local file. It is not deleted, because its values may exist nowhere else.
     """
 
     done: list[str] = field(default_factory=list)
@@ -66,17 +65,17 @@ def consolidate(
 ) -> None:
     """Write a new consolidated document from the documents of the nodes, with the scalars in it.
 
-    Call this after another program has changed a file. Until then readers see the file as it was before the change.
+    Call this after another program has changed a file: until then, readers see the file as it was before.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
     forget : bool
-        Drop what only the consolidated document has, because another program has removed nodes, attributes or values on
-        purpose. Without it, this raises an error, since the consolidated document may be the only good copy.
+        Drop what only the consolidated document has, because another program removed nodes, attributes or values on
+        purpose. False: raise an error instead, because the consolidated document may be the only good copy.
     storage_options : dict, optional
-        For URLs.
+        Options for URLs, with the names of fsspec or obstore.
 
     Raises
     ------
@@ -106,7 +105,20 @@ def consolidate(
     with open_for_writing(store) as writer:
         _, state = current(store, store.get_many(FIRST_KEYS))
         check_derivable(store, state)
-        hierarchy = parse(store, use_consolidated=False).hierarchy if forget else _whole_hierarchy(store)
+        structure, report = (None, Report("", "structure")) if forget else _checked(store)
+        lost = [problem for problem in report.problems if problem.kind in _LOST]
+        if lost and structure is not None and structure.is_consolidated:
+            shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
+            raise ConflictError(
+                f"what is gone or damaged would be forgotten: {shown}",
+                store=store.location,
+                remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio "
+                "consolidate --forget`.",
+            )
+        if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
+            hierarchy = parse(store, use_consolidated=False).hierarchy  # raises an error if a document is damaged
+        else:
+            hierarchy = structure.hierarchy
         parsed = ParsedFile(hierarchy, consolidated=True, state=state)
         with writer.change(root=parsed.root_keys[:1]) as change:
             change.commit({}, consolidated(store, hierarchy))
@@ -125,23 +137,6 @@ def _check_changeable(store: Store) -> None:
     check_outside(store)  # before it is locked or changed
 
 
-def _whole_hierarchy(store: Store) -> Hierarchy:
-    """Return the hierarchy of the nodes' documents, after checking that the consolidated one has no only copies."""
-    structure, report = _checked(store)
-    lost = [problem for problem in report.problems if problem.kind in _LOST]
-    if lost and structure is not None and structure.is_consolidated:
-        shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
-        raise ConflictError(
-            f"what is gone or damaged would be forgotten: {shown}",
-            store=store.location,
-            remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio consolidate "
-            "--forget`.",
-        )
-    if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
-        return parse(store, use_consolidated=False).hierarchy  # raises an error with the reason
-    return structure.hierarchy
-
-
 def chunks_to_inline(
     store: Store, hierarchy: Hierarchy, *, kept: Mapping[str, bytes] | None = None, but: Collection[str] = ()
 ) -> dict[str, bytes]:
@@ -151,8 +146,8 @@ def chunks_to_inline(
         for path, node in hierarchy.walk()
         if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
     }
-    found = {key: data for key, data in store.get_many(nodes).items() if is_inlined(nodes[key], data)}
-    return found | {key: data for key, data in (kept or {}).items() if key in nodes}
+    chunks = {key: data for key, data in store.get_many(nodes).items() if is_inlined(nodes[key], data)}
+    return chunks | {key: data for key, data in (kept or {}).items() if key in nodes}
 
 
 def consolidated(store: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
@@ -173,14 +168,14 @@ def repair(
     """Repair what can be repaired without loss.
 
     An interrupted change is completed if it was recorded completely, otherwise it is undone. Missing documents, and
-    scalars whose chunk is missing or damaged, are restored from the consolidated document if it has them; so are those
-    of the root where the writer of a new file died before it deleted anything. If that document is wrong in another
-    way, a new one is written. In a file of both formats, format 3 is made equal to format 2, unless a program has
-    changed only format 3; of values that differ, those of format 2 are kept.
+    scalars whose chunk is missing or damaged, are restored from the consolidated document if it has them; so are the
+    documents of the root if the writer of a new file died before it deleted anything. If the consolidated document is
+    wrong in another way, a new one is written. In a file of both formats, format 3 is updated from format 2, unless a
+    program has changed only format 3; where values differ, those of format 2 are kept.
 
     No chunk and no document of a node is deleted except those of an interrupted change; nor is a new file that a writer
     did not finish. While something is missing or damaged that cannot be restored, the consolidated document is not
-    changed, since it may be the only good copy. The same applies to its copy of a scalar whose chunk differs.
+    changed, because it may be the only good copy. The same applies to its copy of a scalar whose chunk differs.
 
     Parameters
     ----------
@@ -189,10 +184,10 @@ def repair(
     drop_links : bool
         Remove links that are damaged, have no target, or are circular.
     break_lock : bool
-        Take the lock of the file from a writer that has stopped, or that is on another machine and cannot be checked;
-        never that of a local file from a running process of this machine.
+        Take over the lock of a writer that has stopped, or that runs on another machine and cannot be checked. The lock
+        of a local file is never taken from a running process of this machine.
     storage_options : dict, optional
-        For URLs.
+        Options for URLs, with the names of fsspec or obstore.
 
     Returns
     -------
@@ -234,29 +229,29 @@ def repair(
 def _repaired(
     store: Store, structure: Structure, change: Change, repairs: Repairs, *, drop_links: bool
 ) -> tuple[Structure | None, dict[str, bytes]]:
-    """Write back what is lost, and make a new consolidated document if that is needed.
+    """Write back what is lost; return the new state and, if they are needed, new documents of the root.
 
-    Returns what there is then, with the document; None and nothing if something is missing, or format 3 of a file of
-    both formats is newer: then the consolidated document, which may be the only good copy, does not change.
+    None and no documents if something is missing, or format 3 of a file of both formats is newer: then the consolidated
+    document, which may be the only good copy, does not change.
     """
-    found: Structure | None = structure
+    repaired: Structure | None = structure
     documents: dict[str, bytes] = {}
     if _write_back(store, structure, change, repairs):
-        found, report = _checked(store, is_own_change=True)
+        repaired, report = _checked(store, is_own_change=True)
         repairs.left = report.problems
     kinds = Counter(problem.kind for problem in repairs.left)
-    if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
+    if repaired is None or kinds.keys() & (_NOT_WHOLE | _LOST) or repaired.state in ("3 is newer", "both are newer"):
         return None, {}
     if (
-        (drop_links and _drop_links(store, found, change, repairs))
+        (drop_links and _drop_links(store, repaired, change, repairs))
         # the consolidated document is wrong, or missing where a file of both formats needs it
         or kinds.keys() & _OF_THE_COPY
-        or kinds["inlined-stale"] > len(found.other_chunks)
-        or (found.state is not None and not found.is_consolidated)
+        or kinds["inlined-stale"] > len(repaired.other_chunks)
+        or (repaired.state is not None and not repaired.is_consolidated)
     ):
-        documents = consolidated(store, found.hierarchy, found.other_chunks)
+        documents = consolidated(store, repaired.hierarchy, repaired.other_chunks)
         repairs.done.append("wrote a new consolidated document")
-    return found, documents
+    return repaired, documents
 
 
 def _make_alike(store: Store, writer: Writer, structure: Structure, repairs: Repairs) -> list[Problem]:
@@ -288,8 +283,8 @@ def _write_back(store: Store, structure: Structure, change: Change, repairs: Rep
         return False
     copies = structure.only_copies
     store.check_inside(copies, [])
-    there = store.get_many(key for key in copies if split(key)[0] and split(key)[1] in DOCUMENTS)
-    written = {key: data for key, data in copies.items() if key not in there}
+    existing = store.get_many(key for key in copies if split(key)[0] and split(key)[1] in DOCUMENTS)
+    written = {key: data for key, data in copies.items() if key not in existing}
     for key, data in written.items():
         change.put(key, data)
     change.drain()
@@ -302,6 +297,17 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
     """Remove links without a target; return whether there were any."""
     hierarchy = structure.hierarchy
     resolver = resolver_of(store, hierarchy)
+
+    def leads_somewhere(entry: Any) -> bool:
+        try:
+            target = decode_links({LINKS: [entry]})[0].target
+            resolver.find(resolver.main, target.source, target.node_path)
+        except DamagedFileError:
+            return False
+        except (ZarrBackendError, OSError):
+            return True  # its target could not be checked: a server may be down
+        return True
+
     changed: dict[str, bytes] = {}
     dropped = False
     for path, node in hierarchy.walk():
@@ -309,7 +315,7 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
             continue
         stated = node.attributes[LINKS]
         entries = stated if isinstance(stated, list) else [None]  # None is not a link
-        kept = [entry for entry in entries if _leads_somewhere(entry, resolver)]
+        kept = list(filter(leads_somewhere, entries))
         count = len(entries) - len(kept)
         if not count:
             continue
@@ -321,14 +327,3 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
         repairs.done.append(f"removed {counted(count, 'link')} without a target from {absolute(path)}")
     change.describe(changed)
     return dropped
-
-
-def _leads_somewhere(entry: Any, resolver: Resolver[LinkedFile]) -> bool:
-    try:
-        target = decode_links({LINKS: [entry]})[0].target
-        resolver.find(resolver.main, target.source, target.node_path)
-    except DamagedFileError:
-        return False
-    except (ZarrBackendError, OSError):
-        return True  # its target could not be checked: a server may be down
-    return True

@@ -7,10 +7,9 @@ good copy: writing a new consolidated document would lose it, and restoring it f
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
@@ -92,8 +91,8 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
     if "document-damaged" in report.counts and structure.is_consolidated:
         # of some damaged documents readers use a copy in the consolidated one, unless that is damaged too
         with suppress(ZarrBackendError):
-            found = parse(store, hint=structure.hierarchy.zarr_format)
-            readable = {absolute(path) for path, _ in found.hierarchy.walk()} if found.consolidated else set()
+            parsed = parse(store, hint=structure.hierarchy.zarr_format)
+            readable = {absolute(path) for path, _ in parsed.hierarchy.walk()} if parsed.consolidated else set()
             for index, problem in enumerate(report.problems):
                 if problem.kind == "document-damaged" and problem.path in readable:
                     report.problems[index] = replace(problem, is_repairable=True)
@@ -117,10 +116,7 @@ class _Check:
     def run(self) -> Structure:
         """Return what can be read."""
         check_outside(self._store)
-        self._is_changing = self._check_journal()
-        local = self._store.folder or self._store.zip_file
-        if local is not None and (left := unfinished_write(local)) is not None:  # a new file beside this one
-            self._report.add("", "write-unfinished", left)
+        self._check_unfinished()
         texts = self._store.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._rules)
         texts, self._state = current(self._store, texts)
@@ -128,6 +124,7 @@ class _Check:
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
         if not self._store.abilities.listing:
+            # a web server gives what is asked for by name: a document that is missing there would not be noticed
             parsed = parse(self._store)  # raises an error if there is nothing to read
             self._report.add("", "not-listed", "this server cannot list what it has: its documents were not compared")
             self._compare_inlined(parsed.hierarchy)
@@ -146,59 +143,66 @@ class _Check:
         if writing is not None:
             self._report.add("", "incomplete", f"the file is being written, or its writer died: {writing}")
         elif not self._is_changing:
-            self._check_nodes_without_document(documents, hierarchy)
-            self._check_other_format(texts)
+            self._check_unseen(documents, hierarchy, texts)
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
 
-    def _check_other_format(self, texts: Mapping[str, bytes]) -> None:
-        """Report documents of format 3 without that of their root, which make no file of both formats."""
-        if self._state is not None or zarr3.DOCUMENT in texts or self._store.abilities.is_remote:
-            return
-        left = [key for key in self._store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
-        if left:
-            self._has_remains = True
-            what = f"there are {len(left):,} documents of Zarr format 3, but not that of the root"
-            self._report.add("", "format-3-incomplete", f"{what}: programs that read format 3 cannot open the file")
+    def _check_unfinished(self) -> None:
+        """Report a change of the file, or a new file beside it, that is in progress or was interrupted."""
+        if not self._is_own_change and self._store.abilities.change:
+            try:
+                journal = pending(self._store)
+            except MetadataError as error:
+                self._is_changing = True
+                self._report.add("", "journal-damaged", error.problem)
+            else:
+                self._is_changing = journal is not None
+                if journal is not None:
+                    state = "was interrupted" if journal.holder.is_gone() else "is under way, or was interrupted"
+                    self._report.add("", "change-interrupted", f"a change of this file {state}: {journal.holder}")
+        local = self._store.folder or self._store.zip_file
+        if local is not None and (unfinished := unfinished_write(local)) is not None:
+            self._report.add("", "write-unfinished", unfinished)
 
     def _check_state(self) -> None:
         """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
-        found = difference_of(self._state)
-        if found is not None:
-            self._report.add("", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
-        elif self._state is not None and self._store.abilities.listing:
-            texts = read_documents(self._store, {zarr3.DOCUMENT})
-            wrong = sorted(_other_than_consolidated(texts))
-            if wrong:
-                what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
-                self._report.add("", "formats-differ", f"{what}: {few(wrong)}", is_repairable=True)
-
-    def _check_journal(self) -> bool:
-        """Tell whether a change of the file is in progress or was interrupted."""
-        if self._is_own_change or not self._store.abilities.change:
-            return False
-        try:
-            left = pending(self._store)
-        except MetadataError as error:
-            self._report.add("", "journal-damaged", error.problem)
-            return True
-        if left is not None:
-            state = "was interrupted" if left.holder.is_gone() else "is under way, or was interrupted"
-            self._report.add("", "change-interrupted", f"a change of this file {state}: {left.holder}")
-        return left is not None
+        difference = difference_of(self._state)
+        if difference is not None:
+            self._report.add("", "formats-differ", difference[0], is_repairable=self._state == "2 is newer")
+            return
+        if self._state is None or not self._store.abilities.listing:
+            return
+        # Format 2 was compared with its own consolidated document; programs that read format 3 read these.
+        documents: Documents = {}
+        wrong: list[str] = []
+        for key, text in read_documents(self._store, {zarr3.DOCUMENT}).items():
+            try:
+                documents[key] = load(text, key=key)
+            except MetadataError:
+                wrong.append(key)
+        block = as_dict(as_dict(documents.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED))
+        metadata = block.get("metadata")
+        if isinstance(metadata, dict):
+            consolidated = {zarr3.key_of(path): node for path, node in metadata.items()}
+            wrong += [each.key for each in _differences(consolidated, documents, set(wrong))]
+        else:
+            wrong.append(zarr3.DOCUMENT)
+        if wrong:
+            what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
+            self._report.add("", "formats-differ", f"{what}: {few(sorted(wrong))}", is_repairable=True)
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
         nodes = [node for _, node in hierarchy.walk()]
         arrays = sum(isinstance(node, Dataset) for node in nodes)
         self._report.arrays += arrays
         self._report.groups += len(nodes) - arrays
-        kinds = {found.key: found.kind for found in self._differences if found.is_good and found.key in self._inlined}
+        kinds = {each.key: each.kind for each in self._differences if each.is_good and each.key in self._inlined}
         lost = {key: self._inlined[key] for key, kind in kinds.items() if kind in _LOST_CHUNK}
         return Structure(
             hierarchy,
             is_consolidated,
             only_copies=lost | {key: dump(document) for key, document in self._copies.items()},
             other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
-            lost_chunks={found.path for found in self._differences if found.kind in _LOST_CHUNK},
+            lost_chunks={each.path for each in self._differences if each.kind in _LOST_CHUNK},
             state=self._state,
             has_other_chunks=self._is_changing or self._has_remains or self._state is not None,
         )
@@ -217,9 +221,24 @@ class _Check:
 
     def _hierarchy(self, documents: Documents) -> Hierarchy:
         """Return the hierarchy of the undamaged documents."""
-        good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
+        good: Documents = {}
+        for key, document in documents.items():
+            path = split(key)[0]
+            try:
+                unknown = _unknown_keys(key, document)
+            except MetadataError as error:
+                self._report.add(path, "document-damaged", error.problem)
+                continue
+            self._check_unknown(path, key, unknown)
+            if (array := _array_above(documents, path)) is not None:
+                self._report.add(path, "document-damaged", f"it is inside of the array {absolute(array)!r}")
+            else:
+                good[key] = document
         if zarr3.DOCUMENT not in documents:
-            self._check_ancestors(good)
+            # Zarr v2: each ancestor MUST have a .zgroup; format 3 has no such rule
+            known = {path for path, name in map(split, (*good, *self._copies)) if name in _MAIN}
+            for path in sorted(_ancestors(known) - known):
+                self._report.add(path, "group-implied", "members are there, and no .zgroup")
         for key in sorted(good) if zarr3.DOCUMENT in good else ():
             try:
                 zarr3.parse_node(good[key], split(key)[0])
@@ -230,53 +249,37 @@ class _Check:
         self._compare_inlined(registry.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
         return hierarchy
 
-    def _is_good(self, key: str, documents: Documents) -> bool:
-        path, _ = split(key)
-        try:
-            unknown = _unknown_keys(key, documents[key])
-        except MetadataError as error:
-            self._report.add(path, "document-damaged", error.problem)
-            return False
-        self._check_unknown(path, key, unknown)
-        above = _array_above(documents, path)
-        if above is not None:
-            self._report.add(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
-        return above is None
-
     def _check_unknown(self, path: str, key: str, unknown: Collection[str]) -> None:
         if unknown:
             names = ", ".join(sorted(map(str, unknown)))
             self._report.add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
 
-    def _check_ancestors(self, documents: Documents) -> None:
-        """Report groups without a document above other nodes (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
-        there = map(split, (*documents, *self._copies))
-        known = {path for path, name in there if name in _MAIN}
-        implied: set[str] = set()
-        for path in known:
-            above = path
-            while above and (above := split(above)[0]) not in known and above not in implied:
-                implied.add(above)
-        for path in sorted(implied):
-            self._report.add(path, "group-implied", "members are there, and no .zgroup")
-
-    def _check_nodes_without_document(self, documents: Documents, hierarchy: Hierarchy) -> None:
-        """Report nodes with chunks or attributes but no document; readers do not show them."""
-        there = [split(key) for key in (*documents, *self._damaged)]
-        described = {path for path, name in there if name != zarr2.ATTRIBUTES}
-        found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
+    def _check_unseen(self, documents: Documents, hierarchy: Hierarchy, texts: Mapping[str, bytes]) -> None:
+        """Report what no reader shows: nodes with chunks or attributes but no document; format 3 without its root."""
+        known = [split(key) for key in (*documents, *self._damaged)]
+        described = {path for path, name in known if name != zarr2.ATTRIBUTES}
+        members = {path: [name] for path, name in known if path not in described and path not in hierarchy}
         groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
         for key in self._store.keys_outside(described - groups):
             path = _array_path_of(key, hierarchy)
-            names = [] if path is None else found.setdefault(path, [])
+            names = [] if path is None else members.setdefault(path, [])
             if path is not None and len(names) <= FEW:
                 names.append(key[len(path) + 1 :])
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
-        for path, names in sorted(found.items()):
+        for path, names in sorted(members.items()):
             if path not in reported:
                 verb = "is" if len(names) == 1 else "are"
                 self._report.add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
+        if self._state is None and zarr3.DOCUMENT not in texts and not self._store.abilities.is_remote:
+            # what an upgrade leaves that was killed before its commit; on a server, a list of all keys costs too much
+            remains = [key for key in self._store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+            if remains:
+                self._has_remains = True
+                message = f"there are {len(remains):,} documents of Zarr format 3, but not that of the root"
+                self._report.add(
+                    "", "format-3-incomplete", f"{message}: programs that read format 3 cannot open the file"
+                )
 
     # ---- the consolidated document ----------------------------------------------------------------------------------
 
@@ -306,41 +309,22 @@ class _Check:
         return metadata
 
     def _compare(self, consolidated: Documents, documents: Documents) -> None:
-        for found in _Comparison(consolidated, documents, self._damaged).differences():
-            self._add_difference(found)
-            if found.is_good:
-                self._copies[found.key] = consolidated.get(found.key, {})
-            if found.kind == "incomplete":
-                documents[found.key] = self._copies[found.key]
+        for difference in _differences(consolidated, documents, self._damaged):
+            self._add_difference(difference)
+            if difference.is_good:
+                self._copies[difference.key] = consolidated.get(difference.key, {})
+            if difference.kind == "incomplete":  # readers see the old file
+                documents[difference.key] = self._copies[difference.key]
 
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
-        other = [found for found in self._differences if not found.is_good]
-        changed = {found.path for found in other if split(found.key)[1] != zarr2.ATTRIBUTES}
-        for found in _InlinedComparison(self._store, hierarchy, changed).differences(self._inlined):
-            self._add_difference(found)
+        other = [each for each in self._differences if not each.is_good]
+        changed = {each.path for each in other if split(each.key)[1] != zarr2.ATTRIBUTES}
+        for difference in _InlinedComparison(self._store, hierarchy, changed).differences(self._inlined):
+            self._add_difference(difference)
 
-    def _add_difference(self, found: _Difference) -> None:
-        self._differences.append(found)
-        self._report.add(found.path, found.kind, found.message, is_repairable=found.is_good)
-
-
-def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the keys of format-3 documents that differ from their copies in the document of the root."""
-    documents: Documents = {}
-    for key, text in texts.items():
-        try:
-            documents[key] = load(text, key=key)
-        except MetadataError:
-            yield key
-    root = documents.get(zarr3.DOCUMENT)
-    block = root.get(zarr3.CONSOLIDATED) if isinstance(root, dict) else None
-    metadata = block.get("metadata") if isinstance(block, dict) else None
-    if not isinstance(metadata, dict):
-        yield zarr3.DOCUMENT
-        return
-    consolidated = {zarr3.key_of(path): node for path, node in metadata.items()}
-    for found in _Comparison(consolidated, documents, texts.keys() - documents.keys()).differences():
-        yield found.key
+    def _add_difference(self, difference: _Difference) -> None:
+        self._differences.append(difference)
+        self._report.add(difference.path, difference.kind, difference.message, is_repairable=difference.is_good)
 
 
 # ---- one document ---------------------------------------------------------------------------------------------------
@@ -362,10 +346,8 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
 
 
 def _is_array_at(documents: Documents, path: str) -> bool:
-    document = documents.get(zarr3.key_of(path))
-    return zarr2.key_of(path, zarr2.ARRAY) in documents or (
-        isinstance(document, dict) and document.get("node_type") == "array"
-    )
+    is_array = as_dict(documents.get(zarr3.key_of(path))).get("node_type") == "array"
+    return is_array or zarr2.key_of(path, zarr2.ARRAY) in documents
 
 
 def _array_above(documents: Documents, path: str) -> str | None:
@@ -377,17 +359,25 @@ def _array_above(documents: Documents, path: str) -> str | None:
     return None
 
 
+def _ancestors(paths: Iterable[str]) -> set[str]:
+    """Return the paths above ``paths``, each of which is visited once: a crafted file may be nested deeply."""
+    above: set[str] = set()
+    for path in paths:
+        while path and (path := split(path)[0]) not in above:
+            above.add(path)
+    return above
+
+
 def _is_same(one: Any, other: Any) -> bool:
     """Tell whether two documents are equivalent: NaN equals NaN, and defaults may be left out."""
     if one == other or not isinstance(one, dict) or not isinstance(other, dict):
         return bool(one == other)
-    return json.dumps(_plain(one), sort_keys=True) == json.dumps(_plain(other), sort_keys=True)
-
-
-def _plain(document: dict[str, Any]) -> Any:
-    """Return a document without the keys that zarr-python adds when it consolidates."""
-    is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
-    return _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
+    texts = []
+    for document in (one, other):  # without the keys that zarr-python adds when it consolidates
+        is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
+        plain = _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
+        texts.append(json.dumps(plain, sort_keys=True))
+    return texts[0] == texts[1]
 
 
 def _without(document: Any, keys: Collection[str]) -> Any:
@@ -395,9 +385,6 @@ def _without(document: Any, keys: Collection[str]) -> Any:
     if not isinstance(document, dict):
         return document
     return {key: value for key, value in document.items() if key not in keys}
-
-
-# ---- documents without, and keys outside of, nodes ------------------------------------------------------------------
 
 
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
@@ -432,105 +419,81 @@ class _Difference:
     """Whether the consolidated document has a complete copy that fits the node."""
 
 
-@dataclass
-class _Comparison:
-    """Compares the documents in the consolidated one with those of the nodes.
+def _differences(consolidated: Documents, documents: Documents, damaged: Collection[str]) -> Iterator[_Difference]:
+    """Yield the differences between the documents in the consolidated one and those of the nodes, sorted by key.
 
-    ``_damaged`` has the keys of documents that cannot be read, which are reported already.
+    ``damaged`` has the keys of documents that cannot be read, which are reported already.
     """
-
-    _consolidated: Documents
-    _documents: Documents
-    _damaged: Collection[str]
-
-    def differences(self) -> Iterator[_Difference]:
-        """Yield the differences, sorted by key."""
-        for key in sorted(self._consolidated.keys() | self._documents.keys()):
-            if key == zarr3.DOCUMENT or key in self._damaged:
-                continue  # the root of format 3 is the consolidated document itself
-            default: Any = {} if split(key)[1] == zarr2.ATTRIBUTES else None  # a missing document means no attributes
-            if _is_same(self._documents.get(key, default), self._consolidated.get(key, default)):
-                continue
-            if key in self._begun:
-                message = (
-                    f"{key!r} is that of a file that is being written, but the consolidated document is the old one"
-                )
-                yield _Difference(key, split(key)[0], "incomplete", message, is_good=True)
-            elif key in self._documents:
-                what = "differs from its copy in" if key in self._consolidated else "is not in"
-                message = f"{key!r} {what} the consolidated document"
-                yield _Difference(key, split(key)[0], "consolidated-stale", message)
-            else:
-                yield self._only_copy(key)
-
-    @cached_property
-    def _begun(self) -> Collection[str]:
-        """The documents of the root with which a new file begins: the consolidated one is whole until it is deleted."""
-        both_of = (as_dict(documents.get(zarr2.ATTRIBUTES)) for documents in (self._documents, self._consolidated))
-        is_marked, was_marked = (WRITING in notes_of(attributes) for attributes in both_of)
-        return {zarr2.ATTRIBUTES} | ({zarr2.GROUP} & self._consolidated.keys()) if is_marked and not was_marked else ()
-
-    def _only_copy(self, key: str) -> _Difference:
-        """Return the difference for a document that only the consolidated one has."""
-        kind, reason = "consolidated-stale", self._why_not_of_this_file(key)
-        if not reason:
-            kind, reason = "document-missing", self._hindrance(key)
-        is_good, message = not reason, f"{key!r} {_ONLY}" + (f": {reason}" if reason else "")
-        return _Difference(key, split(key)[0], kind, message, is_good)
-
-    def _why_not_of_this_file(self, key: str) -> str:
-        """Return why this document cannot have been part of this file; ``""`` if it can."""
+    # With these documents of the root a new file begins in the place of an old one, in a store without a rename: the
+    # consolidated document of the old file is whole until it is deleted.
+    both_of = (as_dict(each.get(zarr2.ATTRIBUTES)) for each in (documents, consolidated))
+    is_marked, was_marked = (WRITING in notes_of(attributes) for attributes in both_of)
+    begun = {zarr2.ATTRIBUTES} | ({zarr2.GROUP} & consolidated.keys()) if is_marked and not was_marked else set()
+    parents = _ancestors(split(key)[0] for key in documents)
+    for key in sorted(consolidated.keys() | documents.keys()):
         path, name = split(key)
-        if is_outside(key):
-            return "it is outside the store"
-        names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in self._documents else zarr2.DOCUMENT_NAMES
-        if name not in names or (path and {"", "."} & set(path.split("/"))):
-            return "it is not the name of a document"
-        if _array_above(self._consolidated, path) is not None:
-            return "an array has no members"
-        mains = [zarr2.key_of(path, main) for main in _MAIN]
-        if name == zarr2.ATTRIBUTES and not any(key in self._consolidated or self._is_there(key) for key in mains):
-            return "it belongs to no node"
-        document = self._consolidated[key]
-        try:
-            if name == zarr3.DOCUMENT:
-                registry.parse_array({name: document}, path)
-            else:
-                _unknown_keys(key, document)
-        except MetadataError as error:
-            return error.problem
-        return ""
+        if key == zarr3.DOCUMENT or key in damaged:
+            continue  # the root of format 3 is the consolidated document itself
+        default: Any = {} if name == zarr2.ATTRIBUTES else None  # a missing document means no attributes
+        if _is_same(documents.get(key, default), consolidated.get(key, default)):
+            continue
+        kind, is_good = "consolidated-stale", False
+        if key in begun:
+            kind, is_good = "incomplete", True
+            message = f"{key!r} is that of a file that is being written, but the consolidated document is the old one"
+        elif key in documents:
+            what = "differs from its copy in" if key in consolidated else "is not in"
+            message = f"{key!r} {what} the consolidated document"
+        else:
+            reason = _why_not_of_this_file(key, consolidated, documents, damaged)
+            if not reason:
+                kind, reason = "document-missing", _why_not_restored(key, consolidated, documents, damaged, parents)
+            is_good, message = not reason, f"{key!r} {_ONLY}" + (f": {reason}" if reason else "")
+        yield _Difference(key, path, kind, message, is_good)
 
-    def _hindrance(self, key: str) -> str:
-        """Return why a document cannot be restored; ``""`` if it can."""
-        path, name = split(key)
-        if _array_above(self._documents, path) is not None:
-            return "an array is now above it"
-        other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
-        if other is not None and self._is_there(zarr2.key_of(path, other)):
-            return "the node has another kind now"
-        if _is_array_at({key: self._consolidated[key]}, path) and path in self._parents:
-            return "it now has nodes below it"
-        mains = [zarr2.key_of(path, main) for main in _MAIN]
-        is_same = all(
-            key not in self._damaged
-            and (key not in self._documents or _is_same(self._documents[key], self._consolidated.get(key)))
-            for key in mains
-        )
-        return "the node has changed" if name == zarr2.ATTRIBUTES and not is_same else ""
 
-    def _is_there(self, key: str) -> bool:
-        return key in self._documents or key in self._damaged
+def _why_not_of_this_file(key: str, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> str:
+    """Return why a document that only the consolidated one has cannot have been part of this file; ``""`` if it can."""
+    path, name = split(key)
+    if is_outside(key):
+        return "it is outside the store"
+    names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in documents else zarr2.DOCUMENT_NAMES
+    if name not in names or (path and {"", "."} & set(path.split("/"))):
+        return "it is not the name of a document"
+    if _array_above(consolidated, path) is not None:
+        return "an array has no members"
+    mains = {zarr2.key_of(path, main) for main in _MAIN}
+    if name == zarr2.ATTRIBUTES and not any(
+        mains & keys for keys in (consolidated.keys(), documents.keys(), {*damaged})
+    ):
+        return "it belongs to no node"
+    try:
+        if name == zarr3.DOCUMENT:
+            registry.parse_array({name: consolidated[key]}, path)
+        else:
+            _unknown_keys(key, consolidated[key])
+    except MetadataError as error:
+        return error.problem
+    return ""
 
-    @cached_property
-    def _parents(self) -> set[str]:
-        """The paths that have nodes below them."""
-        found: set[str] = set()
-        for key in self._documents:
-            path, _ = split(key)
-            while path and (path := split(path)[0]) not in found:
-                found.add(path)
-        return found
+
+def _why_not_restored(
+    key: str, consolidated: Documents, documents: Documents, damaged: Collection[str], parents: set[str]
+) -> str:
+    """Return why the file has changed too much to restore a document of it; ``""`` if it can be restored."""
+    path, name = split(key)
+    if _array_above(documents, path) is not None:
+        return "an array is now above it"
+    other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
+    if other is not None and ((other_key := zarr2.key_of(path, other)) in documents or other_key in damaged):
+        return "the node has another kind now"
+    if _is_array_at({key: consolidated[key]}, path) and path in parents:
+        return "it now has nodes below it"
+    for main in (zarr2.key_of(path, name) for name in _MAIN):
+        is_same = main not in documents or _is_same(documents[main], consolidated.get(main))
+        if name == zarr2.ATTRIBUTES and (main in damaged or not is_same):
+            return "the node has changed"
+    return ""
 
 
 _Owner = tuple[str, Dataset[Attributes], Index]
@@ -552,38 +515,39 @@ class _InlinedComparison:
         """Yield the differences for ``{key: bytes}``, the chunks in the consolidated document."""
         stored = self._stored([key for key in inlined if not is_outside(key)])
         for key, copy in inlined.items():
-            if stored.get(key) != copy:
-                yield self._difference(key, copy, stored.get(key))
+            value = stored.get(key)
+            if value == copy:
+                continue
+            owner = None if is_outside(key) else self._owner(key)
+            if owner is None:
+                message = f"the chunk {key!r} in the consolidated document belongs to no array"
+                yield _Difference(key, split(key)[0], "inlined-stale", message)
+                continue
+            path, node, index = owner
+            is_good = path not in self._changed and not self._store.is_blocked(key) and self._error(owner, copy) is None
+            error = value if isinstance(value, ZarrBackendError) else self._error(owner, value)
+            name = node.stored.chunk_name(index)
+            kind, message = "inlined-stale", f"the chunk {name!r} differs from its copy in the consolidated document"
+            if error is not None:
+                kind, message = kind_of(error), error.problem
+            elif value is None:
+                kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
+            yield _Difference(key, path, kind, message, is_good)
 
-    def _stored(self, wanted: list[str]) -> dict[str, bytes | ZarrBackendError]:
+    def _stored(self, keys: list[str]) -> dict[str, bytes | ZarrBackendError]:
         """Return the stored values, or the errors raised when they are read."""
-        found: dict[str, bytes | ZarrBackendError] = {}
+        values: dict[str, bytes | ZarrBackendError] = {}
         try:
-            return {**self._store.get_many(wanted)}
+            return {**self._store.get_many(keys)}
         except (StoreRefusedError, StoreUnreachableError):
             raise  # none of them can be checked
         except ZarrBackendError:
-            for key in wanted:
+            for key in keys:
                 try:
-                    found.update(self._store.get_many([key]))
+                    values.update(self._store.get_many([key]))
                 except ZarrBackendError as error:
-                    found[key] = error
-        return found
-
-    def _difference(self, key: str, copy: bytes, there: bytes | ZarrBackendError | None) -> _Difference:
-        owner = None if is_outside(key) else self._owner(key)
-        if owner is None:
-            message = f"the chunk {key!r} in the consolidated document belongs to no array"
-            return _Difference(key, split(key)[0], "inlined-stale", message)
-        path, node, index = owner
-        is_good = path not in self._changed and not self._store.is_blocked(key) and self._error(owner, copy) is None
-        error = there if isinstance(there, ZarrBackendError) else self._error(owner, there)
-        if error is not None:
-            return _Difference(key, path, kind_of(error), error.problem, is_good)
-        kind, what = "inlined-stale", "differs from its copy in the consolidated document"
-        if there is None:
-            kind, what = "chunk-missing", _ONLY
-        return _Difference(key, path, kind, f"the chunk {node.stored.chunk_name(index)!r} {what}", is_good)
+                    values[key] = error
+        return values
 
     def _owner(self, key: str) -> _Owner | None:
         """Return the array of a chunk key and the index of the chunk, None if there is no such array."""

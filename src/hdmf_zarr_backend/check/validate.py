@@ -30,7 +30,7 @@ from hdmf_zarr_backend.store.opening import open_store
 
 _CORE = "core"
 _NOT_USED = "hdmf-experimental"  # pynwb does not validate against it
-_USE_INSTALLED = "Validate against the installed namespaces, with use_cached=False."  # beside that of the command line
+# Each class of error that hdmf 6 raises; names and not classes, since releases of hdmf have more or fewer of them.
 _KINDS = {
     "MissingError": "missing",
     "MissingDataType": "missing",
@@ -64,7 +64,7 @@ def validate(
     use_cached : bool
         Use the cached namespaces of the file, if any; else the installed ones.
     storage_options : mapping, optional
-        For URLs, as for `ZarrIO`.
+        Options for URLs, with the names of fsspec or obstore.
     read_options : ReadOptions, optional
         Limits for the file, and other files that it may lead to. Links that are not followed are not checked.
 
@@ -85,9 +85,19 @@ def validate(
     store = parsed.store(opened)
     with at(opened):
         is_cached = use_cached and bool(newest_versions(parsed.hierarchy))
-        catalog, included = _cached(store, parsed.hierarchy) if is_cached else _installed(parsed.hierarchy)
+        if is_cached:
+            catalog, included = _cached(store, parsed.hierarchy)
+        else:
+            if _is_nwb(parsed.hierarchy.root.attributes):
+                with library_of("nwb", "validate, for an NWB file,"):
+                    from pynwb import get_type_map
+            else:
+                from hdmf.common import get_type_map
+            catalog = get_type_map().namespace_catalog
+            included = set(catalog.namespaces) - {_CORE}  # an installed extension says nothing about this file
         names = _names(catalog, included, parsed.hierarchy, namespace)
         findings = _findings(store, parsed, catalog, names)
+        # hdmf's validator takes a link to nothing for a missing object, or does not see it
         for problem in without_target(resolver_of(store, parsed.hierarchy)):
             findings.append(Finding(problem.path, None, "target", problem.message))
     versions = {name: str(catalog.get_namespace(name).version) for name in names}
@@ -131,33 +141,22 @@ def _cached(store: Store, hierarchy: Hierarchy) -> tuple[Any, set[str]]:
         classes = (NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
     catalog = NamespaceCatalog(*classes)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # hdmf warns of each namespace that the file has in another version
         try:
             loaded = load_cached_namespaces(catalog, store, hierarchy)
         except MetadataError as error:
-            error.remedy = _USE_INSTALLED
+            error.remedy = "Validate against the installed namespaces, with use_cached=False."
             raise
     return catalog, {name for others in loaded.values() for name in others}
 
 
-def _installed(hierarchy: Hierarchy) -> tuple[Any, set[str]]:
-    """Return the catalogue of pynwb or hdmf; of NWB only the core is used."""
-    if _is_nwb(hierarchy.root.attributes):
-        with library_of("nwb", "validate, for an NWB file,"):
-            from pynwb import get_type_map
-    else:
-        from hdmf.common import get_type_map
-    catalog = get_type_map().namespace_catalog
-    return catalog, set(catalog.namespaces) - {_CORE}
-
-
-def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, wanted: str | None) -> list[str]:
-    """Return the namespaces to check against: the one that is wanted, or the most specific ones for the file."""
+def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: str | None) -> list[str]:
+    """Return the namespaces to check against: the requested one, or the most specific ones for the file."""
     known = sorted(catalog.namespaces)
-    if wanted is not None:
-        if wanted not in known:
-            raise UsageError(f"there is no namespace {wanted!r}", remedy=f"Use one of {', '.join(known)}.")
-        return [wanted]
+    if namespace is not None:
+        if namespace not in known:
+            raise UsageError(f"there is no namespace {namespace!r}", remedy=f"Use one of {', '.join(known)}.")
+        return [namespace]
     attributes = hierarchy.root.attributes
     named = attributes.get("namespace")
     if _is_nwb(attributes):
@@ -179,9 +178,9 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, wanted: str |
 
 def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[str]) -> list[Finding]:
     """Return what hdmf's validator finds by each of the namespaces; the error in which it ends is a finding too."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of links to nothing, which are findings
+        warnings.simplefilter("ignore")  # links to nothing: they are findings
         session = ReadSession(store, parsed, store.location, BuildManager(TypeMap(catalog)))
         for name in namespaces:
             try:
@@ -191,10 +190,10 @@ def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[s
                 raise
             except HDMF_ERRORS as error:
                 problem = f"the validator of hdmf ends in an error ({type(error).__name__}: {error})"
-                found.append(Finding("/", None, "failed", problem))
+                findings.append(Finding("/", None, "failed", problem))
             else:
-                found += map(_finding_of, errors)
-    return list(dict.fromkeys(found))
+                findings += map(_finding_of, errors)
+    return list(dict.fromkeys(findings))  # core and an extension that includes it find the same
 
 
 def _finding_of(error: Any) -> Finding:

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
-from hdmf_zarr_backend.check.findings import Report
+from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import check_structure
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.parser import parse, resolver_of
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
-from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.base import Store, node_of
 from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.remote import at_once
 from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.write.plan import PlannedArray
-
-
-import hashlib
-import json
-from collections.abc import Callable
-from operator import itemgetter
-
-from hdmf_zarr_backend.check.findings import DandiAsset
-from hdmf_zarr_backend.errors import DamagedFileError
-from hdmf_zarr_backend.store.base import node_of
-from hdmf_zarr_backend.store.remote import at_once
 
 Level = Literal["structure", "links", "chunks", "schema"]
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -52,7 +45,7 @@ def verify(
     dandi: bool = False,
     progress: Progress = SILENT,
 ) -> Report:
-    """Look for damage in a Zarr file. Nothing is changed.
+    """Look for damage in a Zarr file, without changing it.
 
     Parameters
     ----------
@@ -97,24 +90,22 @@ def verify(
     structure = check_structure(store, report)
     if dandi:
         report.dandi = check_dandi(store, report)
-    last = LEVELS.index(level)
-    if structure is None or last == 0:
+    if structure is None or level == "structure":
         return report
     check_targets(resolver_of(store, structure.hierarchy), report)
-    if last > 1:
+    if report.checks_chunks:
         with runner(executor) as workers:
             lost, others = structure.lost_chunks, structure.has_other_chunks
             ChunkCheck(store, structure.hierarchy, report, lost, has_other_chunks=others).run(workers, progress)
-            if structure.state == "alike":
-                own = _only_of_format_3(store)
-                ChunkCheck(store, own, report, has_other_chunks=True).run(workers, progress)
-                if store.abilities.listing:
-                    _compare_copies(store, structure.hierarchy, own, report)
+            if (
+                structure.state == "alike"
+            ):  # else the structure says which format is out of date, and nothing new is seen
+                _check_copies(store, structure.hierarchy, report, lambda check: check.run(workers, progress))
         if report.unchecked:
             verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
             what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
             report.add("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed")
-    if last > 2:
+    if level == "schema":
         from hdmf_zarr_backend.check.validate import add_problems_by_schema  # on use: hdmf is slow to import
 
         add_problems_by_schema(store, structure.hierarchy, report)
@@ -124,30 +115,28 @@ def verify(
 # ---- what a file of both formats stores twice -----------------------------------------------------------------------
 
 
-def _only_of_format_3(store: Store) -> Hierarchy:
-    """Return the arrays of a file of both formats that have separate chunks in format 3."""
-    found = parse(store, hint=3).hierarchy
-    only = Hierarchy(Group(found.root.attributes), zarr_format=3)
-    for path, node in found.walk():
-        if path and isinstance(node, Group):
-            only.add(path, Group())
-        elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
-            only.add(path, node)
-    return only
+def _check_copies(store: Store, hierarchy: Hierarchy, report: Report, run: Callable[[ChunkCheck], None]) -> None:
+    """Check the arrays with separate chunks in format 3 (references and rows), and compare them with format 2.
 
-
-def _compare_copies(store: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:
-    """Report arrays of ``own`` that have other values in format 3 than in format 2: references and rows.
-
-    A program that knows one format only may have replaced values; the documents, and the digests of them in the note of
-    `encoding.both`, have no trace of that. Chunks that cannot be read are left to the check of each format.
+    ``run`` runs the check of their chunks. Chunks that cannot be read are reported by the check of each format.
     """
-    for path, node in own.walk():
+    # numbers and text have the same chunks in both formats; only arrays whose chunks differ have keys such as c/0
+    parsed = parse(store, hint=3).hierarchy
+    separate = Hierarchy(Group(parsed.root.attributes), zarr_format=3)
+    for path, node in parsed.walk():
+        if path and isinstance(node, Group):
+            separate.add(path, Group())
+        elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
+            separate.add(path, node)
+    run(ChunkCheck(store, separate, report, has_other_chunks=True))
+    # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
+    # note of `encoding.both` change then, so the values themselves are compared.
+    for path, node in separate.walk() if store.abilities.listing else ():
         if isinstance(node, Dataset):
             with suppress(ZarrBackendError, OSError):
-                found = list(_differing(store, path, node.stored, _planned(store, hierarchy, path)))
-                if found:
-                    what = f"the values in Zarr format 3 are not those in format 2: {few(found)}"
+                names = list(_differing(store, path, node.stored, _planned(store, hierarchy, path)))
+                if names:
+                    what = f"the values in Zarr format 3 are not those in format 2: {few(names)}"
                     report.add(path, "formats-differ", what, is_repairable=True)
 
 
@@ -159,14 +148,14 @@ def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | No
     if not isinstance(node, Dataset):
         return None
     part = Hierarchy(Group(hierarchy.root.attributes))
-    for end in (index for index, letter in enumerate(path) if letter == "/"):
+    for end in (index for index, letter in enumerate(path) if letter == "/"):  # the groups above it
         part.add(path[:end], Group())
     part.add(path, node)
     return plan_format_3(store, part).arrays.get(path)
 
 
 def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:
-    """Yield the names of the stored chunks whose values are not those that are planned."""
+    """Yield the names of the stored chunks whose values are not the planned ones."""
     if planned is None or planned.source is None or planned.node.stored.shape != stored.shape:
         return
     codec = chunk_codec(stored)
@@ -181,12 +170,13 @@ def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArr
             continue
         inside = tuple(slice(0, part.stop - part.start) for part in region_of(stored, index))
         values = codec.decode(data, stored.chunks)[inside]
-        # equal bytes: another release has compressed the stored ones
+        # other bytes may hold equal values: each release of a compressor may write its own
         if codec.encode(whole_chunk(values, stored, codec.dtype)) != expected:
             yield name
 
 
 # ---- the DANDI archive -----------------------------------------------------------------------------------------------
+# dandi-cli refuses such a file before it is uploaded, which may be long after it was written.
 
 DEEPEST = 7
 """Maximum number of names in a key, including the name of the object itself."""
@@ -194,6 +184,7 @@ DEEPEST = 7
 LEFT_OUT = frozenset({".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"})
 """Names of files and folders that are not uploaded and not part of the checksum."""
 
+# the limit of S3 for one PUT; the archive takes the objects of a Zarr file in single requests
 LARGEST_VALUE = 5 * 2**30
 """Maximum bytes of an object that is uploaded in one request."""
 
@@ -201,6 +192,7 @@ MANY_VALUES = 1_000_000
 """Number of objects above which an upload may not finish."""
 
 _SUFFIXES = (".zarr", ".ngff")
+# S3 allows 1,024 bytes; the archive puts a file below zarr/ and its UUID
 _LONGEST_KEY = 1024 - len("zarr/00000000-0000-0000-0000-000000000000/")
 _PIECE = 2**22
 _SHOWN = 3
@@ -214,15 +206,25 @@ def check_dandi(store: Store, report: Report) -> DandiAsset:
             store=store.location,
             remedy="Check a copy on a disk.",
         )
+
+    def md5(key: str) -> str:
+        digest = hashlib.md5(usedforsecurity=False)
+        for start in range(0, sizes[key], _PIECE):  # a shard may not fit into memory
+            piece = store.get_range(key, start, min(start + _PIECE, sizes[key]))
+            if piece is None:
+                raise DamagedFileError(f"the value {key!r} was deleted", store=store.location, remedy="Check it again.")
+            digest.update(piece)
+        return digest.hexdigest()
+
     sizes = {key: size for key, size in store.sizes("").items() if not LEFT_OUT & set(key.split("/"))}
     _add_refused(store, sizes, report)
-    digests = dict(zip(sizes, at_once(lambda key: _md5(store, key, sizes[key]), sizes), strict=True))
+    digests = dict(zip(sizes, at_once(md5, sizes), strict=True))
     depth = max((key.count("/") + 1 for key in sizes), default=0)
     return DandiAsset(checksum(digests, sizes), len(sizes), sum(sizes.values()), depth)
 
 
 def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
-    """Return the checksum of a tree of values."""
+    """Return the checksum of a tree of values, as the package zarr_checksum computes it: folders like a Merkle tree."""
     files: dict[str, list[Any]] = {"": []}
     folders: dict[str, list[Any]] = {}
     for key, digest in digests.items():
@@ -232,28 +234,18 @@ def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
             folders[folder] = []
             folder = folder.rpartition("/")[0]
     folders.setdefault("", [])
-    found = ""
+    digest = ""
     for folder in sorted(folders, key=lambda path: -path.count("/") - bool(path)):  # innermost folders first
         inside = {"directories": folders[folder], "files": files.get(folder, [])}
         count = len(inside["files"]) + sum(int(each["digest"].split("-")[1]) for each in inside["directories"])
         size = sum(each["size"] for entries in inside.values() for each in entries)
         listed = {kind: sorted(entries, key=itemgetter("name")) for kind, entries in inside.items()}
         text = json.dumps(listed, separators=(",", ":"))
-        found = f"{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}-{count}--{size}"
+        digest = f"{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}-{count}--{size}"
         if folder:
             parent, _, name = folder.rpartition("/")
-            folders[parent].append({"digest": found, "name": name, "size": size})
-    return found
-
-
-def _md5(store: Store, key: str, size: int) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    for start in range(0, size, _PIECE):
-        piece = store.get_range(key, start, min(start + _PIECE, size))
-        if piece is None:
-            raise DamagedFileError(f"the value {key!r} was deleted", store=store.location, remedy="Check it again.")
-        digest.update(piece)
-    return digest.hexdigest()
+            folders[parent].append({"digest": digest, "name": name, "size": size})
+    return digest
 
 
 def _add_refused(store: Store, sizes: Mapping[str, int], report: Report) -> None:
