@@ -68,7 +68,7 @@ class OpenValue:
         while buffer.nbytes:
             if hasattr(os, "preadv"):
                 count = os.preadv(self._file, [buffer], start)
-            else:
+            else:  # Windows
                 os.lseek(self._file, start, os.SEEK_SET)
                 part = os.read(self._file, buffer.nbytes)
                 count = len(part)
@@ -96,6 +96,7 @@ class FileState:
         """Return whether size, and tag or time, are those of the same content; None if neither can be compared."""
         if self.size != other.size:
             return False
+        # a server that copies a file gives it a new time, but the same tag
         if self.etag is not None and other.etag is not None:
             return self.etag == other.etag
         return None if None in (self.mtime_ns, other.mtime_ns) else self.mtime_ns == other.mtime_ns
@@ -108,11 +109,15 @@ class Abilities:
     write: bool = True  # a new file can be written
     change: bool = True  # an existing file can be changed
     listing: bool = True  # the store can list its keys
-    is_remote: bool = False  # requests are slow, so that several should run at once
-    consolidates: bool = True  # a consolidated document is useful
+    # requests are slow, so several run at once
+    is_remote: bool = False
+    # a consolidated document is useful; Icechunk keeps all metadata together itself
+    consolidates: bool = True
     formats: tuple[int, ...] = (2, 3)  # Zarr formats that can be written
-    control_characters: bool = True  # keys may contain them
-    strict_json: bool = False  # documents must be strict JSON, without NaN and Infinity tokens
+    # keys may contain control characters; paths of obstore may not
+    control_characters: bool = True
+    # documents are strict JSON: Icechunk refuses the tokens NaN and Infinity
+    strict_json: bool = False
     commits: bool = False  # changes are visible after a commit, which has a message
     why: str = ""  # why an operation is not possible, for messages: "a zip file cannot be changed"
 
@@ -126,17 +131,23 @@ class Store(ABC):
 
     location: str  # absolute local path or URL of the file, without a trailing slash, for links and error messages
     abilities: Abilities = Abilities()
-    read_rules: ReadRules = DEFAULT_RULES  # limits and link policy for all readers of this store, in all processes
-    options: Mapping[str, Any] = {}  # the user's ``storage_options``, which open other files of the same server
+    # limits and link policy of all readers of this store, in all processes; the user's `ReadOptions`
+    read_rules: ReadRules = DEFAULT_RULES
+    # the user's ``storage_options``, which open other files of the same server too
+    options: Mapping[str, Any] = {}
     folder: str | None = None  # the local folder, if the store is one
     zip_file: str | None = None  # the local zip file, if the store is one
-    opens_by_url: bool = False  # whether ``location`` and ``options`` open the file in obstore, fsspec and TensorStore
-    opens_values: bool = False  # whether a part of a value by `open_value` never costs more than the complete value
-    streams_values: bool = False  # whether `stream` writes piece by piece; else the complete value is held
+    opens_by_url: bool = False  # ``location`` and ``options`` open the file in obstore, fsspec and TensorStore
+    # a part of a value by `open_value` never costs more than the complete value, as it would on a server
+    opens_values: bool = False
+    streams_values: bool = False  # `_stream` writes piece by piece; else the complete value is held
     stream_bytes: int = 0  # bytes of a streamed value that are in memory at a time
-    is_durable: bool = False  # whether `sync` waits, and keys at the root of a local file are whole after a power cut
-    named_key: str | None = None  # of the file that the user has named, in its folder; a server may have moved it
-    group_above: Callable[[], Store] | None = None  # opens the group of zarr-python that this one is in
+    # `sync` waits for the disk, and a power cut leaves no part of a key at the root of a local file
+    is_durable: bool = False
+    # the key of a file that the user has named by its URL: a server may redirect this one to another server
+    named_key: str | None = None
+    # opens the group of zarr-python above this one: the consolidated document may be there
+    group_above: Callable[[], Store] | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
@@ -194,7 +205,7 @@ class Store(ABC):
     def _refuse_change(self) -> None:
         """Refuse to set or delete keys of a store that is read only."""
         if not self.abilities.change:
-            raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another place.")
+            raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another location.")
 
     def _commit_changes(self, message: str) -> None:
         """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
@@ -223,7 +234,7 @@ class Store(ABC):
         self._set(key, b"".join(pieces))
 
     def held_bytes(self, nbytes: int) -> int:
-        """Return how much of a value of ``nbytes`` is in memory while `stream` writes it."""
+        """Return how much of a value of ``nbytes`` is in memory while `_stream` writes it."""
         return min(nbytes, self.stream_bytes) if self.streams_values else nbytes
 
     def _link_value(self, source: str, target: str) -> bool:
@@ -278,6 +289,7 @@ class Store(ABC):
 
     def sample(self, key: str, size: int) -> str | None:
         """Return a digest of both ends of a value of ``size`` bytes, which identifies a copy; or None."""
+        # copies of a file differ in their times, and a digest of all of it would take as long as a download
         parts = self.get_ranges(key, [(0, min(size, _SAMPLE_BYTES)), (max(0, size - _SAMPLE_BYTES), size)])
         return None if parts is None else hashlib.sha256(b"".join(parts)).hexdigest()
 
@@ -361,8 +373,9 @@ def outside_error(key: str, location: str) -> StoreError:
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _SILENT = tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name))
-_NO_FILES = re.compile(r"Too many open files")  # nor libraries in Rust
-_NO_MEMORY = re.compile(r"memory allocation failed|Cannot allocate memory")  # HDF5 has no type or number for it
+# HDF5 and libraries in Rust report these by their text only: no type, no errno
+_NO_FILES = re.compile(r"Too many open files")
+_NO_MEMORY = re.compile(r"memory allocation failed|Cannot allocate memory")
 _DISK_FAILURES: tuple[tuple[tuple[int, ...], type[StoreError], str], ...] = (
     (_FULL, StoreFullError, "Free some space, and write it again."),
     ((errno.EACCES, errno.EPERM, errno.EROFS), StoreRefusedError, ""),  # `_refusal` has the remedy
@@ -409,10 +422,11 @@ def disk_failure(error: OSError, location: str, key: str, doing: str) -> ZarrBac
     lack = resource_failure(error, doing, store=location, path=path, what=what)
     if lack is not None:
         return lack
-    known = ((kind, remedy) for numbers, kind, remedy in _DISK_FAILURES if error.errno in numbers)
-    kind, remedy = next(known, (StoreError, _DISK_MAY_FAIL))
+    matches = ((kind, remedy) for numbers, kind, remedy in _DISK_FAILURES if error.errno in numbers)
+    kind, remedy = next(matches, (StoreError, _DISK_MAY_FAIL))
     if kind is StoreRefusedError:
-        doing = "written" if doing == "locked" else doing  # the lock is a file beside the one that is written
+        # the lock is a file beside the one to be written, and users never asked for it
+        doing = "written" if doing == "locked" else doing
         remedy = _refusal(error, os.path.join(location, key) if key else location, doing)
     problem = f"{what} could not be {doing}: {error.strerror or str(error) or type(error).__name__}"
     if kind is StoreNotFoundError and doing not in ("read", "listed"):
@@ -431,13 +445,13 @@ def _refusal(error: OSError, path: str, doing: str) -> str:
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     if error.errno == errno.EROFS:
-        return f"The file system of {folder!r} is read-only: choose another place."
-    return f"Check the permissions of {folder!r}: you may not write there. Otherwise choose another place."
+        return f"The file system of {folder!r} is read-only: choose another folder."
+    return f"Check the permissions of {folder!r}: you may not write there. Otherwise choose another folder."
 
 
 # ---- the libraries of remote stores ---------------------------------------------------------------------------------
 
-_FOREIGN = {
+_LIBRARY_ERRORS = {
     "aiohttp": ("ClientError",),
     "http.client": ("HTTPException",),
     "botocore.exceptions": ("BotoCoreError", "ClientError"),
@@ -461,15 +475,17 @@ _NO_CREDENTIALS = re.compile(
 _NO_RANGES = re.compile(r"range request not supported|does(?: not|n't) support range", re.IGNORECASE)
 _CAUSE = re.compile(r'message: "([^"]*)"|"(dns error)"')
 _NOT_OF_SERVER = (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, RuntimeError)
-_ANONYMOUS = dict.fromkeys(("gs", "gcs"), ('token="anon"', "token=anon"))  # in Python, and typed
-_LETTERS = 300
-_OF_PANIC = "pyo3_runtime"  # the module of an exception of a library in Rust, which no `except Exception` catches
+_ANONYMOUS = dict.fromkeys(("gs", "gcs"), ('token="anon"', "token=anon"))  # in Python, and on the command line
+_MESSAGE_LENGTH = 300
+# the module of PanicException, which derives from BaseException: obstore panics at some options and URLs
+_OF_PANIC = "pyo3_runtime"
 
 
 def library_errors() -> tuple[type[BaseException], ...]:
     """Return the errors of the loaded libraries of stores, for ``except library_errors():``."""
+    # only loaded libraries raise errors; loading all of them for an `except` would take longer than the request
     kinds: list[type[BaseException]] = [OSError, RuntimeError, ValueError, TypeError]
-    for module, names in _FOREIGN.items():
+    for module, names in _LIBRARY_ERRORS.items():
         loaded = sys.modules.get(module)
         kinds.extend(getattr(loaded, name) for name in names if hasattr(loaded, name))
     return tuple(kinds)
@@ -484,8 +500,8 @@ def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
         error.locate(location)
         raise
     except BaseException as error:
-        if not isinstance(error, library_errors()) and type(error).__module__ != _OF_PANIC:  # such as an interruption
-            raise
+        if not isinstance(error, library_errors()) and type(error).__module__ != _OF_PANIC:
+            raise  # such as KeyboardInterrupt
         raise _library_failure(error, location, key, doing) from error
 
 
@@ -496,7 +512,8 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
         return lack
     if isinstance(error, OSError) and error.errno is not None:
         named = error.filename if isinstance(error.filename, str) else ""
-        if error.errno in _FULL or os.path.isabs(named):  # of this machine: no library that reports on a server
+        # an error of this machine, as of a cache of fsspec; errors about a server name no absolute path
+        if error.errno in _FULL or os.path.isabs(named):
             return disk_failure(error, location, key, doing)
     if _NO_RANGES.search(text):
         return without_ranges(location, key)
@@ -530,7 +547,8 @@ def raise_if_not_absent(error: BaseException) -> None:
     """Raise an error about an absent key, if in fact the bucket does not exist, or the server failed."""
     if _NO_BUCKET.search(str(error)):
         raise error
-    cause = error.__cause__  # fsspec reports any failure of a web server as absence
+    # fsspec's HTTPFileSystem reports any failure of a server as FileNotFoundError, with the failure as its cause
+    cause = error.__cause__
     if isinstance(cause, ZarrBackendError):
         raise cause
     is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
@@ -550,7 +568,8 @@ def _reason(error: BaseException) -> str:
     """Return the text of an error in one line of bounded length."""
     text, _, details = str(error).partition("\nDebug source")
     text = " ".join(text.split()) or type(error).__name__
-    cause = _CAUSE.search(details)  # the text before it is only "error sending request"
+    # obstore's own text is "error sending request"; the reason is in the debug output of Rust below it
+    cause = _CAUSE.search(details)
     if cause is not None:
         text = f"{text}: {cause[1] or cause[2]}"
-    return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}..."
+    return text if len(text) <= _MESSAGE_LENGTH else f"{text[:_MESSAGE_LENGTH]}..."

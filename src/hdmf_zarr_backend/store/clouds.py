@@ -69,10 +69,12 @@ class ObjectStore(RemoteStore):
 
             kind, rest = _kind_of(self._scheme), self.location.partition("://")[2]
             scheme = "gs" if kind is _GOOGLE else self._scheme
+            # before 0.9, obstore loses a prefix behind az://
             if kind is _AZURE and scheme != "abfss":
-                scheme = "abfs"  # before 0.9 a prefix is lost behind az://
+                scheme = "abfs"
             cls = getattr(stores, kind.store if kind is not None else "HTTPStore")
             self._client, self._pid = cls.from_url(f"{scheme}://{rest}", **self._settings), os.getpid()
+        # the threads of obstore's runtime do not survive a fork: a request would wait for ever
         elif self._pid != os.getpid():
             problem = "this file was opened before the process was forked, and obstore does not work in a fork"
             remedy = "Start workers with the method 'spawn' or 'forkserver', or open the file in the worker."
@@ -81,19 +83,22 @@ class ObjectStore(RemoteStore):
 
     def _get(self, key: str) -> bytes:
         response = self.opened.get(key)
-        check_value_size(self, key, int(response.meta["size"]))  # before the body is read
+        # before the body is read: a crafted file must not fill the memory
+        check_value_size(self, key, int(response.meta["size"]))
         return bytes(response.bytes())
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
-        if any(stop is None for _, stop in ranges):
-            return [self._get_part(key, start, stop) for start, stop in ranges]
-        starts, ends = zip(*ranges, strict=True) if ranges else ((), ())
-        return [bytes(part) for part in self.opened.get_ranges(key, starts=starts, ends=ends)]
-
-    def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
-        if stop is None:
-            return bytes(self.opened.get(key, options={"range": {"suffix": -start}}).bytes())
-        return bytes(self.opened.get_range(key, start=start, end=stop)) if start < stop else b""
+        client, parts = self.opened, []
+        # near ranges become one request, but none of them may count from the end
+        if ranges and all(stop is not None for _, stop in ranges):
+            starts, ends = zip(*ranges, strict=True)
+            return [bytes(part) for part in client.get_ranges(key, starts=starts, ends=ends)]
+        for start, stop in ranges:
+            if stop is None:
+                parts.append(client.get(key, options={"range": {"suffix": -start}}).bytes())
+            else:
+                parts.append(client.get_range(key, start=start, end=stop) if start < stop else b"")
+        return list(map(bytes, parts))
 
     def _state(self, key: str) -> FileState:
         head = self.opened.head(key)
@@ -111,21 +116,27 @@ class ObjectStore(RemoteStore):
         sizes: Any = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
         file = self._called(lambda: open_writer(self.opened, key, **sizes), key, "written")
         yield lambda data: self._called(lambda: file.write(data), key, "written")
-        self._called(file.close, key, "written")  # only this creates the object
+        # only this creates the object, so that after an error readers still get the old value
+        self._called(file.close, key, "written")
 
-    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
+    def _create(self, key: str, value: bytes) -> bool | None:
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
-        try:
-            self.opened.put(key, value, mode="create", use_multipart=False)
-        except AlreadyExistsError:
-            return False
-        except NotSupportedError:
-            return None
-        return True
+        def create() -> bool | None:
+            try:
+                self.opened.put(key, value, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+            except NotSupportedError:
+                return None
+            return True
+
+        self._refuse_change()
+        return self._called(create, key, "written")
 
     def _remove(self, keys: Sequence[str]) -> None:
-        if self._scheme in GOOGLE_SCHEMES:  # obstore sends a request for each key
+        # Google has no request for many keys in obstore, which would send one after the other
+        if self._scheme in GOOGLE_SCHEMES:
             list(at_once(lambda key: self._delete_some([key]), keys))
             return
         for start in range(0, len(keys), _DELETED_AT_ONCE):
@@ -183,7 +194,7 @@ class FsspecStore(RemoteStore):
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
         self._counts_from_end = first not in AZURE_SCHEMES
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
-        # a cache in front of a web server cannot list either
+        # a cache in front of a web server cannot list its keys either
         behind = location.rpartition("::")[2]
         if abilities.listing and abilities.is_remote and behind.startswith("http") and first != "reference":
             abilities = _READ_ONLY["http"]
@@ -223,44 +234,43 @@ class FsspecStore(RemoteStore):
                     remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."
                 problem = f"fsspec cannot open this ({error})"
                 raise UsageError(problem, store=self.location, remedy=remedy, remedy_cli=remedy_cli) from error
+            # the folder that follows "dir::" is the root of that file system
             if self.location.startswith("dir::"):
-                self._root = ""  # the folder that follows is the root of that file system
+                self._root = ""
         return self._client
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the file system; those of a web server bound its silence, and its redirects."""
         options = dict(self.options)
         behind = self.location.rpartition("::")[2].partition("://")[0]
-        if behind in WEB_SCHEMES:
-            import aiohttp
-
-            options["skip_instance_cache"] = True  # its client knows the rules of this store
-            web = options[behind] = dict(options.get(behind, {}))
-            client = dict(web.get("client_kwargs", {}))
-            guards = [*client.pop("trace_configs", ()), self._redirect_guard(client.get("headers") or {})]
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)
-            web["client_kwargs"] = {"timeout": timeout, **client, "trace_configs": guards}
-        return options
-
-    def _redirect_guard(self, headers: Mapping[str, str]) -> Any:
-        """Return what makes aiohttp stay on the server of the file; see `store.web`."""
+        if behind not in WEB_SCHEMES:
+            return options
         import aiohttp
 
         from hdmf_zarr_backend.store.web import origin_of, redirect_refused
 
-        async def check(session: Any, context: Any, params: Any) -> None:
+        web = options[behind] = dict(options.get(behind, {}))
+        client = dict(web.get("client_kwargs", {}))
+
+        async def stay_on_server(session: Any, context: Any, params: Any) -> None:
+            # aiohttp follows a redirect to any server, and sends it the headers of the user; see `store.web`
             target = urljoin(str(params.url), params.response.headers.get("Location", ""))
             if origin_of(target) == origin_of(str(params.url)):
                 return
             if self.read_rules.external_links != "follow":
                 params.response.close()
                 raise redirect_refused(self.location, "", target)
-            for name in headers:
+            for name in client.get("headers") or ():
                 params.headers.pop(name, None)
 
         guard = aiohttp.TraceConfig()
-        guard.on_request_redirect.append(check)
-        return guard
+        guard.on_request_redirect.append(stay_on_server)
+        guards = [*client.pop("trace_configs", ()), guard]
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)
+        web["client_kwargs"] = {"timeout": timeout, **client, "trace_configs": guards}
+        # fsspec would give another store with equal options this client, which has the rules of this store
+        options["skip_instance_cache"] = True
+        return options
 
     def check_url(self) -> None:
         """Make sure that fsspec can open the URL, without a request if it is not in an archive."""
@@ -270,7 +280,8 @@ class FsspecStore(RemoteStore):
     def _path(self, key: str) -> str:
         self._filesystem  # noqa: B018 - sets the root
         root = self._root
-        if self.location.startswith("http"):  # of a file system that a user has opened: a key is not a part of a query
+        # of a file system that a user has opened; a key is a part of the path, and not of the query behind it
+        if self.location.startswith("http"):
             root, mark, query = root.partition("?")
             return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
         return f"{root.rstrip('/')}/{key}" if root else key
@@ -282,9 +293,10 @@ class FsspecStore(RemoteStore):
         except _ABSENT:
             raise
         except library_errors() as error:
+            # RFC 9110, section 14.1.2: no range of an empty value is satisfiable
             is_of_range = status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
             if is_of_range and self._state(key).size == 0:
-                return b""  # an empty value has no ranges
+                return b""
             raise
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
@@ -331,23 +343,28 @@ class FsspecStore(RemoteStore):
 
         try:
             yield lambda data: self._called(lambda: write(data), key, "written")
-            self._called(file.close, key, "written")  # only this creates the object
+            self._called(file.close, key, "written")
         except BaseException:
-            if owner == os.getpid():  # ending a fork is not a failure
+            # a fork that ends inside of the block must not abort the upload of its parent
+            if owner == os.getpid():
                 _abandon(file)
             raise
 
-    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
-        path = self._new_path(key)
-        try:
-            self._filesystem.pipe_file(path, value, mode="create")
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if any(text in str(error) for text in _EXISTS):
+    def _create(self, key: str, value: bytes) -> bool | None:
+        def create() -> bool:
+            path = self._new_path(key)
+            try:
+                self._filesystem.pipe_file(path, value, mode="create")
+            except FileExistsError:
                 return False
-            raise
-        return True
+            except OSError as error:
+                if any(text in str(error) for text in _EXISTS):
+                    return False
+                raise
+            return True
+
+        self._refuse_change()
+        return self._called(create, key, "written")
 
     def _remove(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -368,7 +385,8 @@ class FsspecStore(RemoteStore):
         start = len(self._root.strip("/"))
         for path, entry in entries.items():
             inside = path.strip("/")
-            if inside != top.strip("/"):  # find() of a file returns the file itself
+            # find() of a file returns the file itself
+            if inside != top.strip("/"):
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
 
 
@@ -414,7 +432,7 @@ class _Kind(NamedTuple):
     schemes: frozenset[str]
     bucket: tuple[str, str]  # scheme of the URL of a store that a user has opened, and obstore's name of the bucket
     library: str  # of fsspec
-    words: Mapping[str, str]  # options of both, and what obstore calls them
+    options: Mapping[str, str]  # options of fsspec's library, and what obstore calls them
     identity: tuple[str, ...]  # options that hold credentials
     variables: tuple[str, ...]  # likewise, of the environment
     endpoints: tuple[str, ...]  # variables that name a server
@@ -422,7 +440,7 @@ class _Kind(NamedTuple):
 
 _S3 = _Kind(
     "S3Store", S3_SCHEMES, ("s3", "bucket"), "s3fs",
-    words={
+    options={
         "key": "access_key_id", "secret": "secret_access_key", "token": "session_token", "anon": "skip_signature",
         "endpoint_url": "endpoint", "region_name": "region", "requester_pays": "request_payer",
         "virtual_hosted_style_request": "virtual_hosted_style_request",
@@ -433,7 +451,7 @@ _S3 = _Kind(
 )  # fmt: skip
 _GOOGLE = _Kind(
     "GCSStore", GOOGLE_SCHEMES, ("gs", "bucket"), "gcsfs",
-    words={"anon": "skip_signature", "token": "token", "base_url": "base_url"},
+    options={"anon": "skip_signature", "token": "token", "base_url": "base_url"},
     identity=(
         "service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature",
         "credential_provider",
@@ -446,7 +464,7 @@ _GOOGLE = _Kind(
 )  # fmt: skip
 _AZURE = _Kind(
     "AzureStore", AZURE_SCHEMES, ("az", "container_name"), "adlfs",
-    words={"anon": "skip_signature", "sas_token": "sas_key", "account_name": "account_name"},
+    options={"anon": "skip_signature", "sas_token": "sas_key", "account_name": "account_name"},
     identity=("account_key", "client_id", "sas_key", "credential_provider", "token", "use_azure_cli"),
     variables=(),
     endpoints=("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
@@ -497,13 +515,14 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     if kind is None:
         return None
     given = {name: value for name, value in options.items() if value is not None}
-    if kind is _S3 and kind.words.keys() >= given.get("client_kwargs", {}).keys():
+    if kind is _S3 and kind.options.keys() >= given.get("client_kwargs", {}).keys():
         given |= given.pop("client_kwargs", {})
     if kind is _GOOGLE:
-        given.pop("project", None)  # gcsfs: the project that pays for a new bucket; no bucket is created here
+        # gcsfs: the project that pays for a new bucket; no bucket is created here
+        given.pop("project", None)
         if given.get("token") in ("anon", "google_default"):
             given |= {"anon": True} if given.pop("token") == "anon" else {}
-    settings = {kind.words.get(name, name): value for name, value in given.items()}
+    settings = {kind.options.get(name, name): value for name, value in given.items()}
     if not _has(kind.store, frozenset(settings.keys() - ANY_STORE)):
         _refuse_unknown(kind, given, location)
         return None
@@ -529,28 +548,30 @@ def _is_for_fsspec(kind: _Kind, settings: dict[str, Any], location: str, options
         is_emulated = "STORAGE_EMULATOR_HOST" in os.environ
         is_emulated &= not settings.keys() & {"base_url", "service_account", "service_account_key"}
         login = os.path.expanduser("~/.config/gcloud/application_default_credentials.json")
-        # without an identity obstore queries the metadata server, for minutes
+        # without an identity, obstore queries the metadata server of Google's machines, for minutes
         return is_emulated or not (has_identity or os.path.exists(login))
+    # obstore accepts the name of the account only once, in the URL or in the options
     account = location.partition("://")[2].partition("/")[0].partition("@")[2].partition(".")[0]
-    if account and settings.pop("account_name", account) != account:  # obstore accepts the name only once
+    if account and settings.pop("account_name", account) != account:
         problem = f"the URL names the account {account!r}, and the options another one"
         raise UsageError(problem, store=location, remedy=f"Give the options of {account!r}, or another URL.")
-    is_any = options.get("anon") is False  # adlfs: any identity of this machine
+    # anon=False of adlfs means any identity of this machine, which obstore does not search
+    is_any = options.get("anon") is False
     is_named = account or settings.keys() & {"account_name", "endpoint"}
     return not has_identity and (is_any or (not is_named and "AZURE_STORAGE_CONNECTION_STRING" in os.environ))
 
 
 def _refuse_unknown(kind: _Kind, options: Mapping[str, Any], location: str) -> None:
     """Refuse an option that neither obstore nor the library of fsspec has, which would ignore it."""
-    known = {*kind.words, *kind.words.values(), *kind.identity, *ANY_STORE}
+    names = {*kind.options, *kind.options.values(), *kind.identity, *ANY_STORE}
     if find_spec(kind.library) is not None:
         from fsspec import get_filesystem_class
 
         filesystem: Any = get_filesystem_class(location.partition("://")[0])
-        known |= {name for each in filesystem.__mro__ for name in signature(each.__init__).parameters}
+        names |= {name for each in filesystem.__mro__ for name in signature(each.__init__).parameters}
     for name in options:
-        if name not in known and not _has(kind.store, frozenset({name})):
-            raise no_such_option(name, known, location, kind.library)
+        if name not in names and not _has(kind.store, frozenset({name})):
+            raise no_such_option(name, names, location, kind.library)
 
 
 def _bounded(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
@@ -565,14 +586,13 @@ def _bounded(settings: dict[str, Any], endpoint: str, location: str) -> dict[str
 
 
 def _check_values(settings: Mapping[str, Any], location: str) -> None:
-    """Refuse options with control characters, such as the line break at the end of a file with a token.
-
-    The error names the option; its value, which may be secret, is not in it.
-    """
+    """Refuse options with control characters, such as the line break at the end of a file with a token."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             _check_values(value, location)
-        elif isinstance(value, str) and name != "service_account_key" and _CONTROL.search(value):  # that is JSON
+        # obstore panics at them in headers; the error must not show the value, which may be secret. A service account
+        # is JSON, which has line breaks
+        elif isinstance(value, str) and name != "service_account_key" and _CONTROL.search(value):
             problem = f"the storage option {name!r} has a line break or another control character"
             raise UsageError(problem, store=location, remedy="Remove it, for example with .strip().")
 
@@ -583,10 +603,11 @@ def _has(store: str, names: frozenset[str]) -> bool:
     import obstore.store
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 
+    # releases differ in what they know, and none has a list of its options
     try:
         getattr(obstore.store, store)("bucket", **dict.fromkeys(names, "x"))
     except (UnknownConfigurationKeyError, TypeError):
         return False
-    except BaseError:  # the value is meaningless, but the name is known
+    except BaseError:  # the value has no meaning, but the name is known
         pass
     return True

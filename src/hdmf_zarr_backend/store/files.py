@@ -258,7 +258,7 @@ class NewFolder(LocalStore):
         self._delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
 
     def _make_parent(self, path: str) -> None:
-        if not self._made and not os.path.isdir(self.root):
+        if not self._folders and not os.path.isdir(self.root):
             problem = f"the folder {self.root!r} does not exist for this process"
             remedy = "Workers on other machines need access to the folder of the target under the same path."
             raise StoreError(problem, store=self.location, remedy=remedy)

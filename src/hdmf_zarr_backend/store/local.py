@@ -63,7 +63,7 @@ class LocalStore(Store):
     def __init__(self, root: str, *, location: str | None = None) -> None:
         self.root = self.folder = follow_link(root)
         self.location = location if location is not None else root
-        self._made: set[str] = set()
+        self._folders: set[str] = set()  # exist already, so that a chunk does not look for them again
         self._opened: OpenFolder | None = None
 
     def pin(self) -> None:
@@ -75,7 +75,8 @@ class LocalStore(Store):
             self._opened.check(self.location)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": set()}  # not sent along with each task
+        # a file with many arrays has many folders, which would be sent along with each task
+        return {**self.__dict__, "_folders": set()}
 
     def _path(self, key: str) -> str:
         if is_outside(key) or (os.sep == "\\" and "\\" in key):
@@ -88,11 +89,13 @@ class LocalStore(Store):
             return None
         file, size = opened
         try:
+            # almost all values take one call; a file object of Python would need several
             value = os.read(file, size + 1)
             if len(value) == size:
                 return value
+            # Linux reads at most 2 GiB in one call; or the value is just being written
             with open(file, "rb", buffering=0, closefd=False) as rest:
-                return value + rest.readall()  # larger than one call reads, or just being written
+                return value + rest.readall()
         except OSError as error:
             raise disk_failure(error, self.location, key, "read") from error
         finally:
@@ -110,6 +113,7 @@ class LocalStore(Store):
         try:
             with os_errors(self.location, "read", key):
                 info = os.fstat(file)
+            # a pipe would block, and a device may have no end
             if not stat.S_ISREG(info.st_mode):
                 what = "a directory" if stat.S_ISDIR(info.st_mode) else "not a plain file"
                 raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
@@ -149,7 +153,8 @@ class LocalStore(Store):
     def _set(self, key: str, value: bytes) -> None:
         path = self._path(key)
         partial = _partial(path) if self._replaces(key) else path
-        try:  # context managers take a quarter of the time of a small value
+        # no context managers: they take a quarter of the time of a small value
+        try:
             self._make_parent(path)
             file = create_file(partial)
             try:
@@ -178,13 +183,15 @@ class LocalStore(Store):
 
     def _make_parent(self, path: str) -> None:
         parent = os.path.dirname(path)
-        if parent not in self._made:
+        if parent not in self._folders:
             self._check_opened()
-            if self._made:
-                os.stat(self.root)  # it may have been removed meanwhile
-            with suppress(FileExistsError):  # a file in its place: then the one below it cannot be made
+            # if somebody has removed the file meanwhile, makedirs would create half of one
+            if self._folders:
+                os.stat(self.root)
+            # where a file has the name of the folder, creating the value below it raises the better error
+            with suppress(FileExistsError):
                 os.makedirs(parent, exist_ok=True)
-            self._made.add(parent)
+            self._folders.add(parent)
 
     @contextmanager
     def _stream(self, key: str) -> Iterator[Write]:
@@ -200,7 +207,7 @@ class LocalStore(Store):
                 write_all(file.fileno(), piece)
 
         try:
-            yield append  # errors of the block are not converted
+            yield append  # outside of `errors`: those of the caller's block are not of this file
             with errors():
                 self._sync_file(file.fileno(), key)
                 file.close()
@@ -208,8 +215,9 @@ class LocalStore(Store):
         except BaseException:
             with suppress(OSError):
                 file.close()
+            # a fork that ends inside of the block must not delete what its parent is writing
             with suppress(OSError):
-                if owner == os.getpid():  # ending a fork is not a failure
+                if owner == os.getpid():
                     os.unlink(partial)
             raise
 
@@ -226,11 +234,13 @@ class LocalStore(Store):
             prefix = stack.pop()
             names = {entry.name: entry for entry in self._entries(prefix)}
             yield from (prefix + name for name in names if name in DOCUMENTS)
+            # an array may have a million chunks, and no documents below it
             if ".zarray" not in names and not self._has_chunks(prefix, names):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def _has_chunks(self, prefix: str, names: Iterable[str]) -> bool:
         """Return whether the folders below a document of format 3 hold chunks; a group may have a member ``c``."""
+        # chunks are below "c" or, in the encoding v2, below numbers; most documents are not read for that
         if "zarr.json" not in names or not any(name == "c" or name.isdigit() for name in names):
             return False
         try:
@@ -278,7 +288,7 @@ class LocalStore(Store):
     def _delete_below(self, path: str) -> None:
         """Delete everything at and below ``path``; of a symbolic link the link itself, never its target."""
         top = self._path(path)
-        self._made.clear()
+        self._folders.clear()
         with os_errors(self.location, "deleted", path):
             if os.path.islink(top):
                 os.unlink(top)
@@ -302,15 +312,17 @@ class LocalStore(Store):
         path = f"{self.root}/{target}"
         partial = _partial(path)
         try:
+            # a relative symbolic link would have another target in another folder
             if not stat.S_ISREG(os.lstat(f"{self.root}/{source}").st_mode):
-                return False  # a relative symbolic link has another target elsewhere
+                return False
             os.link(f"{self.root}/{source}", partial)
             os.replace(partial, path)
         except OSError:
-            return False  # not all file systems have hard links
+            return False  # such as on exFAT, which has no hard links
         finally:
+            # POSIX: rename does nothing if both names are the same file, and the first one stays
             with suppress(OSError):
-                os.unlink(partial)  # it stays if both are one file already
+                os.unlink(partial)
         return True
 
     def sync(self) -> None:
@@ -379,7 +391,7 @@ class OpenFolder:
             return None
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         with suppress(OSError):
-            # leave half of the descriptors for reading files
+            # half of the descriptors are for reading: a program may have hundreds of files open
             if limit == resource.RLIM_INFINITY or descriptor <= limit // 2:
                 return cls(descriptor, os.fstat(descriptor).st_ino, root)
         close_read(descriptor)
@@ -475,7 +487,8 @@ def sync_files(path: str) -> None:
     """
     call = linux_call("syncfs")
     if call is None:
-        check_sync()  # a journal tells that its writer was durable, perhaps on another system
+        # the journal of a durable writer may come from a system that has the call
+        check_sync()
         os.sync()
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -87,11 +87,13 @@ class Holder:
 
     def is_gone(self) -> bool:
         """Return whether this is a process of this machine that has ended."""
+        # os.kill of Windows ends the process, whatever the signal is
         if not self.is_here() or sys.platform == "win32":
             return False
         try:
             os.kill(self.pid, 0)
-        except OSError as error:  # any other error: the process belongs to another user
+        except OSError as error:
+            # any other error says that the process belongs to another user
             return isinstance(error, ProcessLookupError)
         return False
 
@@ -99,8 +101,8 @@ class Holder:
 def locked_error(holder: Holder | None, location: str, *, is_mine: bool | None = None) -> StoreLockedError:
     """Return the error for the second writer of a file.
 
-    ``is_mine``: whether the first one is this process, None if its number says it. A lock with a known answer does not
-    end with its process.
+    ``is_mine``: whether the first one is this process; None if its number tells. A lock for which that is given does
+    not end with its process.
     """
     problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
     ends = holder is not None and holder.is_here() and is_mine is None
@@ -140,19 +142,17 @@ class WriterLock(ABC):
     def check(self) -> None:
         """Make sure that the lock is still held; called immediately before each commit, and before the first put."""
         if self.is_held:
-            how, remedy = self._broken() or ("", "")
-            problem = f"the lock of this writer was broken: {how}" if how else ""
-        elif self._pid != os.getpid():
+            return
+        problem, remedy = "this file is closed", "Open the file again."
+        if self._pid != os.getpid():
             problem = f"this was opened by process {self._pid}, before a fork"
             remedy = "Open the file in the process that writes it."
-        else:
-            problem, remedy = "this file is closed", "Open the file again."
-        if problem:
-            raise StoreLockedError(problem, store=self.location, remedy=remedy)
+        raise StoreLockedError(problem, store=self.location, remedy=remedy)
 
-    def _broken(self) -> tuple[str, str] | None:
-        """Return how the lock was broken and what to do then; None if it is still held."""
-        return None
+    def _broken(self, how: str, remedy: str) -> StoreLockedError:
+        """Return the error for a lock that somebody else has broken."""
+        problem = f"the lock of this writer was broken: {how}"
+        return StoreLockedError(problem, store=self.location, remedy=remedy)
 
     def __enter__(self) -> Self:
         return self
@@ -187,8 +187,9 @@ def writer_lock(store: Store, *, break_lock: bool = False, replaces: bool = Fals
         return FileLock(local, break_lock=break_lock, replaces=replaces)
     if store.opens_by_url and store.abilities.is_remote:
         folder, name = split_location(store.location)
+        # a file that is a complete bucket has no keys beside it
         beside = open_neighbour(store, folder) if "://" in folder and name else None
-        if beside is not None and beside.opens_by_url:  # a file that is a complete bucket has no keys beside it
+        if beside is not None and beside.opens_by_url:
             return KeyLock(beside, name, store.location, break_lock=break_lock)
     return ProcessLock(store.location)
 
@@ -201,15 +202,16 @@ class ProcessLock(WriterLock):
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
-        self._place = (self._pid, location)
+        # with the process, since a fork has a copy of the memory, and of this table
+        self._name = (self._pid, location)
         mine = Holder.here()
-        first = _OF_THIS_PROCESS.setdefault(self._place, mine)  # atomic among threads
+        first = _OF_THIS_PROCESS.setdefault(self._name, mine)  # atomic among threads
         if first is not mine:
             raise locked_error(first, location)
         self._is_held = True
 
     def _release(self) -> None:
-        _OF_THIS_PROCESS.pop(self._place, None)
+        _OF_THIS_PROCESS.pop(self._name, None)
 
 
 # ---- local files ----------------------------------------------------------------------------------------------------
@@ -234,7 +236,8 @@ class FileLock(WriterLock):
     def __init__(self, target: str, *, break_lock: bool = False, replaces: bool = False) -> None:
         super().__init__(target)
         self.follows = False
-        self._path = lock_path(os.path.realpath(target))  # one file has one lock, by whatever path it is opened
+        # one file has one lock, by whatever symbolic link it is opened
+        self._path = lock_path(os.path.realpath(target))
         missing = takewhile(lambda folder: not os.path.lexists(folder), Path(self._path).parents)
         self._new_folders = [str(folder) for folder in missing]
         if (inside := inside_of(self._path)) is not None:
@@ -250,7 +253,8 @@ class FileLock(WriterLock):
             self._is_held = True
             _held.add(self)
             if self.follows:
-                self._is_kept = True  # the next writer tries it too
+                # if this fails, the lock file stays, and the next writer tries it too
+                self._is_kept = True
                 with os_errors(target, "written"):
                     restore_old(target)
                     if replaces:
@@ -261,17 +265,20 @@ class FileLock(WriterLock):
             self._remove_folders()
             raise
 
-    def _broken(self) -> tuple[str, str] | None:
+    def check(self) -> None:
+        """Make sure that the lock file was not deleted or replaced; see `WriterLock.check`."""
+        super().check()
         with os_errors(self.location, "locked"):
             if not self._is_file or _is_at(self._descriptor, self._path):
-                return None
-        return "its file is gone", "Another writer may have the file open now. Open it again."
+                return
+        raise self._broken("its file is gone", "Another writer may have the file open now. Open it again.")
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
             existed = False
             with suppress(FileNotFoundError):
-                if not stat.S_ISREG(os.lstat(self._path).st_mode):  # a symbolic link, a pipe, a device or a folder
+                # a symbolic link could make this truncate somebody else's file, and a pipe would block
+                if not stat.S_ISREG(os.lstat(self._path).st_mode):
                     raise self._foreign("is not a regular file")
                 existed = True
             descriptor, self._is_file = self._open()
@@ -290,24 +297,29 @@ class FileLock(WriterLock):
         try:
             is_mine = lock_descriptor(descriptor, blocking=False)
         except OSError as error:
+            # some network file systems have no locks: then the record in the file decides
             if error.errno not in _NO_LOCKS:
                 raise
             is_mine = holder is None or holder.is_gone()
         if not is_mine:
+            # a process that runs on this machine is certainly alive, and its lock cannot be broken
             may_break = holder is None or holder.is_gone() or not holder.is_here()
             if not (break_lock and self._is_file and may_break):
                 raise locked_error(holder, self.location)
-            os.unlink(self._path)  # the lock of the system stays with the unlinked file
+            # the lock of the system stays with the unlinked file, so the next attempt makes a new one
+            os.unlink(self._path)
             self.follows = True
             return False
         if self._is_file:
+            # another writer may have released the lock, and deleted this file, after it was opened here
             if not _is_at(descriptor, self._path):
                 return False
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
             # Windows locks the first byte, and hides it from readers
             os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
-        self.follows |= self._is_file and existed  # perhaps empty: its writer died, or could not write to it
+        # the file of a lock may be empty: its writer died, or the disk was full
+        self.follows |= self._is_file and existed
         return True
 
     def _open(self) -> tuple[int, bool]:
@@ -315,6 +327,7 @@ class FileLock(WriterLock):
         try:
             return os.open(self._path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666), True
         except OSError as error:
+            # a user who may write to the file, but not beside it, locks the file itself; Windows opens no folders
             if error.errno not in _NOT_WRITABLE or not os.path.lexists(self.location) or sys.platform == "win32":
                 raise
             return os.open(self.location, READING), False
@@ -340,14 +353,16 @@ class FileLock(WriterLock):
         is_mine = False
         with suppress(OSError):
             is_mine = self._is_file and not self._is_kept and _is_at(descriptor, self._path)
-        if sys.platform == "win32":  # an open file cannot be deleted
+        # Windows deletes no open file; elsewhere the lock is held until its file is gone
+        if sys.platform == "win32":
             close_read(descriptor)
         if is_mine:
             with suppress(OSError):
                 os.unlink(self._path)
         if sys.platform != "win32":
+            # closing the descriptor does not unlock it while a fork has it open too
             with suppress(OSError):
-                unlock_descriptor(descriptor)  # closing it would not unlock it where a fork has it open as well
+                unlock_descriptor(descriptor)
             close_read(descriptor)
         self._remove_folders()
 
@@ -400,25 +415,27 @@ class KeyLock(WriterLock):
         try:
             if not self._create():
                 token, holder = self._read()
-                # only this process knows for certain that the holder is alive
+                # no server knows whether a holder is alive; this process knows it of its own locks
                 if break_lock and token not in _tokens:
                     self._delete(token)
                     token, holder = (self._token, None) if self._create() else self._read()
                 if token != self._token:
                     raise locked_error(holder, location, is_mine=token in _tokens)
         except StoreError as error:
-            error.store = location  # the user named the file, not the key beside it
+            # the user named the file, not the key beside it
+            error.store = location
             raise
         self._is_held = True
         if self._is_key:
             _tokens.add(self._token)
 
-    def _broken(self) -> tuple[str, str] | None:
+    def check(self) -> None:
+        """Make sure that the key has the value of this writer, by a request; see `WriterLock.check`."""
+        super().check()
         token, holder = self._read() if self._is_key else (self._token, None)
-        if token == self._token:
-            return None
-        how = "it was deleted" if holder is None else f"by {holder}"
-        return how, "Another writer has the file open now. Open it again when that writer is done."
+        if token != self._token:
+            how = "it was deleted" if holder is None else f"by {holder}"
+            raise self._broken(how, "Another writer has the file open now. Open it again when that writer is done.")
 
     def _create(self) -> bool:
         """Set the key if it is absent; return False if another writer holds the lock."""
@@ -432,7 +449,7 @@ class KeyLock(WriterLock):
             self._is_key = False
             warn(f"a second writer of {self.location} cannot be kept away: {missing}", UnlockedWarning, stacklevel=5)
             return True
-        # after a lost answer the request is sent again, and finds the key that it set itself
+        # after a lost answer obstore sends the request again, which then finds the key that it set itself
         return was_set or self._read()[0] == self._token
 
     def _read(self) -> tuple[str, Holder | None]:
@@ -444,7 +461,8 @@ class KeyLock(WriterLock):
             return "", None
 
     def _delete(self, token: str) -> None:
-        if self._read()[0] == token:  # it may be that of another writer by now
+        # the key may be that of another writer by now; no server deletes only the value that was read
+        if self._read()[0] == token:
             self._store._delete([self._key])
 
     def _release(self) -> None:
@@ -454,8 +472,8 @@ class KeyLock(WriterLock):
                 self._delete(self._token)
 
     def _abandon(self) -> None:
-        # garbage collection may run in a thread that requests wait for
-        with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads
+        # garbage collection may run in a thread that requests wait for; at the end of the interpreter no thread starts
+        with suppress(RuntimeError):
             threading.Thread(target=self._release, daemon=True).start()
 
 

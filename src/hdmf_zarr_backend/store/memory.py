@@ -73,6 +73,7 @@ class MemoryStore(Store):
         self._refuse_change()
         for key in keys:
             check_inside(key, self.location)
+            # a mapping may be a library's view of a server, such as that of zarr-python 2
             with library_errors_named(self.location, key, "deleted"):
                 self.mapping.pop(self._start + key, None)
 
@@ -129,6 +130,7 @@ class InlinedStore(Store):
         return self.values.get(key)
 
     def get(self, key: str) -> bytes | None:
+        # one look-up: other threads may move a value from here to the store meanwhile
         value = self.values.get(key)
         return value if value is not None else self.store.get(key)
 
@@ -136,9 +138,9 @@ class InlinedStore(Store):
         return None if key in self.values else self.store.open_value(key)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        wanted = list(keys)
-        values = {key: value for key in wanted if (value := self.values.get(key)) is not None}
-        missing = [key for key in wanted if key not in values]
+        requested = list(keys)
+        values = {key: value for key in requested if (value := self.values.get(key)) is not None}
+        missing = [key for key in requested if key not in values]
         return {**values, **self.store.get_many(missing)} if missing else values
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
@@ -170,7 +172,8 @@ class QueuedStore(InlinedStore):
     def __init__(self, store: Store) -> None:
         self._pending: dict[str, bytes] = {}
         super().__init__(store, self._pending)
-        self._is_remote = store.abilities.is_remote  # else a put is done at once
+        # a local put takes less time than a queue
+        self._is_remote = store.abilities.is_remote
         self._failed: BaseException | None = None
         self._changed = threading.Condition()
 
@@ -186,7 +189,8 @@ class QueuedStore(InlinedStore):
         def may_start() -> bool:
             running = sum(map(len, self._pending.values()))
             has_room = len(self._pending) < PUTS and running + len(value) <= PUT_BYTES
-            return key not in self._pending and (has_room or not self._pending)  # two puts of one key would race
+            # two puts of one key would race, and the older value might be the one that stays
+            return key not in self._pending and (has_room or not self._pending)
 
         with self._changed:
             self._changed.wait_for(lambda: self._failed or may_start())
@@ -194,12 +198,15 @@ class QueuedStore(InlinedStore):
             self._pending[key] = value
             try:
                 submitted(request_pool(), self._put, key, value)
-            except BaseException:  # an interruption, before or after the pool has got the put, which is given up
+            except BaseException:
+                # Ctrl-C, before or after the pool got the put. It is given up: a key that no put removes from
+                # `_pending` would make undoing the change wait for ever.
                 self._pending.pop(key, None)
                 raise
 
     def _put(self, key: str, value: bytes) -> None:
-        with self._changed:  # which `_set` holds until it is known whether it was interrupted
+        # `_set` holds the lock until it is known whether it was interrupted
+        with self._changed:
             if self._pending.get(key) is not value:
                 return
         try:
@@ -224,6 +231,7 @@ class QueuedStore(InlinedStore):
             self._raise_failed()
 
     def abandon(self) -> None:
+        # of a change that failed already, and is undone: the first error is the one that is raised
         with suppress(*_PUT_ERRORS):
             self.drain()
 

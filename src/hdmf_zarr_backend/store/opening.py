@@ -74,49 +74,51 @@ FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)
 
 
 def open_store(
-    place: Any, storage_options: Mapping[str, Any] | None = None, read_options: ReadOptions | None = None
+    file: Any, storage_options: Mapping[str, Any] | None = None, read_options: ReadOptions | None = None
 ) -> Store:
-    """Return the store of the file at ``place``, without opening the file.
+    """Return the store of a file, given by a path, a URL or an object, without opening the file.
 
     ``read_options`` hold for all its readers. None: those that a store has already.
     """
     options = dict(storage_options or {})
-    address = _path_of(place)
+    address = _path_of(file)
     if address is not None:
         path, own = address
         store = _of_location(location_of(path), {**own, **options})
     elif options:
         raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
     else:
-        store = _of_object(place)
+        store = _of_object(file)
     if read_options is not None:
         store.read_rules = read_options.rules()
     return store
 
 
-def located(place: Any) -> str | Store:
+def located(file: Any) -> str | Store:
     """Return the absolute path or URL of a file, or its store if neither alone opens it."""
-    address = _path_of(place)
+    address = _path_of(file)
     if address is None:
-        return _of_object(place)
+        return _of_object(file)
     path, own = address
-    return open_store(place) if own else location_of(path)
+    return open_store(file) if own else location_of(path)
 
 
-def _path_of(place: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
-    """Return the path or URL of a place and its own options, None for an object without an address."""
-    if isinstance(place, str):
-        return place, {}
-    if any(kind.__module__.partition(".")[0] == "upath" for kind in type(place).__mro__):
-        is_local = place.protocol in ("", "file", "local")
-        return (place.path, {}) if is_local else (str(place), dict(place.storage_options))
-    if isinstance(place, os.PathLike):
-        return place, {}
-    if type(place).__module__ != "fsspec.core" or hasattr(place.fs, "fs"):  # the last: a cache, or a part of another
+def _path_of(file: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
+    """Return the path or URL of a file and its own options, None for an object without an address."""
+    if isinstance(file, str):
+        return file, {}
+    # by the name of the module: importing upath or fsspec takes longer than opening a local file
+    if any(kind.__module__.partition(".")[0] == "upath" for kind in type(file).__mro__):
+        is_local = file.protocol in ("", "file", "local")
+        return (file.path, {}) if is_local else (str(file), dict(file.storage_options))
+    if isinstance(file, os.PathLike):
+        return file, {}
+    # a cache, or the inside of an archive, has another file system as `fs`: no URL alone opens it
+    if type(file).__module__ != "fsspec.core" or hasattr(file.fs, "fs"):
         return None
-    if is_local_filesystem(place.fs):
-        return place.path, {}
-    return place.fs.unstrip_protocol(place.path), dict(place.fs.storage_options)
+    if is_local_filesystem(file.fs):
+        return file.path, {}
+    return file.fs.unstrip_protocol(file.path), dict(file.fs.storage_options)
 
 
 def _of_location(location: str, options: dict[str, Any]) -> Store:
@@ -130,6 +132,7 @@ def _of_location(location: str, options: dict[str, Any]) -> Store:
     if scheme in ARCHIVES and "::" not in location and "fo" not in options:
         remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
         raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
+    # a folder may have any name, also "a.zip"; what a URL is, only a request could tell
     is_file = not _is_folder(location) if is_local else "::" not in location
     if is_file and location.endswith(reference_files.SUFFIX):
         return ReferenceStore(location, options, open_folder)
@@ -152,7 +155,8 @@ def open_folder(location: str, options: Mapping[str, Any]) -> Store:
     if not is_url(location):
         return LocalStore(location)
     if location.partition("://")[0] in WEB_SCHEMES:
-        from hdmf_zarr_backend.store.web import WebStore  # local files are opened without asyncio
+        # imported here: local files are opened without asyncio, which takes longer than reading one
+        from hdmf_zarr_backend.store.web import WebStore
 
         return WebStore(location, options)
     settings = object_settings(location, options)
@@ -167,20 +171,22 @@ def open_parent(location: str, options: Mapping[str, Any]) -> tuple[Store, str]:
     return store, name
 
 
-def _of_object(place: Any) -> Store:
-    if isinstance(place, Store):
-        return place
-    if isinstance(place, Mapping) and type(place).__module__.partition(".")[0] != "zarr":  # stores of zarr-python 2
-        return store_of_filesystem(getattr(place, "fs", None), getattr(place, "root", "")) or MemoryStore(place)
-    if type(place).__module__ == "fsspec.core":
-        store: Store | None = store_of_filesystem(place.fs, place.path)
+def _of_object(file: Any) -> Store:
+    if isinstance(file, Store):
+        return file
+    # stores of zarr-python 2 are mappings too
+    if isinstance(file, Mapping) and type(file).__module__.partition(".")[0] != "zarr":
+        return store_of_filesystem(getattr(file, "fs", None), getattr(file, "root", "")) or MemoryStore(file)
+    if type(file).__module__ == "fsspec.core":
+        store: Store | None = store_of_filesystem(file.fs, file.path)
     else:
-        from hdmf_zarr_backend.store.zarr_python import store_of_zarr  # zarr is imported where it is used
+        # imported here: files on a disk are opened without zarr, whose import takes longer than that
+        from hdmf_zarr_backend.store.zarr_python import store_of_zarr
 
-        store = store_of_zarr(place)
+        store = store_of_zarr(file)
     if store is None:
         remedy = "Use a path, a URL, a mapping, a store or group of zarr, or a session of Icechunk."
-        raise UsageError(f"{place!r} cannot hold a Zarr file", remedy=remedy)
+        raise UsageError(f"{file!r} cannot hold a Zarr file", remedy=remedy)
     return store
 
 
@@ -197,9 +203,11 @@ def open_neighbour(store: Store, location: str) -> Store:
         try:
             neighbour = open_store(location, origin.options if alike else {})
             neighbour.check_url()
-        except UsageError as error:  # a file named the location, not the caller
+        # a file named the location, not the caller, whose arguments are right
+        except UsageError as error:
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
-    neighbour.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)  # not known yet
+    # whether the file is complete is not known yet
+    neighbour.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)
     return neighbour
 
 
@@ -229,7 +237,8 @@ def is_of_hdf5(store: Store) -> bool:
         folder, name = open_parent(store.location, store.options)
         folder.read_rules = store.read_rules
         return folder.beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
-    except ZarrBackendError:  # opening the location raises the error
+    except ZarrBackendError:
+        # opening the location itself raises the error, with a better remedy
         return False
 
 

@@ -69,7 +69,7 @@ class ReferenceStore(RemoteStore):
     def _references(self) -> dict[str, Any]:
         with self._loading:
             if self._loaded is None:
-                store, name = self._own()
+                store, name = self._own_file()
                 text = store.get(name)
                 if text is None:
                     raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
@@ -78,13 +78,15 @@ class ReferenceStore(RemoteStore):
                 self._loaded, self._recorded = _parse(text, self.location)
             return self._loaded
 
-    def _own(self) -> tuple[Store, str]:
+    def _own_file(self) -> tuple[Store, str]:
         """Return the store of the folder of the references, and their key in it."""
         folder, name = split_location(self.location)
         if "remote_options" in self.options:
+            # as in fsspec: the other options are those of the references, these of the files that they name
             options = {name: value for name, value in self.options.items() if name != "remote_options"}
             store = self._opener(folder, options)
-        else:  # a file beside it is read over the same connections
+        else:
+            # one store, so that a file beside the references is read over the same connections
             store = self._folder(folder)
         store.named_key = name
         return store, name
@@ -95,7 +97,7 @@ class ReferenceStore(RemoteStore):
             return value
         if len(value) == 3:
             extent = self._extent(key, value)
-            return self._run((value[0], extent, {key: extent}))[key]
+            return self._read_run((value[0], extent, {key: extent}))[key]
         data = self._read_from(value[0], lambda file: file.store.get(file.name))
         if data is None:
             raise self._cut(key, value)
@@ -122,7 +124,7 @@ class ReferenceStore(RemoteStore):
                 others.append(key)
         runs = [(url, *run) for url, each in extents.items() for run in joined(each)]
         values = get_at_once(self, others)
-        for part in at_once(self._run, runs) if len(runs) > 1 else map(self._run, runs):
+        for part in at_once(self._read_run, runs) if len(runs) > 1 else map(self._read_run, runs):
             values |= part
         return values
 
@@ -130,9 +132,9 @@ class ReferenceStore(RemoteStore):
         check_value_size(self, key, value[2])
         return value[1], value[1] + value[2]
 
-    def _run(self, source: tuple[str, Extent, Mapping[str, Extent]]) -> dict[str, bytes]:
+    def _read_run(self, run: tuple[str, Extent, Mapping[str, Extent]]) -> dict[str, bytes]:
         """Return the values of keys whose bytes are read from another file with one request."""
-        url, (first, last), extents = source
+        url, (first, last), extents = run
         data = self._read_from(url, lambda file: file.store.get_range(file.name, first, last))
         values = {}
         for key, (start, stop) in extents.items():
@@ -155,7 +157,7 @@ class ReferenceStore(RemoteStore):
     def exists(self) -> bool:
         if not is_url(self.location):
             return os.path.lexists(self.location)
-        store, name = self._own()
+        store, name = self._own_file()
         return store.get_range(name, 0, 1) is not None
 
     # ---- the other files --------------------------------------------------------------------------------------------
@@ -163,14 +165,16 @@ class ReferenceStore(RemoteStore):
     def _read_from(self, url: str, read: Callable[[_Source], B]) -> B:
         """Read from another file; a recorded one on a server is read while it is compared with its record."""
         is_new = url in self._recorded and url not in self._sources
-        allowed = (each for each, refusal in self._places(url).items() if refusal is None)
+        allowed = (each for each, refusal in self._candidates(url).items() if refusal is None)
         likely = next(map(self._at, allowed), None) if is_new else None
         if likely is None or not likely.store.abilities.is_remote:
             return read(self._source(url))
+        # not in the pool: its threads may all be waiting for this one
         compared = in_thread(partial(self._source, url))
         try:
             data = read(likely)
-        except ZarrBackendError:  # raised again, if this is the file
+        except ZarrBackendError:
+            # if this is the recorded file, the error is raised again
             return read(compared.result())
         source = compared.result()
         return data if source.location == likely.location else read(source)
@@ -181,43 +185,45 @@ class ReferenceStore(RemoteStore):
             source = self._sources.get(url)
             if source is None:
                 source = self._sources[url] = self._choose(url)
+            # each time, since it takes no request; a file on a server is compared once
             elif source.state is not None and source.store.folder is not None:
-                now = source.store.state(source.name)  # requested once from a server
+                now = source.store.state(source.name)
                 if now != source.state:
                     raise self._missing(source.location) if now is None else self._changed(source.location)
         return source
 
     def _choose(self, url: str) -> _Source:
         """Return a file at its URL; a recorded one there, or at the recorded path beside the references."""
-        recorded, places = self._recorded.get(url), self._places(url)
+        recorded, candidates = self._recorded.get(url), self._candidates(url)
         changed = None
-        for number, (location, refusal) in enumerate(places.items()):
+        for number, (location, refusal) in enumerate(candidates.items()):
             if refusal is not None:
                 continue
             source = self._at(location)
-            if recorded is None or _is_recorded(source, recorded, is_original=number == 0):
+            if recorded is None or source.matches(recorded, is_original=number == 0):
                 return source
             if source.state is not None:
                 changed = changed or location
         if changed is not None:
             raise self._changed(changed)
-        raise next(filter(None, places.values()), None) or self._missing(*places)
+        raise next(filter(None, candidates.values()), None) or self._missing(*candidates)
 
-    def _places(self, url: str) -> dict[str, LinkRefusedError | None]:
+    def _candidates(self, url: str) -> dict[str, LinkRefusedError | None]:
         """Return where another file may be, in the order of choice, each with its error if it is forbidden."""
         recorded = self._recorded.get(url)
-        places: dict[str, LinkRefusedError | None] = {}
+        candidates: dict[str, LinkRefusedError | None] = {}
         for name in filter(None, (url, recorded.relative if recorded is not None else None)):
             location = name if is_url(name) or os.path.isabs(name) else resolve_source(f"../{name}", self.location)
             location = resolve_source(location, location)  # file:// URLs are paths
+            # with a record, whose digest only somebody with the same file can know, any local file is allowed
             policy, free = self.read_rules.external_links, recorded is not None
             rule = why_not(location, self.location, policy, free=free, kind="references")
-            places[location] = None if rule is None else LinkRefusedError(
+            candidates[location] = None if rule is None else LinkRefusedError(
                 f"the reference to {location!r} is refused: {rule[0]}",
                 store=self.location,
                 **(rule[1] or {"remedy": "Do not trust it; or download it together with the other file."}),
             )  # fmt: skip
-        return places
+        return candidates
 
     def _at(self, location: str) -> _Source:
         folder, name = split_location(location)
@@ -240,8 +246,9 @@ class ReferenceStore(RemoteStore):
                 options = self.options if is_same_server else {}
             store = self._opener(folder, options)
             policy = self.read_rules.external_links
+            # a local file may name a file on any server, also one that redirects
             if policy is None and not is_url(self.location):
-                policy = "follow"  # a local file names files anywhere
+                policy = "follow"
             store.read_rules = replace(store.read_rules, external_links=policy)
             self._folders.setdefault(folder, store)
         return self._folders[folder]
@@ -323,11 +330,11 @@ def _parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recor
         raise _damaged("the record of its sources", location)
     recorded = {}
     for url, entry in sources.items():
-        known: dict[str, Any] = {name: entry.get(name) for name in _TYPES}
-        if known["size"] is None or any(type(known[name]) not in (kind, type(None)) for name, kind in _TYPES.items()):
+        fields: dict[str, Any] = {name: entry.get(name) for name in _TYPES}
+        if fields["size"] is None or any(type(fields[name]) not in (kind, type(None)) for name, kind in _TYPES.items()):
             raise _damaged("the record of its sources", location)
-        state = FileState(known["size"], known["etag"], known["mtime_ns"])
-        recorded[url] = Recorded(state, known["relative"], known["sample"])
+        state = FileState(fields["size"], fields["etag"], fields["mtime_ns"])
+        recorded[url] = Recorded(state, fields["relative"], fields["sample"])
     return recorded
 
 
@@ -340,19 +347,19 @@ class _Source:
     location: str
     state: FileState | None = None
 
-
-def _is_recorded(source: _Source, recorded: Recorded, *, is_original: bool) -> bool:
-    """Return whether a file is the one that is recorded, or a copy of it, whose time differs; and set its state."""
-    known = recorded.state
-    sample: Callable[[], str | None] = partial(source.store.sample, source.name, known.size)
-    # servers give whole seconds: a file with another time was recorded before it came to the server
-    is_from_here = known.etag is None and (known.mtime_ns is None or known.mtime_ns % _SECOND != 0)
-    if recorded.sample is not None and is_from_here and source.store.abilities.is_remote:
-        sample = in_thread(sample).result  # requested at once, since it will be needed
-    source.state = state = source.store.state(source.name)
-    if state is None:
-        return False
-    is_same = known.is_same(state)
-    if is_same or state.size != known.size or (is_original and is_same is False):
-        return is_same is True
-    return recorded.sample is not None and sample() == recorded.sample
+    def matches(self, recorded: Recorded, *, is_original: bool) -> bool:
+        """Return whether this is the recorded file, or a copy of it, whose time differs; and set the state."""
+        old = recorded.state
+        sample: Callable[[], str | None] = partial(self.store.sample, self.name, old.size)
+        # servers give whole seconds: a file with another time was recorded before it came to the server
+        is_from_here = old.etag is None and (old.mtime_ns is None or old.mtime_ns % _SECOND != 0)
+        if recorded.sample is not None and is_from_here and self.store.abilities.is_remote:
+            sample = in_thread(sample).result  # requested at once, since it will be needed
+        self.state = state = self.store.state(self.name)
+        if state is None:
+            return False
+        is_same = old.is_same(state)
+        # at the URL itself, another time means another content; a copy has its own time
+        if is_same or state.size != old.size or (is_original and is_same is False):
+            return is_same is True
+        return recorded.sample is not None and sample() == recorded.sample

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.store.base import (
     without_ranges,
 )
 
-_MOST_LETTERS = 5_000
+_MAX_URL_LENGTH = 5_000
 """Most characters of a URL, which servers and libraries limit too, after they are quoted."""
 
 REQUESTS = 32
@@ -44,7 +44,8 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 def request_pool() -> ThreadPoolExecutor:
     """Return the threads of this process that wait for requests."""
-    pid = os.getpid()  # threads do not survive a fork
+    # threads do not survive a fork, and a task for them would wait for ever
+    pid = os.getpid()
     if pid not in _pools:
         _pools.clear()
         _pools[pid] = ThreadPoolExecutor(REQUESTS, thread_name_prefix="hdmf-zarr-requests")
@@ -76,10 +77,11 @@ def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
 
 
 def submitted(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) -> Future[B]:
-    """Call a function in a pool; here, if the interpreter is ending, and starts no more threads."""
+    """Call a function in a pool; in this thread if the interpreter is ending, and starts no more threads."""
     try:
         return pool.submit(function, *items)
     except RuntimeError:
+        # a file that is closed by `atexit` or by garbage collection at the end still has to be written
         done: Future[B] = Future()
         done.set_result(function(*items))
         return done
@@ -130,19 +132,20 @@ RETRY_SECONDS = 10.0
 
 def completed(config: Any, location: str) -> dict[str, Any]:
     """Return a ``retry_config`` of obstore with a bound of its time; its durations may be in seconds."""
+    # obstore takes timedelta only, which the command line cannot give, and repeats requests for 3 minutes by default
     try:
-        known = {"retry_timeout": RETRY_SECONDS, **(config or {})}
-        known["retry_timeout"] = duration(known["retry_timeout"])
-        if "max_retries" in known and not 0 <= int(known["max_retries"]) < 2**31:
+        complete = {"retry_timeout": RETRY_SECONDS, **(config or {})}
+        complete["retry_timeout"] = duration(complete["retry_timeout"])
+        # obstore panics at a number that has no place in its type
+        if "max_retries" in complete and not 0 <= int(complete["max_retries"]) < 2**31:
             raise ValueError("max_retries is not a number of requests")
-        if "backoff" in known:
-            known["backoff"] = {
-                name: float(value) if name == "base" else duration(value) for name, value in known["backoff"].items()
-            }
+        if "backoff" in complete:
+            backoff = complete["backoff"].items()
+            complete["backoff"] = {name: float(each) if name == "base" else duration(each) for name, each in backoff}
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         remedy = 'For example {"max_retries": 3, "retry_timeout": 30}, in seconds.'
         raise UsageError(f"retry_config={config!r} cannot be used ({error})", store=location, remedy=remedy) from error
-    return known
+    return complete
 
 
 def no_such_option(name: str, known: Iterable[str], location: str, library: str) -> UsageError:
@@ -223,18 +226,14 @@ class RemoteStore(Store):
         """Yield key and size of all keys below ``prefix/``."""
         raise NotImplementedError
 
-    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
-        return None
-
     # ---- the contract -----------------------------------------------------------------------------------------------
 
     def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
         """Call a function of the library; its errors name the store and ``key``, and what was ``doing``."""
         check_inside(key, self.location)
-        letters = len(self.location) + len(key)
-        if letters > _MOST_LETTERS:
-            problem = f"a URL of {letters:,} characters cannot be requested"
+        length = len(self.location) + len(key)
+        if length > _MAX_URL_LENGTH:
+            problem = f"a URL of {length:,} characters cannot be requested"
             raise StoreError(problem, store=f"{self.location[:100]}...", remedy="Use a shorter path or name.")
         with library_errors_named(self.location, key, doing):
             return function()
@@ -261,6 +260,7 @@ class RemoteStore(Store):
         return get_at_once(self, list(keys))
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+        # Azure, rangehttpserver and http-server refuse the range of the last n bytes
         if not self._counts_from_end and any(stop is None for _, stop in ranges):
             state = self.state(key)
             if state is None:
@@ -268,8 +268,8 @@ class RemoteStore(Store):
             ranges = [slice(*each).indices(state.size)[:2] for each in ranges]
         parts = self._read(lambda: self._get_ranges(key, ranges), key)
         for (start, stop), part in zip(ranges, parts or (), strict=False):
-            most = -start if stop is None else max(0, stop - start)
-            if len(part) > most:  # fsspec returned the complete value for the range
+            # from a server without ranges, fsspec returns the complete value
+            if len(part) > (-start if stop is None else max(0, stop - start)):
                 raise without_ranges(self.location, key)
         return parts
 
@@ -279,10 +279,6 @@ class RemoteStore(Store):
     def _set(self, key: str, value: bytes) -> None:
         self._refuse_change()
         self._called(lambda: self._put_value(key, value), key, "written")
-
-    def _create(self, key: str, value: bytes) -> bool | None:
-        self._refuse_change()
-        return self._called(lambda: self._put_if_absent(key, value), key, "written")
 
     def _set_many(self, items: Mapping[str, bytes]) -> None:
         list(at_once(lambda item: self._set(*item), items.items()))

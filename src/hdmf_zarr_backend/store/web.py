@@ -73,9 +73,9 @@ def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
         "not followed",
         store=location,
         path=node_of(key) if key else None,
-        remedy="Open the file at its new place, or pass "
+        remedy="Open the file at its new URL, or pass "
         'read_options=ReadOptions(external_links="follow") if you trust the server.',
-        remedy_cli="Open the file at its new place, or use --external-links follow if you trust the server.",
+        remedy_cli="Open the file at its new URL, or use --external-links follow if you trust the server.",
     )
 
 
@@ -125,14 +125,15 @@ class WebStore(RemoteStore):
         return self._run(self._request("GET", key, most=most + 1))[1]
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
-        return self._run(self._ranges(key, ranges))
-
-    async def _ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
-        """Return ranges of a value, near ones with one request; all are requested at once."""
+        # near ranges are one request; one request with many ranges (multipart/byteranges) is refused by many servers
         runs = list(joined({number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None}))
         others = {number: each for number, each in enumerate(ranges) if each[1] is None}
-        wanted = [*(ends for ends, _ in runs), *others.values()]
-        values = await asyncio.gather(*(self._range(key, *each) for each in wanted))
+
+        async def requested() -> list[bytes]:
+            extents = [*(extent for extent, _ in runs), *others.values()]
+            return await asyncio.gather(*(self._range(key, *extent) for extent in extents))
+
+        values = self._run(requested())
         parts = dict(zip(others, values[len(runs) :], strict=True))
         for ((first, _), run), value in zip(runs, values, strict=False):
             parts |= {number: value[start - first : stop - first] for number, (start, stop) in run.items()}
@@ -146,6 +147,7 @@ class WebStore(RemoteStore):
         try:
             return (await self._request("GET", key, str(start) if stop is None else f"{start}-{stop - 1}", most))[1]
         except StatusError as error:
+            # rangehttpserver and http-server answer like this to a range that counts from the end
             if stop is not None or error.status not in (400, 416):
                 raise
             self._counts_from_end = False
@@ -181,10 +183,10 @@ class WebStore(RemoteStore):
         finally:
             request.close()
 
-    async def _request(self, method: str, key: str, wanted: str = "", most: int | None = None) -> _Answer:
+    async def _request(self, method: str, key: str, extent: str = "", most: int | None = None) -> _Answer:
         """Return the answer to a request, which is repeated while the server is busy; aiohttp does not do that.
 
-        ``wanted`` is the range of bytes, if any; ``most`` bytes of the body are read.
+        ``extent`` is the range of bytes, if any; ``most`` bytes of the body are read.
         """
         import aiohttp
 
@@ -194,33 +196,36 @@ class WebStore(RemoteStore):
         left = int(retries.get("max_retries", _RETRIES))
         while True:
             try:
-                return await self._sent(method, key, wanted, most)
+                return await self._sent(method, key, extent, most)
             except (aiohttp.ClientError, TimeoutError, StatusError) as error:
                 is_busy = error.status in _BUSY if isinstance(error, StatusError) else True
+                # no such host, or nothing listens there: users should learn that at once, not after 10 seconds
                 is_unreachable = isinstance(error, aiohttp.ClientConnectorError)
                 if is_unreachable or not is_busy or not left or time.monotonic() > end:
                     raise
             await asyncio.sleep(pause.total_seconds() * random.uniform(0.5, 1))  # noqa: S311 - clients differ
             pause, left = min(pause * pauses["base"], pauses["max_backoff"]), left - 1
 
-    async def _sent(self, method: str, key: str, wanted: str, most: int | None) -> _Answer:
+    async def _sent(self, method: str, key: str, extent: str, most: int | None) -> _Answer:
         """Send a request once, and again where it is redirected to if that is allowed."""
         from yarl import URL
 
-        root, mark, query = self.location.partition("?")  # a query may grant access
+        # a query may grant access, as in a presigned URL, so each request has it
+        root, mark, query = self.location.partition("?")
         url = f"{quote(root, safe=_SAFE + '%?#[]')}/{quote(key, safe=_SAFE)}{mark}{query}"
         session = self._opened()
         for _ in range(_MOST_REDIRECTS):
             origin = origin_of(url)
             own: dict[str, Any] = self._settings["request"] if origin == self._origin else {"proxy": _proxy_of(origin)}
+            # a compressed body would have other ranges, and a size that nobody has checked
             headers = {"User-Agent": self._settings["agent"], **own.get("headers", {}), "Accept-Encoding": "identity"}
-            headers |= {"Range": f"bytes={wanted}"} if wanted else {}
+            headers |= {"Range": f"bytes={extent}"} if extent else {}
             options = {**own, "headers": headers, "allow_redirects": False}
             async with session.request(method, URL(url, encoded=True), **options) as response:
                 target = response.headers.get("Location") if response.status in _REDIRECTS else None
                 if target is None:
                     self._is_resolved = True
-                    return await self._answer(response, key, most, is_range=bool(wanted))
+                    return await self._answer(response, key, most, is_range=bool(extent))
             url = self._followed(key, urljoin(url, target))
         raise OSError(f"more than {_MOST_REDIRECTS} redirects")
 
@@ -249,8 +254,9 @@ class WebStore(RemoteStore):
             raise OSError(f"a redirect to {target!r}") from error
         if origin == self._origin or origin in self._moved or self.read_rules.external_links == "follow":
             return target
+        # the user has named this file by its URL, so the server may say once where it is, as api.dandiarchive.org does
         if key == self.named_key and not self.read_rules.is_linked and not self._is_resolved:
-            self._moved.add(origin)  # the place of the file that the user has named
+            self._moved.add(origin)
             return target
         raise redirect_refused(self.location, key, target)
 
@@ -259,11 +265,13 @@ class WebStore(RemoteStore):
         import aiohttp
 
         if self._client is None or self._pid != os.getpid():
+            # kept, because collecting it would close connections that are the parent's
             if self._client is not None:
-                _forked.append(self._client)  # its connections are the parent's
+                _forked.append(self._client)
             timeout = aiohttp.ClientTimeout(**self._settings["timeout"])
             options = {"timeout": timeout, **self._settings["session"]}
-            jar = aiohttp.DummyCookieJar()  # a cookie of one server is not for another
+            # a cookie of one server is not for another, where a redirect may lead
+            jar = aiohttp.DummyCookieJar()
             connector = aiohttp.TCPConnector(limit=REQUESTS, ssl=not self._settings["trusts_all"])
             self._client = aiohttp.ClientSession(connector=connector, cookie_jar=jar, auto_decompress=False, **options)
             self._pid = os.getpid()
@@ -278,7 +286,8 @@ def _close(session: Any, loop: Any, pid: int) -> None:
     """Close the connections of a session; not in a fork."""
     if pid == os.getpid() and loop.is_running():
         closed = asyncio.run_coroutine_threadsafe(session.close(), loop)
-        if threading.current_thread().name != "fsspecIO":  # garbage collection may run in any thread
+        # garbage collection may run in any thread; in that of the event loop, waiting would never end
+        if threading.current_thread().name != "fsspecIO":
             with suppress(TimeoutError):
                 closed.result(1)
 
@@ -298,7 +307,7 @@ def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
     request = {name: value for name, value in options.items() if name not in _OF_FILES}
     retries = completed(request.pop("retry_config", None), location)
     client, session = (dict(request.pop(name, None) or {}) for name in ("client_options", "client_kwargs"))
-    # what only the server of the file may get
+    # what only the server of the file may get: a session would send it wherever a redirect leads
     request |= {name: session.pop(name) for name in ("auth", "cookies") if name in session}
     headers = {**(client.get("default_headers") or {}), **session.pop("headers", {}), **request.get("headers", {})}
     request["headers"] = {

@@ -74,7 +74,23 @@ class ZarrPythonStore(RemoteStore):
         super().__init__(location)
         self.store = store
         self.path = path
-        self.abilities = _abilities(store)
+        if _is_icechunk(store):
+            why = "this session of Icechunk is read only" if store.read_only else "Icechunk knows Zarr format 3 only"
+            is_open = not store.read_only
+            self.abilities = Abilities(
+                write=is_open, change=is_open, is_remote=True, consolidates=False, formats=(3,), why=why,
+                strict_json=is_open, commits=is_open,
+            )  # fmt: skip
+        elif isinstance(store, zarr.storage.ZipStore):
+            self.abilities = _ZIP_IS_OPEN
+        else:
+            writes = store.supports_writes and store.supports_deletes and not store.read_only
+            self.abilities = replace(
+                Abilities() if writes else _READ_ONLY,
+                listing=bool(store.supports_listing),
+                is_remote=not isinstance(store, zarr.storage.MemoryStore),
+                control_characters=not isinstance(store, zarr.storage.ObjectStore),
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         inner = getattr(self.store, "store", None)
@@ -91,7 +107,8 @@ class ZarrPythonStore(RemoteStore):
 
     def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
         def opened() -> B:
-            if not self.store._is_open:  # a ZipStore does not open itself
+            # zarr opens its stores on use, but not a ZipStore
+            if not self.store._is_open:
                 try:
                     sync(self.store._ensure_open())
                 except FileNotFoundError as error:
@@ -151,7 +168,7 @@ class IcechunkStore(ZarrPythonStore):
     """One Zarr file in a session of Icechunk, which refuses chunks outside of the array in its document.
 
     A writer sets the document of an array that grows last, when its shape is known. Until then the session, which
-    nobody else sees, has one with room for the chunks.
+    nobody else sees, has a document with a shape that includes the chunks.
     """
 
     def __init__(self, store: Any, path: str, location: str) -> None:
@@ -191,6 +208,7 @@ class IcechunkStore(ZarrPythonStore):
         name = f"{node}/zarr.json".lstrip("/")
         index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
         text = self._get(name)
+        # the rest of the document is replaced at the end, and Icechunk compares chunks with the shape only
         if text is None:
             array: dict[str, Any] = {**_ROOM, "shape": [2**31] * len(index)}
             array["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [1] * len(index)}}
@@ -202,7 +220,8 @@ class IcechunkStore(ZarrPythonStore):
         super()._put_value(name, dump(array))
 
     def _remove(self, keys: Sequence[str]) -> None:
-        for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):  # chunks before their array
+        # chunks before their array: Icechunk refuses a chunk whose array is gone
+        for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):
             with suppress(KeyError):
                 super()._remove([key])
 
@@ -211,54 +230,38 @@ def _is_icechunk(store: Any) -> bool:
     return type(store).__module__.partition(".")[0] == "icechunk"
 
 
-def _abilities(store: Any) -> Abilities:
-    if _is_icechunk(store):
-        some = Abilities(is_remote=True, consolidates=False, formats=(3,), why="Icechunk knows Zarr format 3 only")
-        if store.read_only:
-            return replace(some, write=False, change=False, why="this session of Icechunk is read only")
-        return replace(some, strict_json=True, commits=True)
-    if isinstance(store, zarr.storage.ZipStore):
-        return _ZIP_IS_OPEN
-    writes = store.supports_writes and store.supports_deletes and not store.read_only
-    return replace(
-        Abilities() if writes else _READ_ONLY,
-        listing=bool(store.supports_listing),
-        is_remote=not isinstance(store, zarr.storage.MemoryStore),
-        control_characters=not isinstance(store, zarr.storage.ObjectStore),
-    )
-
-
-def store_of_zarr(place: Any) -> Store | None:
+def store_of_zarr(source: Any) -> Store | None:
     """Return the file in a store or group of zarr-python, a session of Icechunk or a store of obstore, else None."""
     path, is_read_only = "", False
-    if isinstance(place, zarr.Group):
-        is_read_only, place = place.read_only, place if _IS_ZARR_2 else place.store_path
-        place, path = place.store, place.path
-    elif not _IS_ZARR_2 and isinstance(place, zarr.storage.StorePath):
-        place, path = place.store, place.path
-    is_of_obstore = type(place).__module__.partition(".")[0] == "obstore"
+    if isinstance(source, zarr.Group):
+        is_read_only, source = source.read_only, source if _IS_ZARR_2 else source.store_path
+        source, path = source.store, source.path
+    elif not _IS_ZARR_2 and isinstance(source, zarr.storage.StorePath):
+        source, path = source.store, source.path
+    is_of_obstore = type(source).__module__.partition(".")[0] == "obstore"
     if _IS_ZARR_2:
         if is_of_obstore:
-            return store_of_bucket(place)
-        return (
-            _of_zarr_2(place, path, is_read_only=is_read_only) if isinstance(place, _zarr.storage.BaseStore) else None
-        )
-    if _is_icechunk(place) and isinstance(getattr(place, "store", None), zarr.abc.store.Store):
-        place = place.store  # of a session
+            return store_of_bucket(source)
+        is_store = isinstance(source, _zarr.storage.BaseStore)
+        return _of_zarr_2(source, path, is_read_only=is_read_only) if is_store else None
+    if _is_icechunk(source) and isinstance(getattr(source, "store", None), zarr.abc.store.Store):
+        source = source.store  # of a session
     if is_of_obstore:
-        place = zarr.storage.ObjectStore(place)
-    if isinstance(place, zarr.storage.ObjectStore) and not place.read_only:
-        bucket = store_of_bucket(place.store, path)
+        source = zarr.storage.ObjectStore(source)
+    # by obstore itself: it reads many ranges with one request, and streams values, for which zarr has no call
+    if isinstance(source, zarr.storage.ObjectStore) and not source.read_only:
+        bucket = store_of_bucket(source.store, path)
         if bucket is not None:
             return bucket
-    return _of_zarr_3(place, path) if isinstance(place, zarr.abc.store.Store) else None
+    return _of_zarr_3(source, path) if isinstance(source, zarr.abc.store.Store) else None
 
 
 def _of_zarr_3(store: zarr.abc.store.Store, path: str) -> Store:
     root: Any = None
     if isinstance(store, zarr.storage.LocalStore):
         root = store.root
-    elif isinstance(store, zarr.storage.FsspecStore):  # that of "file://" makes no folders by default
+    elif isinstance(store, zarr.storage.FsspecStore):
+        # fsspec's local file system makes no folders by default, so zarr cannot write to a new "file://" path
         root = store.path if is_local_filesystem(getattr(store.fs, "sync_fs", store.fs)) else None
     if root is not None:
         folder = LocalStore(os.path.abspath(os.path.join(str(root), path)))
@@ -326,6 +329,7 @@ class _View(getattr(zarr.storage, "Store", object)):  # type: ignore[misc]
 
     def _check(self, key: str, data: bytes) -> None:
         """Refuse an array that zarr-python would unpickle."""
+        # most documents have no such codec, and are not parsed
         filters = load(data, key=key).get("filters") if b"pickle" in data else None
         if any(isinstance(config, dict) and config.get("id") == "pickle" for config in filters or ()):
             raise UnsafeDataError(
@@ -383,7 +387,8 @@ def _zarr_location(store: Store) -> Any:
     """Return the argument for zarr's functions: a path, or a store."""
     if _IS_ZARR_2:
         return _View(store)
-    from hdmf_zarr_backend.store.web import WebStore  # imported here: local files are opened without it
+    # imported here: groups of local files are opened without asyncio and aiohttp
+    from hdmf_zarr_backend.store.web import WebStore
 
     if isinstance(store, LocalStore):
         return store.root

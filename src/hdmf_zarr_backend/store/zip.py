@@ -95,7 +95,6 @@ class ZipStore(Store):
         info = self._info(key)
         if info is None:
             return None
-        # before memory is allocated for it
         size = max(info.file_size, info.compress_size)
         check_value_size(self, key, size, is_inflated=info.compress_type != zipfile.ZIP_STORED)
         # zipfile itself would decompress up to two gigabytes in one step, whatever size the directory states; for bzip2
@@ -123,13 +122,15 @@ class ZipStore(Store):
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         infos = {key: info for key in keys if (info := self._info(key)) is not None}
         size = sum(info.file_size for key, info in infos.items() if is_document(key))
-        with at(self.location):  # before the first is read
+        # before the first is read: a crafted directory may name one document a million times
+        with at(self.location):
             what = f"the metadata documents have {size:,} bytes"
             self.read_rules.limits.check("max_document_bytes", size, what)
         return get_at_once(self, list(infos)) if self.abilities.is_remote else super().get_many(infos)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         info = self._info(key)
+        # a part of a compressed entry cannot be found without all that is before it
         if info is None or info.compress_type != zipfile.ZIP_STORED:
             return super().get_ranges(key, ranges)
         with self._open(info, self._archive_of(info, 0)) as file:
@@ -165,6 +166,7 @@ class NewZipStore(ZipStore):
         raise not_shared(self.location, "a zip file is written by one process")
 
     def get(self, key: str) -> bytes | None:
+        # zipfile refuses to write while an entry is open for reading
         with self._writing:
             return super().get(key)
 
@@ -174,21 +176,22 @@ class NewZipStore(ZipStore):
     def _set(self, key: str, value: bytes) -> None:
         check_inside(key, self.location)
         with self._writing:
-            self._leave_out(key)
+            self._drop(key)
             info = zipfile.ZipInfo(key, _DATE)
             info.external_attr = _MODE
             with os_errors(self.location, "written", key):
                 self._archive.writestr(info, value)
 
-    def _leave_out(self, key: str) -> None:
-        known = self._archive.NameToInfo.pop(key, None)
-        if known is not None:
-            self._archive.filelist.remove(known)
+    def _drop(self, key: str) -> None:
+        """Leave an entry out of the directory; its bytes stay, since a zip file is written in one pass."""
+        info = self._archive.NameToInfo.pop(key, None)
+        if info is not None:
+            self._archive.filelist.remove(info)
 
     def _delete(self, keys: Iterable[str]) -> None:
         with self._writing:
             for key in keys:
-                self._leave_out(key)
+                self._drop(key)
 
     def close(self) -> None:
         """Write the directory of the zip file, which completes it."""
@@ -232,7 +235,7 @@ class RemoteZipStore(ZipStore):
         self._name = name
         self._size: int | None = None
         self._end = (0, b"")
-        self._begins: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}  # of the bytes of entries
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteZipStore, (self.location, self._folder, self._name), {"read_rules": self.read_rules}
@@ -259,7 +262,8 @@ class RemoteZipStore(ZipStore):
     def _file(self) -> Any:
         size = self._size or 0
         first = max(0, size - _TAIL_BYTES)
-        self._end = first, self.read(first, size)  # zipfile would report an error of the server as damage
+        # requested here, since zipfile would report an error of the server as damage
+        self._end = first, self.read(first, size)
         return io.BufferedReader(RangeFile(self.read, size), _BUFFER)
 
     def _archive_of(self, info: zipfile.ZipInfo, size: int) -> Any:
@@ -274,13 +278,14 @@ class RemoteZipStore(ZipStore):
         info = self._info(key)
         if info is None or info.compress_type != zipfile.ZIP_STORED:
             return Store.get_ranges(self, key, ranges)
-        if key not in self._begins:
+        # the directory has the position of the header, whose length is only in the header itself
+        if key not in self._offsets:
             archive = self._archive_of(info, 0)
             with self._open(info, archive):
-                self._begins[key] = archive.fp.tell()
-        begin = self._begins[key]
+                self._offsets[key] = archive.fp.tell()
+        offset = self._offsets[key]
         spans = [slice(start, stop).indices(info.file_size)[:2] for start, stop in ranges]
-        return [self.read(begin + start, begin + max(start, stop)) for start, stop in spans]
+        return [self.read(offset + start, offset + max(start, stop)) for start, stop in spans]
 
 
 class RangeFile(io.RawIOBase):
