@@ -196,6 +196,22 @@ def opaque_numbers(file: h5py.File) -> None:
         file[name].attrs["opaque"] = values
 
 
+def opaque_numbers_in_sequences_and_rows(code: str) -> Write:
+    """Write numbers that are opaque in HDF5, with their byte order in the tag, where a note has them as JSON."""
+
+    def write(file: h5py.File) -> None:
+        opaque = h5py.opaque_dtype(np.dtype(code))
+        values = np.array([1, 2, 515], "i8").astype(code)
+        sequence = np.empty(1, h5py.vlen_dtype(opaque))
+        sequence[0] = values.view(opaque)
+        file.attrs.create("sequences", sequence, dtype=sequence.dtype)
+        rows = np.zeros(3, [("text", TEXT), ("number", opaque)])
+        rows["text"], rows["number"] = "text", values
+        file.attrs.create("rows", rows)
+
+    return write
+
+
 def large_attributes(file: h5py.File) -> None:
     file["data"] = np.arange(3)
     file["data"].attrs["large"] = np.arange(20_000)
@@ -226,6 +242,8 @@ FILES: dict[str, Write] = {
        for make in (bfloat16, float24) for fill in (np.nan, -np.nan, 1.5)},
     "opaque values with a tag": tagged,
     "opaque numbers": opaque_numbers,
+    **{f"opaque numbers {code} in sequences and rows": opaque_numbers_in_sequences_and_rows(code)
+       for code in (">i8", "<i8", ">f4", "<M8[s]", ">M8[s]")},
     "large attributes": large_attributes,
 }  # fmt: skip
 

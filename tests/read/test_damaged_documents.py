@@ -177,3 +177,22 @@ def test_the_document_of_a_group_with_members_is_needed(tmp_path, zarr_format):
     with pytest.raises(MetadataError) as caught:
         NWBZarrIO(path, "r")
     assert caught.value.path == "/acquisition/bad"
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_array_is_read_by_its_own_document_if_all_else_is_damaged(tmp_path, zarr_format):
+    """The consolidated document is damaged where it describes the array, and where it has chunks."""
+    path = tmp_path / "file.nwb.zarr"
+    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
+        nwbfile = plain_nwbfile()
+        nwbfile.add_acquisition(TimeSeries(name="good", data=np.array(GOOD), unit="V", rate=1.0))
+        io.write(nwbfile)
+    root = path / (".zmetadata" if zarr_format == 2 else "zarr.json")
+    whole = json.loads(root.read_text())
+    block = whole if zarr_format == 2 else whole["consolidated_metadata"]
+    block["metadata"]["acquisition/good/data/.zarray" if zarr_format == 2 else "acquisition/good/data"]["shape"] = "ten"
+    chunks = block["hdmf_inline"]["chunks"]
+    chunks[next(iter(chunks))] = "no Base64"
+    root.write_text(json.dumps(whole))
+    with NWBZarrIO(path, "r") as io:
+        assert io.read().acquisition["good"].data[:].tolist() == GOOD

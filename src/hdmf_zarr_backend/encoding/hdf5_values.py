@@ -53,14 +53,22 @@ def encoder(element: Element, refer: Convert) -> Convert:
         case Text():
             return encode_text
         case Opaque() | Time() | Number(layout=Opaque()):
-            return lambda value: _base64(value.tobytes())
+            dtype = to_hdf5(element).dtype  # an element of a big-endian array is a native scalar in NumPy
+            return lambda value: _base64(np.asarray(value).astype(dtype, copy=False).tobytes())
         case Compound(fields):
-            return _row_encoder([(name, encoder(member, refer)) for name, member in fields])
+            converters = [(name, encoder(member, refer)) for name, member in fields]
+
+            def encode_row(row: Any) -> list[Any]:
+                if isinstance(row, (complex, np.complexfloating)):  # h5py reads two fields r and i as complex
+                    return [_encode_number(row.real), _encode_number(row.imag)]
+                return [convert(row[name]) for name, convert in converters]
+
+            return encode_row
         case ArrayOf(base):
             return _encode_each(encoder(base, refer))
         case Sequence(base):
             convert, dtype = _encode_each(encoder(base, refer)), to_hdf5(base).dtype
-            return lambda values: convert(_in_order_of(values, dtype))
+            return lambda values: convert(_as_in_file(values, dtype))
     return _encode_number
 
 
@@ -100,15 +108,6 @@ def _base64(raw: bytes) -> dict[str, str]:
     return {"base64": base64.b64encode(raw).decode()}
 
 
-def _row_encoder(fields: list[tuple[str, Convert]]) -> Convert:
-    def encode(row: Any) -> list[Any]:
-        if isinstance(row, (complex, np.complexfloating)):  # h5py reads two fields r and i as complex
-            return [_encode_number(row.real), _encode_number(row.imag)]
-        return [convert(row[name]) for name, convert in fields]
-
-    return encode
-
-
 def _encode_each(convert: Convert) -> Convert:
     def encode(values: Any) -> Any:
         if isinstance(values, np.ndarray) and values.ndim > 1:
@@ -118,11 +117,15 @@ def _encode_each(convert: Convert) -> Convert:
     return encode
 
 
-def _in_order_of(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a sequence from h5py with the byte order of the type in the file; h5py marks it as native."""
-    if isinstance(values, np.ndarray) and values.dtype == dtype.newbyteorder("=") and not dtype.isnative:
-        return values.view(dtype)
-    return values
+def _as_in_file(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a sequence from h5py with the data type of the file.
+
+    h5py returns the bytes as they are in the file, but marks them as native, and dates as without a unit.
+    """
+    if not isinstance(values, np.ndarray) or dtype.hasobject:
+        return values
+    is_same = values.dtype == dtype.newbyteorder("=") or (dtype.kind in "mM" and values.dtype.kind == dtype.kind)
+    return values.view(dtype) if is_same else values
 
 
 def encode_array(values: Array, element: Element, refer: Convert) -> Any:
@@ -152,7 +155,8 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
         case Time(tag=""):
             return lambda value: value  # in rows of Zarr, dates are integers
         case Opaque(size) | Time(size=size) | Number(size=size, layout=Opaque()):
-            own = np.dtype(f"V{size}") if dtype.hasobject else dtype
+            is_opaque = dtype.hasobject or isinstance(element, Opaque)
+            own = np.dtype(f"V{size}") if is_opaque else to_hdf5(element).dtype  # `dtype` may have another byte order
             return lambda value: np.frombuffer(base64.b64decode(value["base64"]), own)[0]
         case Compound(fields) if dtype.names is not None:
             converters = [decoder(member, dtype[name], refer) for name, member in fields]
@@ -220,7 +224,15 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
         case ArrayOf(base):
             return plain_values(values, base, resolve)
         case Sequence(base):
-            return _each(values, lambda item: _plain_sequence(item, base, resolve))
+            dtype = to_hdf5(base).dtype
+            return _each(
+                values,  # an unwritten sequence is None
+                lambda item: (
+                    plain_values(_as_in_file(item, dtype), base, resolve)
+                    if isinstance(item, np.ndarray)
+                    else np.empty(0)
+                ),
+            )
         case Compound(fields):
             columns = {name: plain_values(values[name], member, resolve) for name, member in fields}
             rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
@@ -228,16 +240,6 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
                 rows[name] = column
             return rows
     return values
-
-
-def _plain_sequence(item: Any, base: Element, resolve: Convert) -> Array:
-    if not isinstance(item, np.ndarray):
-        return np.empty(0)  # unwritten
-    byte_order = getattr(base, "byte_order", "|")
-    if item.dtype.isnative and byte_order != "|":
-        # h5py returns the bytes as they are in the file, but with a native dtype
-        item = item.view(item.dtype.newbyteorder(byte_order))
-    return plain_values(item, base, resolve)
 
 
 def _each(values: Array, convert: Convert) -> Array:

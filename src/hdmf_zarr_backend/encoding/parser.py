@@ -323,18 +323,19 @@ def _parse_consolidated(
     key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
     if key not in texts:
         return None
+    own: Damaged | None = None if damaged is None else {}  # errors of a document that is then not used do not count
     try:
         document = load(texts[key], key=key)
         check_document(document, store.read_rules)
-        found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=damaged)
-        if damaged and not _are_damaged_alone(store, damaged, key):
-            error = next(iter(damaged.values()))
-            damaged.clear()
-            raise error
+        found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=own)
+        if own and not _are_damaged_alone(store, own, key):
+            raise next(iter(own.values()))
     except MetadataError as error:
         error.locate(store)
         warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning, stacklevel=3)
         return None
+    if damaged is not None:
+        damaged.update(own or {})
     return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
 
 
