@@ -42,7 +42,7 @@ def test_what_is_shown_by_a_test_is_shown_by_one_that_exists(scripts):
 
 
 def test_the_readme_fits_on_two_screens():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def test_every_test_that_a_feature_names_exists():

@@ -1,4 +1,4 @@
-"""The table and the picture of the architecture page, made from the code.
+"""The table and the picture of the architecture page, made from the code, and the drawing of the first page.
 
 ``python docs/_scripts/architecture.py`` rewrites them; ``tests/test_docs_architecture.py`` compares the page with them.
 The table of imports is that of ``tests/import_rules.py``, with which the tests compare every import.
@@ -18,6 +18,7 @@ from generated import ROOT, code_list, table, with_parts
 
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 DATA_FLOW = ROOT / "docs" / "explanation" / "data-flow.svg"
+HDF5_AND_ZARR = ROOT / "docs" / "explanation" / "hdf5-and-zarr.svg"
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 
 
@@ -55,9 +56,13 @@ def packages_table(packages: Mapping[str, frozenset[str]]) -> str:
 
 
 def files() -> dict[Path, str]:
-    """Return ``{path: text}`` of the page and the picture as they should be."""
+    """Return ``{path: text}`` of the page and the drawings as they should be."""
     texts = {"packages": packages_table(import_rules().PACKAGES)}
-    return {PAGE: with_parts(PAGE.read_text(encoding="utf-8"), texts), DATA_FLOW: pictures.data_flow()}
+    return {
+        PAGE: with_parts(PAGE.read_text(encoding="utf-8"), texts),
+        DATA_FLOW: pictures.data_flow(),
+        HDF5_AND_ZARR: pictures.hdf5_and_zarr(),
+    }
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Which program opens which of the files: the table of the README and of the page on versions.
+"""Which program opens which of the files: the table of the page on versions, and some of its rows in the README.
 
 ``python docs/_scripts/compatibility.py`` makes it. The rows of programs that `nox -s clients` runs are taken from
 ``docs/reference/clients.md``; each of the others names the test that shows it (``tests/test_docs_figures.py``).
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,16 @@ READERS = (
 )  # fmt: skip
 
 
+IN_README = (
+    "hdmf-zarr 0.13, `NWBZarrIO`",
+    "hdmf-zarr 0.14, `NWBZarrIO`",
+    "`pynwb.read_nwb` with the alias",
+    "neuroconv, with the alias",
+    "SpikeInterface, with the alias",
+    "zarr-python 3, xarray, alone",
+)
+"""What most users ask for first."""
+
 FEW = 2
 """Failed tasks that are named."""
 
@@ -103,9 +114,9 @@ def _of_client(client: str) -> tuple[str, ...]:
     return tuple(cells)
 
 
-def compatibility() -> str:
+def compatibility(readers: Iterable[Reader] = READERS) -> str:
     """Return the table."""
-    rows = [(reader.name, *(reader.opens if not reader.client else _of_client(reader.client))) for reader in READERS]
+    rows = [(reader.name, *(reader.opens if not reader.client else _of_client(reader.client))) for reader in readers]
     return table(["program", *FILES], rows)
 
 
@@ -113,7 +124,9 @@ def files() -> dict[Path, str]:
     """Return ``{path: text}`` of the pages as they should be."""
     readme, page = (path.read_text(encoding="utf-8") for path in (README, PAGE))
     return {
-        README: with_part(readme, "compatibility", compatibility()),
+        README: with_part(
+            readme, "compatibility", compatibility(reader for reader in READERS if reader.name in IN_README)
+        ),
         PAGE: with_parts(page, {"compatibility": compatibility()}),
     }
 
