@@ -168,6 +168,10 @@ def table(medians: dict[tuple[str, int], dict[str, float]], engines: list[str], 
     return "\n".join(lines)
 
 
+_DARK = """<style>@media (prefers-color-scheme: dark) {
+rect { fill: #131416 } text { fill: #e6e9ec } line { stroke: #34393f } polyline, circle { filter: brightness(1.5) }
+}</style>"""
+
 _COLORS = ("#0b62a4", "#6aaed6", "#8e44ad", "#7a7a7a", "#c0392b", "#e08e0b")
 
 
@@ -187,6 +191,7 @@ def picture(medians: dict[tuple[str, int], dict[str, float]], engines: list[str]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
         "<title>CPU time to open and read a file, by the number of objects</title>",
+        _DARK,
         f'<rect width="{width}" height="{height}" fill="white"/><g font-size="13">',
         f'<text x="{left}" y="22" font-weight="bold">CPU seconds to open and read a file</text>',
         f'<text x="{left}" y="{height - 12}">number of time series, and of units</text>',

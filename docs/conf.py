@@ -17,7 +17,14 @@ author = _PROJECT["authors"][0]["name"]
 project_copyright = f"2026, {author}"
 version = release = _PROJECT["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_design", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
@@ -32,6 +39,9 @@ napoleon_use_param = False
 napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]
 exclude_patterns = ["_build", "format/vectors", "sg_execution_times.rst", "auto_gallery/sg_execution_times.rst"]
+
+copybutton_prompt_text = "$ "
+copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"  # no output
 
 html_theme = "furo"
 html_title = project
@@ -78,6 +88,26 @@ def _sources_as_notes(_: Sphinx, what: str, name: str, thing: Any, options: Any,
             return
 
 
+INTERNAL = {
+    "explanation/architecture",
+    "explanation/bad-input",
+    "explanation/data-flow",
+    "explanation/performance-method",
+    "format/test-vectors",
+    "reference/changes-in-detail",
+    "reference/clients",
+    "reference/features",
+}
+"""Pages for developers, which would hide the guides among the results of a search."""
+
+
+def _without_search(app: Sphinx, _: Any) -> None:
+    """Leave the text of internal pages out of the search; their titles are found."""
+    if app.env.docname in INTERNAL:
+        app.env.metadata[app.env.docname]["nosearch"] = "true"
+
+
 def setup(app: Sphinx) -> None:
     """Read docstrings before napoleon does, whose priority is 500."""
     app.connect("autodoc-process-docstring", _sources_as_notes, priority=400)
+    app.connect("doctree-read", _without_search)

@@ -37,10 +37,14 @@ def block(second: int) -> np.ndarray:
 
 blocks = [block(0)]
 nwbfile = NWBFile(
-    session_description="simulated", identifier="append", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    session_description="simulated",
+    identifier="append",
+    session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
 )
 data = ZarrDataIO(blocks[0], chunks=(rate, channels), maxshape=(None, channels))
-nwbfile.add_acquisition(TimeSeries(name="voltage", data=data, unit="V", rate=float(rate)))
+nwbfile.add_acquisition(
+    TimeSeries(name="voltage", data=data, unit="V", rate=float(rate))
+)
 nwbfile.add_trial(start_time=0.0, stop_time=0.8)
 nwbfile.add_unit(spike_times=[0.1, 0.2])
 with NWBZarrIO(path, mode="w") as io:
@@ -57,7 +61,11 @@ before = reader.read()
 
 written = []
 for second in range(1, 10):
-    known = {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
+    known = {
+        file: file.stat().st_mtime_ns
+        for file in path.rglob("*")
+        if file.is_file()
+    }
     blocks.append(block(second))
     with NWBZarrIO(path, mode="r+") as io:
         nwbfile = io.read()
@@ -65,13 +73,23 @@ for second in range(1, 10):
         nwbfile.add_trial(start_time=float(second), stop_time=second + 0.8)
         nwbfile.add_unit(spike_times=second + np.sort(rng.uniform(0, 1, 3)))
         io.write(nwbfile)
-    now = {file: file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()}
+    now = {
+        file: file.stat().st_mtime_ns
+        for file in path.rglob("*")
+        if file.is_file()
+    }
     written.append(sum(now[file] != known.get(file) for file in now))
     still_there = path / "acquisition/voltage/data/0.0"
     assert now[still_there] == known[still_there]
 
 print("files in all:", len(now), "- written for each second:", written)
-print("the reader from before still sees", before.acquisition["voltage"].data.shape, "and", len(before.trials), "trial")
+print(
+    "the reader from before still sees",
+    before.acquisition["voltage"].data.shape,
+    "and",
+    len(before.trials),
+    "trial",
+)
 reader.close()
 
 # %%

@@ -44,10 +44,14 @@ shapes = {
 def session(options: dict) -> NWBFile:
     """Return an NWB file with the recording in chunks of some shape."""
     nwbfile = NWBFile(
-        session_description="simulated", identifier="chunks", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+        session_description="simulated",
+        identifier="chunks",
+        session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
     )
     data = ZarrDataIO(voltage, **options)
-    nwbfile.add_acquisition(TimeSeries(name="voltage", data=data, unit="V", rate=float(rate)))
+    nwbfile.add_acquisition(
+        TimeSeries(name="voltage", data=data, unit="V", rate=float(rate))
+    )
     return nwbfile
 
 
@@ -93,7 +97,9 @@ fig, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 rows = np.arange(len(paths))
 ax.barh(rows - 0.2, one, 0.4, label="one channel")
 ax.barh(rows + 0.2, every, 0.4, label="all channels")
-ax.set_yticks(rows, [f"{name}\nfiles: {count}" for name, count in objects.items()])
+ax.set_yticks(
+    rows, [f"{name}\nfiles: {count}" for name, count in objects.items()]
+)
 ax.invert_yaxis()
 ax.set(xlabel="ms for one second", xscale="log")
 ax.legend()
@@ -108,8 +114,14 @@ ax.legend()
 
 def chunk_files(path: Path) -> int:
     """Return the number of files with chunks of the recording."""
-    files = [file for file in (path / "acquisition/voltage/data").rglob("*") if file.is_file()]
-    return sum(file.name not in (".zarray", ".zattrs", "zarr.json") for file in files)
+    files = [
+        file
+        for file in (path / "acquisition/voltage/data").rglob("*")
+        if file.is_file()
+    ]
+    return sum(
+        file.name not in (".zarray", ".zattrs", "zarr.json") for file in files
+    )
 
 
 assert {name: chunk_files(path) for name, path in paths.items()} == objects

@@ -32,10 +32,14 @@ voltage = np.cumsum(rng.normal(0, 2, (60_000, 30)), axis=0)
 voltage = (voltage + rng.normal(0, 10, voltage.shape)).astype("int16")
 
 nwbfile = NWBFile(
-    session_description="simulated", identifier="convert", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    session_description="simulated",
+    identifier="convert",
+    session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
 )
 stored = H5DataIO(voltage, chunks=(10_000, 30), compression="gzip", shuffle=True)
-nwbfile.add_acquisition(TimeSeries(name="voltage", data=stored, unit="V", rate=10_000.0))
+nwbfile.add_acquisition(
+    TimeSeries(name="voltage", data=stored, unit="V", rate=10_000.0)
+)
 hdf5 = folder / "session.nwb"
 with NWBHDF5IO(hdf5, mode="w") as io:
     io.write(nwbfile)
@@ -52,7 +56,9 @@ ways = {
     "Zarr, Blosc": {"codec": True},
     "Zarr, Zstandard": {"codec": {"id": "zstd", "level": 3}},
 }
-convert(hdf5, folder / "warm-up.nwb.zarr")  # loads the libraries, which is no part of what is measured
+convert(
+    hdf5, folder / "warm-up.nwb.zarr"
+)  # loads the libraries, which is no part of what is measured
 paths = {"HDF5, gzip": hdf5}
 seconds_to_make = {}
 for number, (name, options) in enumerate(ways.items()):
@@ -69,7 +75,9 @@ for number, (name, options) in enumerate(ways.items()):
 
 def stored_bytes(path: Path) -> int:
     """Return what a file or a folder takes on disk."""
-    return sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
+    return sum(
+        file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file()
+    )
 
 
 def read(path: Path) -> tuple[float, np.ndarray]:
@@ -84,7 +92,9 @@ def read(path: Path) -> tuple[float, np.ndarray]:
 sizes = {name: stored_bytes(path) for name, path in paths.items()}
 read_results = {name: read(path) for name, path in paths.items()}
 
-fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained", sharey=True)
+fig, axes = plt.subplots(
+    1, 3, figsize=(9, 2.8), layout="constrained", sharey=True
+)
 names = list(paths)[::-1]
 axes[0].barh(names, [sizes[name] / 1e6 for name in names])
 axes[0].set(xlabel="MB on disk")
@@ -99,6 +109,12 @@ for name in paths:
 # %%
 # All five files contain the same values. If chunks are copied, the sizes differ only by the metadata.
 
-assert all(np.array_equal(values, voltage[42_000:43_000]) for _, values in read_results.values())
-assert abs(sizes["Zarr, chunks copied"] - sizes["HDF5, gzip"]) < 0.2 * sizes["HDF5, gzip"]
+assert all(
+    np.array_equal(values, voltage[42_000:43_000])
+    for _, values in read_results.values()
+)
+assert (
+    abs(sizes["Zarr, chunks copied"] - sizes["HDF5, gzip"])
+    < 0.2 * sizes["HDF5, gzip"]
+)
 assert max(sizes.values()) < voltage.nbytes

@@ -50,25 +50,41 @@ nwbfile = NWBFile(
     experimenter=["Hodgkin, Alan", "Huxley, Andrew"],
     keywords=["example", "ecephys"],
 )
-nwbfile.subject = Subject(subject_id="mouse-1", species="Mus musculus", sex="F", age="P90D")
+nwbfile.subject = Subject(
+    subject_id="mouse-1", species="Mus musculus", sex="F", age="P90D"
+)
 
-device = nwbfile.create_device(name="probe", description="two shanks of eight contacts")
+device = nwbfile.create_device(
+    name="probe", description="two shanks of eight contacts"
+)
 nwbfile.add_electrode_column(name="label", description="shank and contact")
 for shank in range(2):
     group = nwbfile.create_electrode_group(
-        name=f"shank{shank}", description=f"shank {shank}", location="CA1", device=device
+        name=f"shank{shank}",
+        description=f"shank {shank}",
+        location="CA1",
+        device=device,
     )
     for contact in range(n_channels // 2):
         nwbfile.add_electrode(
-            x=40.0 * shank, y=20.0 * contact, z=0.0, location="CA1", group=group, label=f"{shank}-{contact}"
+            x=40.0 * shank,
+            y=20.0 * contact,
+            z=0.0,
+            location="CA1",
+            group=group,
+            label=f"{shank}-{contact}",
         )
 
 raw = rng.normal(0, 50, (int(rate * duration), n_channels)).astype("int16")
-channels = nwbfile.create_electrode_table_region(list(range(n_channels)), "all contacts")
+channels = nwbfile.create_electrode_table_region(
+    list(range(n_channels)), "all contacts"
+)
 nwbfile.add_acquisition(
     ElectricalSeries(
         name="raw",
-        data=H5DataIO(raw, chunks=(5000, n_channels), compression="gzip", shuffle=True),
+        data=H5DataIO(
+            raw, chunks=(5000, n_channels), compression="gzip", shuffle=True
+        ),
         electrodes=channels,
         rate=rate,
         conversion=1.95e-7,
@@ -79,9 +95,17 @@ nwbfile.add_acquisition(
 # Processed data: a filtered signal, spikes of eight units with their mean waveforms, trials, and the position of the
 # mouse. Spike times are ragged, units refer to electrodes, and trials to the recording.
 
-lfp = raw.reshape(-1, 5, n_channels).mean(axis=1).astype("float32") * np.float32(1.95e-7)
+lfp = raw.reshape(-1, 5, n_channels).mean(axis=1).astype("float32") * np.float32(
+    1.95e-7
+)
 ecephys = nwbfile.create_processing_module("ecephys", "slow signals")
-ecephys.add(LFP(electrical_series=ElectricalSeries(name="lfp", data=lfp, electrodes=channels, rate=rate / 5)))
+ecephys.add(
+    LFP(
+        electrical_series=ElectricalSeries(
+            name="lfp", data=lfp, electrodes=channels, rate=rate / 5
+        )
+    )
+)
 
 nwbfile.add_unit_column(name="quality", description="judged by eye")
 for unit in range(8):
@@ -93,10 +117,15 @@ for unit in range(8):
         quality="good" if unit % 3 else "noisy",
     )
 
-nwbfile.add_trial_column(name="correct", description="did the mouse turn the right way")
+nwbfile.add_trial_column(
+    name="correct", description="did the mouse turn the right way"
+)
 for start in np.arange(0, duration, 2.0):
     nwbfile.add_trial(
-        start_time=start, stop_time=start + 1.5, correct=bool(start % 4), timeseries=[nwbfile.acquisition["raw"]]
+        start_time=start,
+        stop_time=start + 1.5,
+        correct=bool(start % 4),
+        timeseries=[nwbfile.acquisition["raw"]],
     )
 
 seconds = np.arange(0, duration, 0.02)
@@ -105,7 +134,11 @@ behavior = nwbfile.create_processing_module("behavior", "where the mouse was")
 behavior.add(
     Position(
         spatial_series=SpatialSeries(
-            name="track", data=track, timestamps=seconds, unit="centimeters", reference_frame="start of the track"
+            name="track",
+            data=track,
+            timestamps=seconds,
+            unit="centimeters",
+            reference_frame="start of the track",
         )
     )
 )
@@ -124,7 +157,9 @@ from hdmf_zarr_backend import NWBZarrIO, convert
 convert(hdf5_path, zarr_path)
 
 files = [path for path in zarr_path.rglob("*") if path.is_file()]
-print(f"{zarr_path.name}: {sum(path.stat().st_size for path in files):,} bytes in {len(files)} files")
+print(
+    f"{zarr_path.name}: {sum(path.stat().st_size for path in files):,} bytes in {len(files)} files"
+)
 
 # %%
 # The command is ``zarrio convert mouse.nwb example.nwb.zarr``. ``zarrio inspect`` shows the content of a file, from
@@ -144,7 +179,10 @@ from_zarr = zarr_io.read()
 
 print(from_zarr.acquisition["raw"].data[:3, :4])
 print(from_zarr.units.to_dataframe()[["quality", "spike_times"]].head(3))
-print("first trial's recording:", from_zarr.trials["timeseries"][0][0].timeseries.name)
+print(
+    "first trial's recording:",
+    from_zarr.trials["timeseries"][0][0].timeseries.name,
+)
 
 # %%
 # Compare
@@ -177,11 +215,15 @@ def compare(one: NWBFile, other: NWBFile) -> None:
     others = arrays_of(other)
     print(f"{'':18} {'shape':>12} {'dtype':>8} equal")
     for name, values in arrays_of(one).items():
-        equal = values.dtype == others[name].dtype and np.array_equal(values, others[name])
+        equal = values.dtype == others[name].dtype and np.array_equal(
+            values, others[name]
+        )
         print(f"{name:18} {values.shape!s:>12} {values.dtype!s:>8} {equal}")
         assert equal, name
     TestCase().assertContainerEqual(one, other, ignore_hdmf_attrs=True)
-    assert [c.object_id for c in one.objects.values()] == [c.object_id for c in other.objects.values()]
+    assert [c.object_id for c in one.objects.values()] == [
+        c.object_id for c in other.objects.values()
+    ]
     print(f"all {len(one.objects)} containers are equal, field by field")
 
 

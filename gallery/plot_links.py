@@ -28,13 +28,22 @@ folder.mkdir()
 
 def session(name: str) -> NWBFile:
     """Return an NWB file with nothing in it."""
-    return NWBFile(session_description=name, identifier=name, session_start_time=datetime(2026, 3, 14, tzinfo=UTC))
+    return NWBFile(
+        session_description=name,
+        identifier=name,
+        session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
+    )
 
 
 time = np.arange(20_000) / 1000
-voltage = (np.sin(2 * np.pi * 8 * time) * 200 + np.random.default_rng(6).normal(0, 80, time.shape)).astype("int16")
+voltage = (
+    np.sin(2 * np.pi * 8 * time) * 200
+    + np.random.default_rng(6).normal(0, 80, time.shape)
+).astype("int16")
 raw = session("raw")
-raw.add_acquisition(TimeSeries(name="voltage", data=voltage, unit="V", rate=1000.0))
+raw.add_acquisition(
+    TimeSeries(name="voltage", data=voltage, unit="V", rate=1000.0)
+)
 with NWBZarrIO(folder / "raw.nwb.zarr", mode="w") as io:
     io.write(raw)
 
@@ -45,9 +54,13 @@ with NWBZarrIO(folder / "raw.nwb.zarr", mode="w") as io:
 
 with NWBZarrIO(folder / "raw.nwb.zarr", mode="r") as source:
     series = source.read().acquisition["voltage"]
-    smooth = np.convolve(series.data[:], np.ones(50) / 50, mode="same").astype("float32")
+    smooth = np.convolve(series.data[:], np.ones(50) / 50, mode="same").astype(
+        "float32"
+    )
     processed = session("processed")
-    processed.add_acquisition(TimeSeries(name="voltage", data=series.data, unit="V", rate=1000.0))
+    processed.add_acquisition(
+        TimeSeries(name="voltage", data=series.data, unit="V", rate=1000.0)
+    )
     module = processed.create_processing_module("filtered", "a moving mean")
     module.add(TimeSeries(name="smooth", data=smooth, unit="V", rate=1000.0))
     with NWBZarrIO(folder / "processed.nwb.zarr", mode="w") as io:

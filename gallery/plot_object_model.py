@@ -26,11 +26,21 @@ folder = Path(_temporary.name)
 
 rng = np.random.default_rng(7)
 nwbfile = NWBFile(
-    session_description="simulated", identifier="model", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    session_description="simulated",
+    identifier="model",
+    session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
 )
-for name, length, spread in (("quiet", 100_000, 3), ("noisy", 100_000, 3000), ("short", 20_000, 100)):
-    data = ZarrDataIO(rng.normal(0, spread, (length, 8)).astype("int16"), chunks=(10_000, 8))
-    nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="V", rate=1000.0))
+for name, length, spread in (
+    ("quiet", 100_000, 3),
+    ("noisy", 100_000, 3000),
+    ("short", 20_000, 100),
+):
+    data = ZarrDataIO(
+        rng.normal(0, spread, (length, 8)).astype("int16"), chunks=(10_000, 8)
+    )
+    nwbfile.add_acquisition(
+        TimeSeries(name=name, data=data, unit="V", rate=1000.0)
+    )
 
 # %%
 # Plan the write
@@ -40,12 +50,23 @@ for name, length, spread in (("quiet", 100_000, 3), ("noisy", 100_000, 3000), ("
 
 path = folder / "session.nwb.zarr"
 plan = dry_run(nwbfile, path)
-print(f"{plan.objects} files, {plan.stored_bytes / 1e6:.1f} MB on disk for {plan.nbytes / 1e6:.1f} MB of values")
+print(
+    f"{plan.objects} files, {plan.stored_bytes / 1e6:.1f} MB on disk for {plan.nbytes / 1e6:.1f} MB of values"
+)
 
 large = {p: array for p, array in plan.arrays.items() if p.endswith("/data")}
 fig, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
-ax.barh(list(large), [array.nbytes / 1e6 for array in large.values()], color="0.85", label="values")
-ax.barh(list(large), [array.stored_bytes / 1e6 for array in large.values()], label="on disk, estimated")
+ax.barh(
+    list(large),
+    [array.nbytes / 1e6 for array in large.values()],
+    color="0.85",
+    label="values",
+)
+ax.barh(
+    list(large),
+    [array.stored_bytes / 1e6 for array in large.values()],
+    label="on disk, estimated",
+)
 ax.set(xlabel="MB")
 ax.legend()
 
@@ -69,7 +90,12 @@ assert abs(plan.stored_bytes - written) < 0.05 * written
 
 array = model.members["acquisition"].members["noisy"].members["data"]
 print(array.shape, array.chunks, array.dtype, array.compressor)
-print(len(model.to_flat()), "nodes;", len(model.model_dump_json()), "characters as JSON")
+print(
+    len(model.to_flat()),
+    "nodes;",
+    len(model.model_dump_json()),
+    "characters as JSON",
+)
 
 # %%
 # Compare models, and make a file

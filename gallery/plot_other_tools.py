@@ -27,12 +27,18 @@ _temporary = tempfile.TemporaryDirectory(prefix="other-tools-")
 path = Path(_temporary.name) / "session.nwb.zarr"
 
 time = np.arange(30_000) / 1000
-voltage = np.stack([np.sin(2 * np.pi * rate * time) * 100 for rate in (1, 2, 4, 8)], axis=1).astype("int16")
+voltage = np.stack(
+    [np.sin(2 * np.pi * rate * time) * 100 for rate in (1, 2, 4, 8)], axis=1
+).astype("int16")
 nwbfile = NWBFile(
-    session_description="simulated", identifier="tools", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    session_description="simulated",
+    identifier="tools",
+    session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
 )
 data = ZarrDataIO(voltage, chunks=(5000, 4))
-nwbfile.add_acquisition(TimeSeries(name="voltage", data=data, unit="V", rate=1000.0))
+nwbfile.add_acquisition(
+    TimeSeries(name="voltage", data=data, unit="V", rate=1000.0)
+)
 for start in (0.0, 10.0, 20.0):
     nwbfile.add_trial(start_time=start, stop_time=start + 8)
 with NWBZarrIO(path, mode="w") as io:
@@ -46,7 +52,12 @@ with NWBZarrIO(path, mode="w") as io:
 tree = xarray.open_datatree(path, engine="zarr", chunks=None)
 print(tree["acquisition/voltage/data"])
 
-means = tree["acquisition/voltage/data"].isel(num_times=slice(0, 1000)).mean("num_times").values
+means = (
+    tree["acquisition/voltage/data"]
+    .isel(num_times=slice(0, 1000))
+    .mean("num_times")
+    .values
+)
 
 # %%
 # A dataset of a container also becomes a dataset of xarray, on dask, which is read when it is computed.
@@ -73,10 +84,18 @@ fig, axes = plt.subplots(1, 2, figsize=(8, 2.4), layout="constrained")
 axes[0].plot(time[4000:6000], from_tensorstore)
 axes[0].set(xlabel="time (s)", title="read by TensorStore")
 axes[1].bar(np.arange(4), np.sqrt(power))
-axes[1].set(xlabel="channel", title="root mean square, by xarray", xticks=np.arange(4))
+axes[1].set(
+    xlabel="channel", title="root mean square, by xarray", xticks=np.arange(4)
+)
 
 assert np.array_equal(from_pynwb, voltage[4000:6000])
 assert np.array_equal(from_tensorstore, from_pynwb)
-assert tree["acquisition/voltage/data"].dims == array.dims == ("num_times", "num_DIM2")
+assert (
+    tree["acquisition/voltage/data"].dims
+    == array.dims
+    == ("num_times", "num_DIM2")
+)
 assert np.allclose(means, voltage[:1000].mean(axis=0))
-assert np.allclose(np.sqrt(power), np.sqrt((voltage.astype("f8") ** 2).mean(axis=0)))
+assert np.allclose(
+    np.sqrt(power), np.sqrt((voltage.astype("f8") ** 2).mean(axis=0))
+)

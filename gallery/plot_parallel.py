@@ -31,14 +31,27 @@ voltage = np.random.default_rng(2).normal(0, 60, (60_000, 32)).astype("int16")
 def session(data: object) -> NWBFile:
     """Return an NWB file with a recording."""
     nwbfile = NWBFile(
-        session_description="simulated", identifier="parallel", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+        session_description="simulated",
+        identifier="parallel",
+        session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
     )
-    nwbfile.add_acquisition(TimeSeries(name="voltage", data=data, unit="V", rate=10_000.0))
+    nwbfile.add_acquisition(
+        TimeSeries(name="voltage", data=data, unit="V", rate=10_000.0)
+    )
     return nwbfile
 
 
 with NWBHDF5IO(folder / "session.nwb", mode="w") as io:
-    io.write(session(H5DataIO(voltage, chunks=(10_000, 32), compression="gzip", compression_opts=1)))
+    io.write(
+        session(
+            H5DataIO(
+                voltage,
+                chunks=(10_000, 32),
+                compression="gzip",
+                compression_opts=1,
+            )
+        )
+    )
 
 # %%
 # Compare executors
@@ -48,10 +61,17 @@ with NWBHDF5IO(folder / "session.nwb", mode="w") as io:
 # More threads than cores, or a busy machine, gain nothing; the times below are those of one run.
 
 codec = {"id": "zstd", "level": 3}
-convert(folder / "session.nwb", folder / "warm-up.nwb.zarr", codec=codec)  # loads the libraries
+convert(
+    folder / "session.nwb", folder / "warm-up.nwb.zarr", codec=codec
+)  # loads the libraries
 seconds = {}
 with ThreadPoolExecutor(2) as pool:
-    for name, executor in {"this thread": None, "2 threads": 2, "4 threads": 4, "a pool of yours": pool}.items():
+    for name, executor in {
+        "this thread": None,
+        "2 threads": 2,
+        "4 threads": 4,
+        "a pool of yours": pool,
+    }.items():
         begin = time.perf_counter()
         convert(
             folder / "session.nwb",
@@ -73,12 +93,18 @@ ax.set(xlabel=f"s to convert, on {os.cpu_count()} cores")
 
 def contents(path: Path) -> dict[str, bytes]:
     """Return what is in each file of a folder."""
-    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in path.rglob("*")
+        if file.is_file()
+    }
 
 
 files = [contents(folder / f"{name}.nwb.zarr") for name in seconds]
 same = all(file == files[0] for file in files)
-print(f"{len(files)} conversions of {len(files[0])} files each, all the same: {same}")
+print(
+    f"{len(files)} conversions of {len(files[0])} files each, all the same: {same}"
+)
 assert same
 
 # %%
@@ -87,7 +113,11 @@ assert same
 # ``NWBZarrIO`` takes ``write_options=`` too, for all that it writes and exports: arrays, iterators, and datasets of
 # another file.
 
-with NWBZarrIO(folder / "written.nwb.zarr", mode="w", write_options=WriteOptions(executor="threads")) as io:
+with NWBZarrIO(
+    folder / "written.nwb.zarr",
+    mode="w",
+    write_options=WriteOptions(executor="threads"),
+) as io:
     io.write(session(ZarrDataIO(voltage, chunks=(10_000, 32))))
 
 with NWBZarrIO(folder / "written.nwb.zarr", mode="r") as io:

@@ -29,19 +29,32 @@ path = Path(_temporary.name) / "session.nwb.zarr"
 rng = np.random.default_rng(3)
 rate, seconds, channels = 1000.0, 60, 16
 time = np.arange(int(rate * seconds)) / rate
-voltage = 80 * np.sin(2 * np.pi * 7 * time)[:, None] * np.linspace(1, 0.2, channels)
+voltage = (
+    80 * np.sin(2 * np.pi * 7 * time)[:, None] * np.linspace(1, 0.2, channels)
+)
 voltage = (voltage + rng.normal(0, 20, voltage.shape)).astype("int16")
 
 nwbfile = NWBFile(
-    session_description="simulated", identifier="read-lazily", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    session_description="simulated",
+    identifier="read-lazily",
+    session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
 )
 stored = ZarrDataIO(voltage, chunks=(int(rate), channels))
-nwbfile.add_acquisition(TimeSeries(name="voltage", data=stored, unit="V", rate=rate, conversion=1e-6))
+nwbfile.add_acquisition(
+    TimeSeries(name="voltage", data=stored, unit="V", rate=rate, conversion=1e-6)
+)
 for unit in range(20):
-    nwbfile.add_unit(spike_times=np.sort(rng.uniform(0, seconds, rng.poisson(20 * (unit + 1)))))
+    nwbfile.add_unit(
+        spike_times=np.sort(rng.uniform(0, seconds, rng.poisson(20 * (unit + 1))))
+    )
 y, x = np.mgrid[-1:1:200j, -1:1:300j]
 brain = np.exp(-3 * (x**2 + y**2)) * (1 + 0.3 * np.cos(30 * x * y))
-nwbfile.add_acquisition(Images(name="images", images=[GrayscaleImage(name="brain", data=brain.astype("f4"))]))
+nwbfile.add_acquisition(
+    Images(
+        name="images",
+        images=[GrayscaleImage(name="brain", data=brain.astype("f4"))],
+    )
+)
 
 with NWBZarrIO(path, mode="w") as io:
     io.write(nwbfile)
@@ -55,7 +68,12 @@ with NWBZarrIO(path, mode="w") as io:
 io = NWBZarrIO(path, mode="r")
 nwbfile = io.read()
 series = nwbfile.acquisition["voltage"]
-print(type(series.data).__name__, series.data.shape, "in chunks of", series.data.chunks)
+print(
+    type(series.data).__name__,
+    series.data.shape,
+    "in chunks of",
+    series.data.chunks,
+)
 
 start, stop = int(12.2 * rate), int(12.7 * rate)
 trace = series.data[start:stop, 0]
@@ -69,7 +87,9 @@ ax.set(xlabel="time (s)", ylabel="voltage (µV)", title="channel 0")
 # -------------
 # Spike times are ragged: each row has its own length, and can be read alone.
 
-spikes = [nwbfile.units["spike_times"][unit] for unit in range(len(nwbfile.units))]
+spikes = [
+    nwbfile.units["spike_times"][unit] for unit in range(len(nwbfile.units))
+]
 
 fig, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
 ax.eventplot([times[(times > 10) & (times < 20)] for times in spikes], lw=0.6)

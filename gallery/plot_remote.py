@@ -30,10 +30,14 @@ folder = Path(_temporary.name)
 rng = np.random.default_rng(4)
 voltage = np.cumsum(rng.normal(0, 3, (60_000, 8)), axis=0).astype("int16")
 nwbfile = NWBFile(
-    session_description="simulated", identifier="remote", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    session_description="simulated",
+    identifier="remote",
+    session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
 )
 data = ZarrDataIO(voltage, chunks=(5000, 8))
-nwbfile.add_acquisition(TimeSeries(name="voltage", data=data, unit="V", rate=1000.0))
+nwbfile.add_acquisition(
+    TimeSeries(name="voltage", data=data, unit="V", rate=1000.0)
+)
 for start in range(50):
     nwbfile.add_trial(start_time=float(start), stop_time=start + 0.5)
 with NWBZarrIO(folder / "session.nwb.zarr", mode="w") as io:
@@ -93,7 +97,11 @@ print("for the slice:", chunks)
 
 fig, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
 ax.plot(np.arange(23_500, 26_500) / 1000, slice_, lw=0.7)
-ax.set(xlabel="time (s)", ylabel="voltage", title=f"{len(opened)} requests to open, {len(chunks)} for this")
+ax.set(
+    xlabel="time (s)",
+    ylabel="voltage",
+    title=f"{len(opened)} requests to open, {len(chunks)} for this",
+)
 
 # %%
 # Buckets work in the same way: ``NWBZarrIO("s3://bucket/session.nwb.zarr", mode="r")``, with ``storage_options`` for
@@ -104,5 +112,8 @@ server.shutdown()
 server.server_close()
 assert opened == [".zmetadata", "zarr.json"]
 assert opened_by_format == [".zmetadata"]
-assert sorted(chunks) == ["acquisition/voltage/data/4.0", "acquisition/voltage/data/5.0"]
+assert sorted(chunks) == [
+    "acquisition/voltage/data/4.0",
+    "acquisition/voltage/data/5.0",
+]
 assert np.array_equal(slice_, voltage[23_500:26_500, 0])

@@ -29,15 +29,29 @@ path = Path(_temporary.name) / "session.nwb.zarr"
 
 voltage = np.random.default_rng(9).normal(0, 50, (40_000, 4)).astype("int16")
 nwbfile = NWBFile(
-    session_description="simulated", identifier="verify", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    session_description="simulated",
+    identifier="verify",
+    session_start_time=datetime(2026, 3, 14, tzinfo=UTC),
 )
 data = ZarrDataIO(voltage, chunks=(1000, 4), compressor=numcodecs.Zstd(level=1))
-nwbfile.add_acquisition(TimeSeries(name="voltage", data=data, unit="V", rate=1000.0))
+nwbfile.add_acquisition(
+    TimeSeries(name="voltage", data=data, unit="V", rate=1000.0)
+)
 with NWBZarrIO(path, mode="w") as io:
     io.write(nwbfile)
 
 report = verify(path)
-print("sound:", report.is_sound, "-", report.groups, "groups,", report.arrays, "arrays,", report.chunks, "chunks")
+print(
+    "sound:",
+    report.is_sound,
+    "-",
+    report.groups,
+    "groups,",
+    report.arrays,
+    "arrays,",
+    report.chunks,
+    "chunks",
+)
 assert report.is_sound
 
 # %%
@@ -101,7 +115,9 @@ with NWBZarrIO(path, mode="r") as io:
 
 consolidate(path)  # the same, without a look at what is wrong
 assert damaged["chunk-damaged"] == 1
-assert damaged["chunk-missing"] == 1  # a finding for each array, which names its chunks
+assert (
+    damaged["chunk-missing"] == 1
+)  # a finding for each array, which names its chunks
 assert not shown[5000:7000].any()
 assert {problem.kind for problem in stale} == {"consolidated-stale"}
 assert unit == "uV"

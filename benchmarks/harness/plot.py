@@ -12,6 +12,11 @@ from benchmarks.harness.targets import Line, Value
 _LEFT, _RIGHT, _TOP, _ROW, _BOTTOM = 390, 40, 72, 26, 44
 _WIDTH = 1060
 _INK, _FAINT, _OURS, _TARGET = "#222", "#d8d8d8", "#0b62a4", "#c0392b"
+_DARK = """<style>@media (prefers-color-scheme: dark) {
+rect, path[fill='white'] { fill: #131416 } text { fill: #e6e9ec } [stroke='#222'] { stroke: #e6e9ec }
+[stroke='#d8d8d8'] { stroke: #34393f } [stroke='#f0f0f0'] { stroke: #22262b }
+[fill='#0b62a4'] { fill: #5ba7e6 } [stroke='#0b62a4'] { stroke: #5ba7e6 }
+}</style>"""
 _FONT = "font-family='Helvetica, Arial, sans-serif'"
 
 
@@ -22,6 +27,7 @@ def picture(judged: Sequence[Line]) -> str:
     height = _TOP + _ROW * len(rows) + _BOTTOM
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {height}' {_FONT} font-size='13'>",
+        _DARK,
         f"<rect width='{_WIDTH}' height='{height}' fill='white'/>",
         *_legend(),
         *_grid(scale, height),
