@@ -39,6 +39,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3, root_text
+from hdmf_zarr_backend.hdmf.internals import forget_source
 from hdmf_zarr_backend.hdmf.planner import WriteRequest
 from hdmf_zarr_backend.hdmf.writing import plan_new
 from hdmf_zarr_backend.io import ZarrIO
@@ -265,7 +266,7 @@ def _unplaced(container: Any) -> Iterator[None]:
         yield
     finally:
         for child in homeless:
-            child._AbstractContainer__container_source = None
+            forget_source(child)
 
 
 def _of_hdf5(

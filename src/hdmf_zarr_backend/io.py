@@ -50,11 +50,11 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.datasets import dataset_html, let_indices_grow
+from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
-from hdmf_zarr_backend.hdmf.namespaces import newest_versions
+from hdmf_zarr_backend.hdmf.namespaces import load_cached_namespaces, namespace_texts, newest_versions
 from hdmf_zarr_backend.hdmf.reading import ReadSession, attach_herd
 from hdmf_zarr_backend.hdmf.schema import check_conversions, check_types, documentation, largest_shape
-from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces, namespace_texts
 from hdmf_zarr_backend.hdmf.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
@@ -302,7 +302,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._unchecked: tuple[Any, Any] | None = None
         self._location = self._place.location
         super().__init__(manager, source=self._location, herd_path=herd_path)
-        self._HDMFIO__source = self._location  # hdmf takes most URLs for relative paths
+        set_source(self, self._location)  # hdmf takes most URLs for relative paths
         ObjectMapper.no_convert(LazyArray)
         LazyArray.view = _view
 

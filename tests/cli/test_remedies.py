@@ -11,7 +11,7 @@ from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError
 
 SOURCE = Path(hdmf_zarr_backend.__file__).parent
 ONLY_IN_PYTHON = frozenset({
-    "alias/__init__.py", "encoding/chunk_codec.py", "array/lazy.py", "hdmf/containers.py", "hdmf/specs.py",
+    "alias/__init__.py", "encoding/chunk_codec.py", "array/lazy.py", "hdmf/containers.py", "hdmf/namespaces.py",
     "store/transaction.py", "interop/datasets.py", "io.py", "options.py", "write/iterators.py", "zom.py",
 })  # fmt: skip
 """Modules whose errors with such remedies no command of `zarrio` raises."""

@@ -50,7 +50,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdf5.filters import codecs_of, filters_of
 from hdmf_zarr_backend.hdmf import dataio
 from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
-from hdmf_zarr_backend.hdmf.specs import SPECIFICATIONS
+from hdmf_zarr_backend.hdmf.namespaces import SPECIFICATIONS
 from hdmf_zarr_backend.hdmf.targets import ROOT as ROOT_NAME
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.store.opening import open_neighbour, open_store

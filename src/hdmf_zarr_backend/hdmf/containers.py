@@ -49,6 +49,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdmf.assembler import add_member
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
+from hdmf_zarr_backend.hdmf.internals import set_dtype
 from hdmf_zarr_backend.hdmf.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.hdmf.schema import is_untyped, member_at, untyped_members
 from hdmf_zarr_backend.hdmf.targets import builder_path, containers_below
@@ -265,7 +266,7 @@ def _keep_data(value: Any, new: Any, old: Any) -> None:
 
 def _take_data(new: Any, old: Any) -> None:
     new["data"] = old.data
-    new._DatasetBuilder__dtype = old.dtype
+    set_dtype(new, old.dtype)
 
 
 def _is_as_read(value: Any, stored: Any) -> bool:

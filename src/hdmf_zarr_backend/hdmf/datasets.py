@@ -30,6 +30,7 @@ from hdmf_zarr_backend.encoding.elements import to_hdmf
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
 from hdmf_zarr_backend.encoding.reserved import DTYPE, HDF5, NOTES, notes_of
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedError, at
+from hdmf_zarr_backend.hdmf.internals import accept_any_index
 from hdmf_zarr_backend.hdmf.targets import REFERENCES, containers_below
 from hdmf_zarr_backend.model.element import Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
@@ -376,8 +377,7 @@ def let_indices_grow(container: Any) -> None:
     """
     for here in containers_below(container):
         if isinstance(here, VectorIndex) and isinstance(here.data, EditableColumn):
-            here._VectorIndex__maxval = np.iinfo(np.uint64).max
-            here._VectorIndex__uint = np.uint64
+            accept_any_index(here)
             here.data.let_grow_wider()
             if isinstance(here.target.data, ReferenceResolver):
                 here.target.extend = partial(_append_each, here.target)

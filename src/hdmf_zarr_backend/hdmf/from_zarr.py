@@ -46,7 +46,7 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.hdmf.specs import text_array
+from hdmf_zarr_backend.hdmf.namespaces import text_array
 from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Reference
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.links import THIS_FILE, relative_source

@@ -14,7 +14,6 @@ Source: hdmf 6.2, ``ObjectMapper.construct``, ``AbstractContainer`` and ``MultiC
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -22,9 +21,8 @@ from functools import cache, cached_property, partial, wraps
 from threading import RLock, get_ident
 from typing import Any, NamedTuple
 
-from hdmf.build import BuildManager, ConstructError, DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper
-from hdmf.build.manager import Proxy
-from hdmf.container import AbstractContainer, MultiContainerInterface
+from hdmf.build import BuildManager, ConstructError, DatasetBuilder, GroupBuilder
+from hdmf.container import AbstractContainer
 from hdmf.spec import GroupSpec
 from hdmf.utils import LabelledDict, get_docval
 
@@ -32,6 +30,17 @@ from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribut
 from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken
+from hdmf_zarr_backend.hdmf.internals import (
+    can_wait_for_members,
+    children_of,
+    collections_of,
+    constructor_arguments,
+    is_read_from_fields,
+    new_container,
+    resolve_parents,
+    set_children,
+    set_fields,
+)
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.hdmf.targets import ROOT
@@ -49,9 +58,6 @@ from hdmf_zarr_backend.model.nodes import (
 
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 """What hdmf raises while it makes containers."""
-
-_CHILDREN = "_AbstractContainer__children"
-_FIELDS = "_AbstractContainer__field_values"
 
 
 @contextmanager
@@ -414,37 +420,6 @@ class LazyBuildManager(BuildManager):  # type: ignore[misc]
         super().clear_cache()
 
 
-class _Matcher(BuildManager):  # type: ignore[misc]
-    """A build manager for hdmf's object mapper that makes no containers: it returns the builders themselves."""
-
-    def __init__(self, type_map: Any, cls: Any) -> None:
-        super().__init__(type_map)
-        self._cls = cls
-
-    def get_cls(self, builder: Any) -> Any:
-        """Return a class whose instances keep the arguments that the mapper has for the constructor."""
-        constructor = self._cls.__init__
-
-        class Arguments:
-            def __new__(cls, **options: Any) -> Any:
-                return object.__new__(cls)
-
-            @wraps(constructor)  # type: ignore[misc] # with its description of the arguments
-            def __init__(self, **arguments: Any) -> None:
-                self.arguments = arguments
-
-        return Arguments
-
-    def construct(self, builder: Any) -> Any:
-        """Return the builder, of a link that of its target."""
-        return builder.builder if isinstance(builder, LinkBuilder) else builder
-
-
-def _owner(cls: type, name: str) -> type:
-    """Return the class of which ``cls`` has a method."""
-    return next(each for each in cls.__mro__ if name in vars(each))
-
-
 def _migrate(path: str, builder: Any) -> None:
     """Give builders of old files the types that pynwb gives them (``pynwb.io.file.NWBFileMap.construct``)."""
     attributes, data_type = builder.attributes, data_type_of(builder)
@@ -535,8 +510,6 @@ class LazyContainers:
         self._above: dict[int, Any] = {}
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
-        pynwb = sys.modules.get("pynwb")  # its constructors look into none of the members that they are given
-        self._constructors = set() if pynwb is None else {pynwb.NWBFile.__init__, pynwb.ProcessingModule.__init__}
         file.is_open_type = cache(self._can_be_open)
         file.on_made = self._on_made
 
@@ -589,17 +562,7 @@ class LazyContainers:
         if not is_registered(self._manager.namespace_catalog, namespace, data_type):
             return False
         builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
-        cls, module = self._manager.get_cls(builder), MultiContainerInterface.__module__
-        owner = _owner(cls, "__init__")
-        is_generated = (  # the constructor is the one that hdmf gives to a collection of containers
-            issubclass(cls, MultiContainerInterface)
-            and owner.__module__ != module
-            and vars(owner)["__init__"].__module__ == module
-        )
-        mapper = _owner(type(self._manager.type_map.get_map(builder)), "construct")
-        # what the mapper of pynwb does beyond that of hdmf is done by `_migrate`
-        maps_plainly = mapper is ObjectMapper or (mapper.__module__, mapper.__name__) == ("pynwb.io.file", "NWBFileMap")
-        return maps_plainly and (cls.__init__ in self._constructors or is_generated)
+        return can_wait_for_members(self._manager.get_cls(builder), self._manager.type_map.get_map(builder))
 
     def _on_made(self, paths: list[str]) -> None:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
@@ -645,12 +608,12 @@ class LazyContainers:
         with self._lock:
             members = self._children.get(id(home), ())
             self.make([member for member in members if member in self._homes])
-            children = getattr(home, _CHILDREN)
+            children = children_of(home)
             if isinstance(children, LazyList):
                 ordered = [self._made[member] if isinstance(member, str) else member for member in members]
                 known = {id(child): child for child in list.__iter__(children)}
                 ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
-                setattr(home, _CHILDREN, [*ordered, *known.values()])  # what the user has added comes last
+                set_children(home, [*ordered, *known.values()])  # what the user has added comes last
                 del self._children[id(home)]
 
     @gc_paused()
@@ -712,7 +675,7 @@ class LazyContainers:
                 else:
                     container = self._manager.construct(builder)
                     container.parent = home
-                    _resolve_parents(container)
+                    resolve_parents(container)
         finally:
             self._making.remove(path)
         self._made[path] = container
@@ -768,28 +731,21 @@ class LazyContainers:
         matched = _Matched()
         seen = self._matched_builder(path, mapper.spec, matched)
         builder.attributes.update(seen.attributes)
-        found = ObjectMapper.construct(mapper, builder=seen, manager=_Matcher(self._manager.type_map, cls)).arguments
+        given = constructor_arguments(mapper, seen, self._manager.type_map, cls)
         described = {each["name"]: each for each in get_docval(cls.__init__)}
         arguments: dict[str, Any] = {}
         later: dict[str, list[_Member]] = {}
         at_once: list[str] = []
-        for name, value in found.items():
+        for name, value in given.items():
             members = matched.members(value)
             if members is not None and self._can_wait(cls, described[name], members, is_one=not _is_list(value)):
                 later[name] = members
             else:
                 arguments[name] = self._all_made(value, matched, at_once) if matched.has(value) else value
-        id_key = mapper.spec.id_key()
-        siblings: list[Any] = [] if home is None else getattr(home, _CHILDREN)
-        count = list.__len__(siblings)
-        try:
-            container = mapper.__new_container__(cls, builder.source, home, builder.attributes.get(id_key), **arguments)
-        except BaseException:
-            del siblings[count:]  # where it was put before its constructor failed
-            raise
+        container = new_container(mapper, cls, builder, home, arguments)
         self._manager.prebuilt(container, builder)
-        _resolve_parents(container)
-        self._defer(container, later, found, arguments)
+        resolve_parents(container)
+        self._defer(container, later, given, arguments)
         container.set_modified(False)
         self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._homes])
         return container
@@ -851,7 +807,9 @@ class LazyContainers:
         name = described["name"]
         if not is_one:
             names = [split(member.path)[1] for member in members]
-            return name in _collections(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
+            return (
+                name in collections_of(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
+            )
         field: Any = next((each for each in cls.get_fields_conf() if each["name"] == name), {})
         path = members[0].path
         small = _small_builder(path, self._file.hierarchy.get(path))
@@ -859,7 +817,7 @@ class LazyContainers:
         return (
             bool(field.get("child"))
             and field.get("required_name") in (None, split(path)[1])
-            and getattr(getattr(getattr(cls, name), "fget", None), "__qualname__", "") == _GETTER
+            and is_read_from_fields(cls, name)
             and described.get("default", "") is None
             and isinstance(described["type"], type)
             and issubclass(self._manager.get_cls(small), described["type"])
@@ -885,13 +843,13 @@ class LazyContainers:
         return made
 
     def _defer(
-        self, container: Any, later: dict[str, list[_Member]], found: dict[str, Any], arguments: dict[str, Any]
+        self, container: Any, later: dict[str, list[_Member]], given: dict[str, Any], arguments: dict[str, Any]
     ) -> None:
         """Put entries into a container in the place of members that were left out."""
         fields: dict[str, Any] = {}
         for name, members in later.items():
             entries = {split(member.path)[1]: Entry(self, member.path) for member in members}
-            if _is_list(found[name]):
+            if _is_list(given[name]):
                 collection = getattr(container, name)
                 collection.__class__ = LazyMembers
                 for key, entry in entries.items():
@@ -899,11 +857,11 @@ class LazyContainers:
             else:
                 fields[name] = next(iter(entries.values()))
         if fields:
-            setattr(container, _FIELDS, LazyFields({**container.fields, **fields}))
+            set_fields(container, LazyFields({**container.fields, **fields}))
         if later:
             made = LazyList(container.children)
             made.make = partial(self.make_children, container)
-            setattr(container, _CHILDREN, made)
+            set_children(container, made)
             self._children[id(container)] = self._ordered_children(container, later, arguments)
 
     def _ordered_children(
@@ -945,28 +903,7 @@ def _named(spec: GroupSpec | None) -> set[str]:
     return set() if spec is None else {each.name for each in (*spec.groups, *spec.datasets, *spec.links) if each.name}
 
 
-def _collections(cls: Any) -> set[str]:
-    """Return the attributes of a class that are dictionaries of its members."""
-    conf = getattr(cls, "__clsconf__", ())
-    return {each["attr"] for each in ([conf] if isinstance(conf, dict) else conf)}
-
-
 def _entries(container: Any) -> list[Entry]:
     """Return what a container has in the place of members that are not made."""
-    groups = [container.fields, *(getattr(container, name) for name in _collections(type(container)))]
+    groups = [container.fields, *(getattr(container, name) for name in collections_of(type(container)))]
     return [each for group in groups for each in dict.values(group) if type(each) is Entry]
-
-
-_GETTER = "AbstractContainer._getter.<locals>.getter"
-"""The function of hdmf that reads a field of a container."""
-
-
-def _resolve_parents(container: Any) -> None:
-    """Give the containers in a container that wait for their parent that parent."""
-    stack = [container]
-    while stack:
-        here = stack.pop()
-        if isinstance(here.parent, Proxy):
-            here.parent = here.parent.resolve()
-        children = getattr(here, _CHILDREN)
-        stack.extend(list.__iter__(children))

@@ -44,8 +44,8 @@ from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5_dataset
 from hdmf_zarr_backend.hdmf.containers import is_same, other_values, stored_array, unwrapped
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
-from hdmf_zarr_backend.hdmf.namespaces import names_in
-from hdmf_zarr_backend.hdmf.specs import Texts
+from hdmf_zarr_backend.hdmf.internals import chunk_read_ahead
+from hdmf_zarr_backend.hdmf.namespaces import Texts, names_in
 from hdmf_zarr_backend.hdmf.targets import (
     REFERENCES,
     StoredReference,
@@ -375,7 +375,7 @@ def _is_started(data: Any) -> bool:
         return _is_running(data.buffer_selection_generator)
     if not isinstance(data, DataChunkIterator):
         return False
-    ahead = getattr(data, "_DataChunkIterator__next_chunk", None)
+    ahead = chunk_read_ahead(data)
     if not data.chunk_index or ahead is None:
         return _is_running(data.data)
     return data.chunk_index > 1 or (ahead.data is None and ahead.selection is not None)

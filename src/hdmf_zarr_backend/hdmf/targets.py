@@ -36,6 +36,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
+from hdmf_zarr_backend.hdmf.internals import container_made_of
 from hdmf_zarr_backend.model import links as link_sources
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url
@@ -183,7 +184,7 @@ class Targets:
         if not data_type and owner is not None and (owner_type := data_type_of(owner)):
             builder, what = owner, f"{what} of the {owner_type} {owner.name!r}"
         manager = self.source_manager or self.manager
-        container = getattr(manager, "_BuildManager__containers", {}).get(id(builder))  # get_builder is the other way
+        container = container_made_of(manager, builder)
         origin = builder.source if container is None else container.container_source
         return what if origin in (None, self.location) else f"{what} (from {origin})"
 

@@ -14,9 +14,8 @@ from hdmf_zarr_backend.encoding.parser import ParsedFile
 from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.errors import DroppedChangesWarning, at, warn
 from hdmf_zarr_backend.hdmf.from_zarr import Before, before_change, derive, make_alike, with_format_3
-from hdmf_zarr_backend.hdmf.namespaces import name_axes, rename_axes, specs_in
+from hdmf_zarr_backend.hdmf.namespaces import add_specs, name_axes, rename_axes, specs_in
 from hdmf_zarr_backend.hdmf.planner import AppendPlanner, Planner, WriteRequest
-from hdmf_zarr_backend.hdmf.specs import add_specs
 from hdmf_zarr_backend.hdmf.targets import check_targets
 from hdmf_zarr_backend.model.json_text import check_strict, dump
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy, gc_paused
