@@ -22,9 +22,10 @@ _TABLES = {
     "tests/test_alias.py": 50,
     "tests/test_docs_": 50,
     "tests/test_kinds.py": 50,
+    "tests/hostile/test_catalogue.py": 100,
     "tests/read/test_documents.py": 50,
 }
-"""Modules whose names begin so run with so many times the number of cases: all pages and a part of all kinds."""
+"""Modules whose names begin so run with so many times the cases: all pages and all bad input, a part of all kinds."""
 
 EXAMPLES = 25
 """How many examples a property test tries in a sample."""

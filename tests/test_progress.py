@@ -6,11 +6,7 @@ import sys
 import pytest
 
 from hdmf_zarr_backend.progress import SILENT, Progress, TerminalProgress, clear_line, terminal_progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from tests.cli.conftest import Terminal
 
 
 def test_the_callbacks_do_nothing_and_give_nothing():
@@ -47,14 +43,11 @@ def test_an_unknown_total_does_no_harm(monkeypatch):
     progress.finish()
 
 
-def test_a_pipe_is_silent(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert terminal_progress("x") is SILENT
-
-
-def test_without_tqdm_a_terminal_is_silent(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setitem(sys.modules, "tqdm", None)
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_pipe_and_a_terminal_without_tqdm_are_silent(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream())
+    if stream is Terminal:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
     assert terminal_progress("x") is SILENT
 
 

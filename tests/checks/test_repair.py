@@ -12,6 +12,7 @@ import zarr
 
 from hdmf_zarr_backend import ZarrIO, consolidate, convert, repair, verify
 from hdmf_zarr_backend.errors import ConflictError, MetadataError, ReadOnlyStoreError, StoreError, StoreNotFoundError
+from tests import trees
 from tests.checks.test_verify import attributes_of, change_attributes, chunk, found, is_v3, links_of, store, written
 from tests.places import stored_files
 
@@ -39,17 +40,13 @@ def spoil_copy(store: Path, key: str) -> None:
     top.write_text(json.dumps(document))
 
 
-def test_nothing_to_repair(store):
-    before = stored_files(store)
+def test_a_whole_file_is_not_changed(store):
+    files, content = stored_files(store), content_of(store)
     repairs = repair(store)
     assert (repairs.done, repairs.left) == ([], [])
-    assert stored_files(store) == before
-
-
-def test_consolidating_a_whole_file_changes_nothing(store):
-    before = content_of(store)
+    assert stored_files(store) == files
     consolidate(store)
-    assert content_of(store) == before
+    assert content_of(store) == content
 
 
 def test_a_change_of_another_program_is_seen_after_consolidating(store):
@@ -127,12 +124,8 @@ def test_a_damaged_document_without_a_copy_is_not_saved_by_a_conversion(store):
 def test_what_cannot_be_repaired(tmp_path):
     with pytest.raises(StoreNotFoundError):
         repair(tmp_path / "nothing.zarr")
-    with ZarrIO(tmp_path / "a.zarr.zip", "w") as io:
-        from tests import trees
-
-        io.write_builder(trees.root(trees.dataset("a", [1])))
     with pytest.raises(ReadOnlyStoreError):
-        consolidate(tmp_path / "a.zarr.zip")
+        consolidate(trees.write_builder(tmp_path / "a.zarr.zip", trees.root()))
 
 
 # ---- what only the consolidated document has ------------------------------------------------------------------------

@@ -325,7 +325,3 @@ def test_command_continues_after_a_file_that_cannot_be_read(broken, tmp_path, ca
     (finding,) = [finding for finding in report["findings"] if finding["kind"] == "dtype"]
     assert finding.keys() == {"path", "attribute", "kind", "message", "rule", "remedy"}
     assert finding["attribute"] == "conversion"
-
-
-def test_every_kind_has_a_remedy():
-    assert all(text.endswith(".") for text in KINDS.values())

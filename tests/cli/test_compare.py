@@ -5,7 +5,6 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from pynwb import NWBFile
@@ -30,10 +29,6 @@ def b(a: Path) -> Path:
     (copy / ".zmetadata").write_text(json.dumps(document))
     (copy / "data/0").write_bytes(np.ones(5, [("a", "<i4"), ("b", "<f8")]).tobytes())
     return copy
-
-
-def test_nothing_is_said_of_equal_files(a, zarrio):
-    assert zarrio("compare", a, a) == ("", "")
 
 
 def test_differences_are_lines_and_a_sum(a, b, zarrio):
@@ -150,18 +145,6 @@ def test_json(a, b, zarrio):
         "path": "/data", "attribute": None, "kind": "chunks", "place": "", "count": 1, "a": [2], "b": [5],
     }  # fmt: skip
     assert main(["compare", str(a), str(a), "--json"]) == 0
-
-
-def test_zarr_and_hdf5_either_way(a, tmp_path, zarrio):
-    with h5py.File(tmp_path / "c.h5", "w") as file:
-        file.create_dataset("data", data=np.zeros(5, [("a", "<i4"), ("b", "<f8")]), chunks=(2,))
-        file["link"] = h5py.SoftLink("/data")
-        file.attrs["ref"] = file["data"].ref
-    assert main(["compare", str(a), str(tmp_path / "c.h5")]) == 0
-    assert main(["compare", str(tmp_path / "c.h5"), str(a)]) == 0
-    with h5py.File(tmp_path / "c.h5", "r+") as file:
-        del file["link"]
-    assert "/link extra" in zarrio("compare", tmp_path / "c.h5", a, code=1).out
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x89HDF\r\n\x1a\nxxxx"], ids=["absent", "unknown", "damaged"])

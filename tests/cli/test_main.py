@@ -94,18 +94,31 @@ def test_options_are_spelled_the_same_in_all_commands():
     assert {option: found for option, found in forms.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("arguments", [["bogus"], ["inspect"], ["inspect", "a", "--depth", "-1"], ["compare", "a"]])
-def test_a_wrong_call_is_told_and_ends_with_2(arguments, capsys):
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
+@pytest.mark.parametrize(("arguments", "said"), [
+    ("bogus", ""), ("inspect", ""), ("inspect a --depth -1", ""), ("compare a", ""),
+    ("convert a.nwb b.zarr --nonsense", "unrecognized arguments: --nonsense"),
+])  # fmt: skip
+def test_a_wrong_call_is_told_with_the_usage_of_its_command_and_ends_with_2(arguments, said, zarrio):
+    command = "" if arguments == "bogus" else arguments.split()[0]
+    captured = zarrio(*arguments.split(), code=2)
     assert captured.out == ""
-    assert "usage:" in captured.err
+    assert captured.err.startswith(f"usage: zarrio {command}")
+    assert said in captured.err
 
 
-def test_an_unknown_option_is_told_with_the_usage_of_its_command(zarrio):
-    said = zarrio("convert", "a.nwb", "b.zarr", "--nonsense", code=2).err
-    assert said.startswith("usage: zarrio convert ")
-    assert "unrecognized arguments: --nonsense" in said
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["-o", "gone/a.html"], "the folder gone does not exist. Create it first"),
+    (["-o", "."], "is a folder. Name a file in it"),
+    (["-o", "s3://bucket/a.html"], "written to a local path. Upload it afterwards"),
+    (["--structure"], "--structure is about two files. Name a second file"),
+    (["b.zarr", "--level", "chunks"], "--level is about one file"),
+    (["b.zarr", "--no-check"], "--no-check is about one file"),
+    (["--no-check", "--level", "chunks"], "not allowed with argument"),
+])  # fmt: skip
+def test_a_report_that_cannot_be_made_is_told_at_once(arguments, said, tmp_path, monkeypatch, zarrio):
+    monkeypatch.chdir(tmp_path)
+    assert said in zarrio("report", "a.zarr", *arguments, code=2).err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_and_version_end_with_0(zarrio):

@@ -8,41 +8,25 @@ from hdmf_zarr_backend.errors import LinkRefusedError
 LOCAL, WEB, BUCKET = "/data/lab/a.zarr", "https://host/lab/a.zarr", "s3://bucket/lab/a.zarr"
 
 ALLOWED = [
-    (LOCAL, "/etc/b.zarr", None),
-    (LOCAL, "/etc/b.zarr", "follow"),
-    (LOCAL, "https://host/b.zarr", None),
-    (LOCAL, "/data/lab/b.zarr", "within"),
-    (LOCAL, "/data/lab/deep/down/b.zarr", "within"),
-    (WEB, "https://host/lab/b.zarr", None),
-    (WEB, "https://host/lab/deep/b.zarr", "within"),
-    (WEB, "https://other/b.zarr", "follow"),
+    (LOCAL, "/etc/b.zarr", "follow"), (WEB, "https://other/b.zarr", "follow"),
+    *((LOCAL, target, None) for target in ("/etc/b.zarr", "https://host/b.zarr")),
+    *((LOCAL, f"/data/lab/{target}", "within") for target in ("b.zarr", "deep/down/b.zarr")),
+    (WEB, "https://host/lab/b.zarr", None), (WEB, "https://host/lab/deep/b.zarr", "within"),
     (BUCKET, "s3://bucket/lab/b.zarr", None),
     ("simplecache::" + WEB, "simplecache::https://host/lab/b.zarr", None),
-]
+]  # fmt: skip
 REFUSED = [
-    (LOCAL, "/data/b.zarr", "within"),
-    (LOCAL, "/data/laboratory/b.zarr", "within"),
-    (LOCAL, "https://host/b.zarr", "within"),
-    (LOCAL, "/data/lab/b.zarr", "never"),
-    (WEB, "https://host/b.zarr", None),
-    (WEB, "https://host.evil/lab/b.zarr", None),
-    (WEB, "https://other/lab/b.zarr", None),
-    (WEB, "http://host/lab/b.zarr", None),
-    (WEB, "https://host/lab/../../b.zarr", None),
-    (WEB, "https://host/lab/%2e%2e/b.zarr", None),
-    (WEB, "https://host/lab/..%5cb.zarr", None),
-    (WEB, "simplecache::https://host/lab/b.zarr", None),
+    *((LOCAL, target, "within") for target in ("/data/b.zarr", "/data/laboratory/b.zarr", "https://host/b.zarr")),
+    *((WEB, target, None) for target in (
+        "https://host/b.zarr", "https://host.evil/lab/b.zarr", "https://other/lab/b.zarr", "http://host/lab/b.zarr",
+        "https://host/lab/../../b.zarr", "https://host/lab/%2e%2e/b.zarr", "https://host/lab/..%5cb.zarr",
+        "simplecache::https://host/lab/b.zarr")),
     (BUCKET, "s3://other/lab/b.zarr", None),
-    (WEB, "/etc/b.zarr", "follow"),
-    (WEB, "file:///etc/b.zarr", "follow"),
-    (WEB, "FILE:///etc/b.zarr", "follow"),
-    (WEB, "local:///etc/b.zarr", "follow"),
-    (WEB, "simplecache::file:///etc/b.zarr", "follow"),
-    (WEB, "zip://x::/etc/b.zip", "follow"),
-    (WEB, "zip://x::file:///etc/b.zip", "follow"),
-    (WEB, "C:\\Users\\b.zarr", "follow"),
-    (WEB, "https://host/lab/b.zarr", "never"),
-]
+    *((WEB, target, "follow") for target in (
+        "/etc/b.zarr", "file:///etc/b.zarr", "FILE:///etc/b.zarr", "local:///etc/b.zarr", "C:\\Users\\b.zarr",
+        "simplecache::file:///etc/b.zarr", "zip://x::/etc/b.zip", "zip://x::file:///etc/b.zip")),
+    (LOCAL, "/data/lab/b.zarr", "never"), (WEB, "https://host/lab/b.zarr", "never"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("origin", "target", "policy"), ALLOWED)

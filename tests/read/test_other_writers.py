@@ -62,21 +62,13 @@ def test_nan_that_is_a_text_is_a_number(files):
         assert math.isnan(io.read().acquisition["raw"].resolution)
 
 
-def test_it_is_exported(written, tmp_path, zarr_format):
-    with NWBZarrIO(written, "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w", zarr_format=zarr_format) as io:
-        io.export(source, write_args={"link_data": False})
-    with NWBZarrIO(tmp_path / "b.zarr", "r") as io:
-        check(io.read())
-
-
-def test_it_is_exported_to_hdf5(written, tmp_path):
-    with NWBZarrIO(written, "r") as source, NWBHDF5IO(tmp_path / "b.nwb", "w") as io:
-        io.export(source, write_args={"link_data": False})
-    with NWBHDF5IO(tmp_path / "b.nwb", "r") as io:
-        check(io.read())
-
-
-def test_it_is_converted(written, tmp_path):
-    convert(written, tmp_path / "b.zarr", zarr_format=2)
-    with NWBZarrIO(tmp_path / "b.zarr", "r") as io:
+@pytest.mark.parametrize("options", [{"zarr_format": 2}, {"zarr_format": 3}, {}, "convert"], ids=str)
+def test_it_is_exported_and_converted(written, tmp_path, options):
+    backend, path = NWBZarrIO if options else NWBHDF5IO, tmp_path / "b"
+    if options == "convert":
+        convert(written, path, to="zarr", zarr_format=2)
+    else:
+        with NWBZarrIO(written, "r") as source, backend(path, "w", **options) as io:
+            io.export(source, write_args={"link_data": False})
+    with backend(path, "r") as io:
         check(io.read())

@@ -191,6 +191,8 @@ def test_remedies_are_commands() -> None:
     found = [item for kinds in (DAMAGE, REMARKS, REPAIRABLE, KINDS) for item in kinds.items()]
     for remedy in (remedy for kind, remedy in found if not kind.startswith("dandi")):  # these are not on the page
         assert not re.search(r"\w=|\w\(|\bmode\b|True|False|None", remedy), remedy
+    assert all(text.endswith(".") for kinds in (DAMAGE, REMARKS, KINDS) for text in kinds.values())
+    assert not DAMAGE.keys() & REMARKS.keys()
 
 
 def test_findings_of_the_schema_are_on_the_page(tmp_path: Path) -> None:
