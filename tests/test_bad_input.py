@@ -131,7 +131,10 @@ def test_mode_a_of_a_path_without_a_file_has_nothing_to_read(tmp_path):
     for opened in (NWBZarrIO, ZarrIO):
         for place, meant in (("session.nwb.zarr", " Did you mean 'sesion.nwb.zarr'?"), ("other/a.zarr", "")):
             path = tmp_path / place
-            with opened(path, "a") as io, pytest.raises(StoreNotFoundError, match="mode 'a' makes a new one") as caught:
+            with (
+                opened(path, "a") as io,
+                pytest.raises(StoreNotFoundError, match="mode 'a' creates a new one") as caught,
+            ):
                 io.read()
             check(caught.value, path)
             assert caught.value.remedy == f"Check the path.{meant}"
@@ -145,8 +148,8 @@ def test_a_path_without_a_file_names_the_part_that_is_wrong(tmp_path, mode):
     (tmp_path / "data" / "b.nwb.zarr").mkdir()
     (tmp_path / "file.nwb").write_text("")
     remedies = {
-        "data/a.nwb.zarr": "Check the path. Did you mean 'b.nwb.zarr'? Use mode 'w' to make a new file.",
-        "dta/b.nwb.zarr": "Check the path. Did you mean 'data'? Use mode 'w' to make a new file.",
+        "data/a.nwb.zarr": "Check the path. Did you mean 'b.nwb.zarr'? Use mode 'w' to create a new file.",
+        "dta/b.nwb.zarr": "Check the path. Did you mean 'data'? Use mode 'w' to create a new file.",
     }
     for place, remedy in remedies.items():
         with pytest.raises(StoreNotFoundError) as caught:
@@ -313,7 +316,7 @@ def test_a_zarr_file_of_another_program(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")
 @pytest.mark.parametrize(("write", "reason"), [
-    (lambda file: file.attrs.update(nwb_version=["2.0.0"]), "the attribute nwb_version is not a text"),
+    (lambda file: file.attrs.update(nwb_version=["2.0.0"]), "the attribute nwb_version is not text"),
     (lambda file: file.create_dataset("nwb_version", data="NWB-1.0.6"), "nwb_version is a dataset, as in NWB 1"),
 ])  # fmt: skip
 def test_an_nwb_version_that_pynwb_cannot_read(tmp_path, write, reason):

@@ -247,10 +247,7 @@ class _PlanningIO(ZarrIO):
 
     def _carry_out(self, request: WriteRequest) -> None:
         self.request = request
-        self.plan = plan_new(request, self._place)
-
-    def _mark_written(self, builder: Any) -> None:
-        """Nothing was."""
+        self.plan = plan_new(request, self._raw_store)
 
 
 @contextmanager

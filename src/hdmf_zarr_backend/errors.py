@@ -55,6 +55,7 @@ def printable(text: str) -> str:
 
     For all text of a file, which may be crafted, in what is printed: names, values, and errors that quote them.
     """
+    # a name with escape sequences could clear the screen, or print what looks like a verdict of `zarrio verify`
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -68,6 +69,8 @@ def warn(message: str, category: type[Warning] = UserWarning, *, stacklevel: int
     warnings.warn(_one_line(message), category, stacklevel=stacklevel + 1)
 
 
+# The message is put together where it is shown: file and node are often filled in later, by `at`, far from where the
+# problem was noticed.
 class ZarrBackendError(Exception):
     """Base of all errors of this package.
 
@@ -131,11 +134,12 @@ class ZarrBackendError(Exception):
         return f"{file}{_one_line(self.problem)}{node}{f'. {printable(remedy)}' if remedy else ''}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # errors of worker processes are pickled, which would lose keyword-only arguments
+        # errors of worker processes are pickled, and Exception pickles only the arguments by position
         make = partial(type(self), store=self.store, path=self.path, remedy=self.remedy, remedy_cli=self.remedy_cli)
         return make, (self.problem,)
 
 
+# A class and not a generator with `contextmanager`: it is entered for each read of an array, and costs a third.
 class at:  # reads as a part of the statement: with at(store, path)
     """Name the store and the node in errors of this package that are raised in the block and do not name them.
 
@@ -234,7 +238,7 @@ class ReferenceTargetError(DamagedFileError, KeyError):
 
 
 class UnsafeDataError(DamagedFileError):
-    """The data could only be decoded by running code that the file names, which is never done."""
+    """The data could only be decoded by running code that the file names, which this package never does."""
 
 
 class WriteError(ZarrBackendError):
@@ -260,11 +264,11 @@ class ValueRefusedError(WriteError, TypeError):
 
 
 class ConflictError(WriteError, ValueError):
-    """The file already has something other than what is to be written."""
+    """The file already contains something else."""
 
 
 class MissingTargetError(WriteError, ValueError):
-    """A link or reference that is to be written would lead to nothing, or to another object."""
+    """A link or reference to be written has no target, or has another object as its target."""
 
 
 class WorkerLostError(WriteError):
@@ -280,13 +284,15 @@ class ModeError(UsageError):
 
 
 class WrongArgumentError(UsageError, TypeError):
-    """An argument that does not exist, or is of a type that means nothing here."""
+    """An argument that does not exist, or has the wrong type."""
 
 
+# filled by `options`, which imports this module
 OPTIONS: dict[str, str] = {}
 """Field of an option class -> how it is given: ``"read_options=ReadOptions"``."""
 
 
+# Python itself suggests names from 3.13 on only, and raises TypeError, which says nothing about option classes.
 def known_arguments(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function name the most similar argument when it gets one that it does not take."""
     code = function.__code__
@@ -301,15 +307,15 @@ def known_arguments(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def unknown_argument(name: str, given: Iterable[str], known: frozenset[str]) -> WrongArgumentError:
-    """Return the error for the first of the ``given`` arguments that the function or class ``name`` does not take."""
+def unknown_argument(name: str, arguments: Iterable[str], known: frozenset[str]) -> WrongArgumentError:
+    """Return the error for the first of the ``arguments`` that the function or class ``name`` does not take."""
     from difflib import get_close_matches  # imported here: few calls have a mistake
 
-    unknown = next(argument for argument in given if argument not in known)
-    given_as = OPTIONS.get(unknown, "")
+    unknown = next(argument for argument in arguments if argument not in known)
+    option = OPTIONS.get(unknown, "")
     similar = get_close_matches(unknown, known, n=1)
-    if given_as.partition("=")[0] in known:
-        remedy = f"Give {given_as}({unknown}=...)."
+    if option.partition("=")[0] in known:
+        remedy = f"Give {option}({unknown}=...)."
     else:
         remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."
     return WrongArgumentError(f"{name} does not take the argument {unknown!r}", remedy=remedy)

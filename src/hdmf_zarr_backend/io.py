@@ -74,7 +74,9 @@ READING_MODES = ("r", "r-")
 """Modes that write nothing and wait for no writer."""
 
 NEW_FILE_MODES = ("w", "w-", "x")
-"""Modes that make a new file."""
+"""Modes that create a new file."""
+
+# Each of these errors is hdmf's UnsupportedOperation too: code for HDF5IO, and hdmf's own tests, catch that.
 
 
 class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
@@ -94,10 +96,10 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
 
 
 def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: Writer | None) -> ParsedFile:
-    """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
+    """Return the metadata of a file that must exist; before a change, finish or undo an interrupted one.
 
-    ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
-    has to be what everybody else reads. In a file of both formats, those that differ are made alike before a change.
+    ``likely`` is the format that the user names. It is a hint for `parse` if the file is only read: a change must be
+    made to what everybody else reads. In a file of both formats, those that differ are made alike before a change.
     """
     is_read = mode in READING_MODES
     if writer is not None:
@@ -106,29 +108,30 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
         warn_of_pending(store, only_dead=True)
     try:
         hint = likely if is_read and likely != BOTH else None
-        found = parse(store, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
+        # a document that cannot be read hides one object from a reader; a change of the others could make that final
+        parsed = parse(store, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
     except StoreNotFoundError as error:
         raise _missing(error, store, mode) from error
-    if found.is_foreign and not is_read:
+    if parsed.is_foreign and not is_read:
         raise ReadOnlyStoreError(
-            "a file of LINDI is read only here",
+            "LINDI files can only be read",
             store=store.location,
             remedy="Export it to a new file, and change that.",
         )
     if writer is not None:
         from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, make_alike
 
-        check_derivable(store, found.state)
-        if found.state == "2 is newer" and found.consolidated:
-            make_alike(writer, found)
-    return found
+        check_derivable(store, parsed.state)
+        if parsed.state == "2 is newer" and parsed.consolidated:
+            make_alike(writer, parsed)
+    return parsed
 
 
 def _missing(error: StoreNotFoundError, store: Store, mode: str) -> TargetMissingError:
-    """Return the error as one of hdmf's too, with what else to do where no writer has left anything."""
+    """Return the error as one of hdmf's too, with the advice to create the file, unless a writer has left one."""
     remedy, local = error.remedy, store.folder or store.zip_file
     if store.abilities.write and (local is None or unfinished_write(local) is None):
-        remedy += " Use mode 'w' to make a new file."
+        remedy += " Use mode 'w' to create a new file."
     return TargetMissingError(
         f"Unable to open file in {mode!r} mode: {error.problem}", store=store.location, remedy=remedy
     )
@@ -160,18 +163,18 @@ def check_target(store: Store, mode: str, *, force: bool) -> None:
         )
 
 
-def check_format(store: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
-    """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
-    if wanted is None:
+def check_format(store: Store, mode: str, parsed: ParsedFile | None, zarr_format: ZarrFormat | None) -> None:
+    """Refuse to change a file in another format than its own, or to create one that the store cannot hold."""
+    if zarr_format is None:
         return
     abilities = store.abilities
-    if parsed is None and not {*((2, 3) if wanted == BOTH else (wanted,))} <= {*abilities.formats}:
+    if parsed is None and not {*((2, 3) if zarr_format == BOTH else (zarr_format,))} <= {*abilities.formats}:
         raise ReadOnlyStoreError(
-            abilities.why, store=store.location, remedy="Leave out zarr_format, or write to another place."
+            abilities.why, store=store.location, remedy="Leave out zarr_format, or write to another location."
         )
-    if parsed is not None and mode in ("r+", "a") and wanted != format_of(parsed):
+    if parsed is not None and mode in ("r+", "a") and zarr_format != format_of(parsed):
         raise UsageError(
-            f"the file is of Zarr format {format_of(parsed)}, and zarr_format={wanted} is wanted",
+            f"the file has Zarr format {format_of(parsed)}, not zarr_format={zarr_format!r}",
             store=store.location,
             remedy="Leave out zarr_format, or export to a new file; `zarrio upgrade --keep` adds format 3 to a file "
             "of format 2.",
@@ -183,14 +186,15 @@ def format_of(parsed: ParsedFile) -> int | str:
     return parsed.zarr_format if parsed.state is None else BOTH
 
 
+# the default of hdmf's HDF5IO: the rows of a DynamicTable can be appended to
 EXPANDABLE = ("VectorData", "ElementIdentifiers")
 
 LAZY = True
-"""Whether containers are made when they are touched, unless the user chooses."""
+"""Whether containers are created on access, unless the user chooses."""
 
 
-def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
-    """Return the keys of a file that is given by its place or as an open ``zarr.Group``."""
+def _store_of(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
+    """Return the store of a file, which is given by its path or as an open ``zarr.Group``."""
     if path is None and file is None:
         raise UsageError("no file is given", remedy="Pass path= or file=.")
     return open_store(file) if path is None else open_store(path, storage_options)
@@ -216,21 +220,21 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     herd_path : str, optional
         The archive (a zip file) of the external resources (HERD), which is read and written with the file.
     zarr_format : {2, 3, "both"}, optional
-        Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
-        one of them only. None: 3 if shards are asked for; else that in the environment variable
+        Format of a new file; "both": the metadata of both formats over the same chunks, for programs that read only one
+        of them. None: 3 if any array has shards; else the format in the environment variable
         ``HDMF_ZARR_BACKEND_FORMAT``; else 2, or the only format that the store can hold (Icechunk: 3). An existing file
-        keeps its format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first,
-        so that a remote file opens with one request instead of two; if the file has metadata of both formats, these are
-        read. Without it, those of format 2 are in a file that was written as "both", and those of format 3 in others.
+        keeps its format, which need not be given. With ``r`` and ``r-``: the format whose metadata are requested first,
+        so that a remote file opens with one request instead of two. A file with the metadata of both formats is read in
+        this format, by default in format 2 if it was written as "both", else in format 3.
     break_lock : bool
-        Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
+        Write despite the lock of another writer that has stopped or runs on another machine. A running process on this
         machine keeps its lock of a local file. The lock of a dead writer in an object store stays until it is broken.
     lazy : bool, optional
-        In modes ``r`` and ``r-``: make a container when it is touched, so that opening takes the time of what is used
-        and not of what is in the file. An error in an object is raised when it is touched; ``read(check=True)`` makes
-        all. Only groups whose members are collections or optional fields are made without them, such as an ``NWBFile``
-        and a ``ProcessingModule``; a manager of a class other than hdmf's ``BuildManager``, or a root of another type,
-        makes everything at once. None: True. The other modes make everything at once.
+        In modes ``r`` and ``r-``: create a container when it is first accessed, so that opening takes the time of what
+        you use, not of what is in the file. An error in an object is raised when it is accessed; ``read(check=True)``
+        creates all. None: True. Only groups whose members are collections or optional fields are created without them,
+        such as an ``NWBFile`` and a ``ProcessingModule``. Everything is created at once in the other modes, with a
+        manager of a class other than hdmf's ``BuildManager``, and for a root of another type.
     read_options : ReadOptions, optional
         How the file is read: limits, chunks that are not stored, links to other files.
     write_options : WriteOptions, optional
@@ -274,19 +278,19 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             manager = BuildManager(manager or TypeMap(NamespaceCatalog()))
         self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
         self._mode = mode
-        self._place = open_store(path, storage_options, read_options)
+        self._raw_store = open_store(path, storage_options, read_options)  # _store has inlined chunks too
         self._force_overwrite = force_overwrite
         self._break_lock = break_lock
         self._writer: Writer | None = None
         self._options = write_options or WriteOptions()
         self._commit_message = self._options.commit_message
-        if self._commit_message is not None and (mode in READING_MODES or not self._place.abilities.commits):
+        if self._commit_message is not None and (mode in READING_MODES or not self._raw_store.abilities.commits):
             raise UsageError(
                 "commit_message= does not apply here: it is for writing to Icechunk",
-                store=self._place.location,
+                store=self._raw_store.location,
                 remedy="Leave commit_message= out, or give a writable session of Icechunk.",
             )
-        if self._place.abilities.strict_json:
+        if self._raw_store.abilities.strict_json:
             self._options = replace(self._options, strict_json=True)
         self._zarr_format = zarr_format
         self._store: Store | None = None
@@ -300,9 +304,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._zarr_group: Any = None
         self._edits: Edits | None = None
         self._unchecked: tuple[Any, Any] | None = None
-        self._location = self._place.location
-        super().__init__(manager, source=self._location, herd_path=herd_path)
-        set_source(self, self._location)  # hdmf takes most URLs for relative paths
+        self._location = self._raw_store.location
+        super().__init__(manager, source=self._location, herd_path=herd_path)  # this calls open()
+        set_source(self, self._location)  # hdmf takes URLs other than http, https and s3 for relative paths
+        # hdmf would read the whole array to convert it to the type of the schema; HDF5IO does the same for h5py.Dataset
         ObjectMapper.no_convert(LazyArray)
         LazyArray.view = _view
 
@@ -330,38 +335,39 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @property
     def _file(self) -> Any:
-        """The file as a ``zarr.Group``, made on first use; its store where zarr-python 2 cannot open format 3."""
+        """The file as a ``zarr.Group``, or its store where zarr-python 2 cannot open format 3."""
         if self._store is None:
             return None
         if self._zarr_group is None:
-            from hdmf_zarr_backend.store.zarr_python import open_zarr_group, opens  # few users need zarr's own view
+            from hdmf_zarr_backend.store.zarr_python import open_zarr_group, opens  # on use: few need zarr's own view
 
             number = None if self._parsed is None else self._number
             self._zarr_group = open_zarr_group(self._store, number) if opens(number) else self._store
         return self._zarr_group
 
-    # names inside of hdmf-zarr's class that hdmf, neuroconv and others read
+    # private names of hdmf-zarr's class that hdmf, neuroconv and others read
 
     _ZarrIO__file = property(lambda self: self._file)
     _ZarrIO__mode = property(lambda self: self._mode)
 
     def open(self) -> None:
-        """Open the file: for reading parse its metadata, for writing make sure that it may be written."""
+        """Open the file: for reading, parse its metadata; for writing, take the lock and check that it may be written.
+
+        Called by the constructor; a closed file can be opened again.
+        """
         if self._is_open:
             return
-        check_abilities(self._place, self._mode)  # before anything is requested
+        store: Store = self._raw_store
+        check_abilities(store, self._mode)  # before anything is requested
         if self._mode not in READING_MODES:
             from hdmf_zarr_backend.store.transaction import Writer
 
-            local = self._place.folder or self._place.zip_file
+            local = store.folder or store.zip_file
             if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
-                raise _missing(not_found(local, self.source), self._place, self._mode)  # the lock would make the folder
+                raise _missing(not_found(local, self.source), store, self._mode)  # the lock would create the folder
             is_new = self._mode == "a" and local is not None and not os.path.lexists(local)
             replaces = is_new or self._mode not in ("r+", "a")
-            self._writer = Writer(
-                self._place, break_lock=self._break_lock, replaces=replaces, durable=self._options.durable
-            )
-        store: Store = self._place
+            self._writer = Writer(store, break_lock=self._break_lock, replaces=replaces, durable=self._options.durable)
         try:
             if self._mode in NEW_FILE_MODES:
                 check_target(store, self._mode, force=self._force_overwrite)
@@ -370,7 +376,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 store = self._parsed.store(store)
             else:
                 check_outside(store, is_new=True)
-            check_format(store, self._mode, self._parsed, wanted=self._zarr_format)
+            check_format(store, self._mode, self._parsed, self._zarr_format)
             checked_key_encoding(self._options.chunk_key_encoding, self._number)
             if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
                 self._edits = Edits(store, self._parsed, self._writer)
@@ -383,9 +389,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @property
     def zarr_format(self) -> int | str:
-        """The Zarr format of the file, 2, 3 or ``"both"``; of a new one, the one that is to be written."""
-        found = self._zarr_format if self._parsed is None else format_of(self._parsed)
-        return found or registry.default_format(self._place.abilities.formats)
+        """The Zarr format of the file, 2, 3 or ``"both"``; of a new one, the format that it will have."""
+        zarr_format = self._zarr_format if self._parsed is None else format_of(self._parsed)
+        return zarr_format or registry.default_format(self._raw_store.abilities.formats)
 
     @property
     def _number(self) -> int:
@@ -395,6 +401,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         return 2 if self.zarr_format == BOTH else int(self.zarr_format)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # A row that a table refused may be in some of its columns. Therefore what was changed in place is dropped, with
+        # a warning, and a session of Icechunk is not committed.
         if error is not None:
             self._commit_message = None
         try:
@@ -408,11 +416,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @property
     def _may_flush(self) -> bool:
-        """Whether this process may write what was changed: in a fork the lock is not held, and it may not."""
+        """Whether this process may write what was changed; a fork of it does not hold the lock, and may not."""
         return bool(self._is_open and self._writer is not None and self._writer.lock.is_held)
 
     def close(self) -> None:
-        """Close the file, after changes made in place are written. Arrays of the file can still be read."""
+        """Write the changes that were made in place, and close the file. Its arrays can still be read."""
         try:
             if self._may_flush and self._writer is not None:
                 if self._edits is not None and self._store is not None and self._parsed is not None:
@@ -436,7 +444,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Tell whether there is a Zarr group at ``path`` that this class reads; any error is a no."""
+        """Tell whether there is a Zarr group at ``path`` that this class can read; False after any error."""
         try:
             parse(open_store(path))
         except (ZarrBackendError, OSError):
@@ -452,21 +460,26 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         Parameters
         ----------
         check : bool
-            Make all containers now, so that an error in any of them is raised now. Otherwise, where the io is lazy, it
-            is raised when the object is touched.
+            Create all containers now, so that an error in any of them is raised now. False: if the io is lazy, an error
+            is raised when the object is accessed.
+
+        Returns
+        -------
+        Container
+            The root, such as an ``NWBFile``. Its data are read when they are indexed.
 
         Raises
         ------
         UnsupportedModeError
-            The file is open for writing a new one.
+            The mode creates a new file.
         NoValuesError
-            The file holds nothing.
+            The file is empty.
         ContainerError
-            What the file holds does not fit the namespaces that are loaded.
+            The content does not fit the loaded namespaces.
         StoreError
             ``herd_path`` is not an archive of external resources.
         NestingError
-            Groups are nested deeper than Python's calls may be.
+            Groups are nested deeper than Python can recurse.
         """
         if self._mode in NEW_FILE_MODES:
             raise self._not_in_this_mode("read from", "Use mode 'r', 'r-', 'r+' or 'a'.")
@@ -486,7 +499,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _read_all(self) -> Any:
         if self._is_open:
-            self._session().own.is_strict = False  # builders are complete, or an error; containers may lack a dataset
+            # Builders are complete or an error. Of containers, what cannot be read is left out with a warning: one
+            # document that another program damaged must not hide the rest of the file.
+            self._session().own.is_strict = False
         builder, catalog, source = self.read_builder(), self.manager.namespace_catalog, self.path
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
             raise NoValuesError(
@@ -494,12 +509,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 store=source,
                 remedy="Is this the right file?",
             )
-        check_link_paths(builder, self._place.read_rules, source)
+        check_link_paths(builder, self._raw_store.read_rules, source)
         check_types(builder, catalog, source)
         hierarchy = None if self._parsed is None else self._parsed.hierarchy
         herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
         try:
-            # what is made of a file is not garbage, and there is a lot of it to look through
+            # the collector would look through all new containers again and again, and none of them is garbage
             with construction_errors(builder, source, catalog, hierarchy), gc_paused():
                 container = super().read()
                 if self._edits is not None:
@@ -526,7 +541,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._reading is None:
             if self._parsed is None or self._store is None:
                 raise self._nothing_yet()
-            on_made = self._written_builders.set_written
+            on_made = self._written_builders.set_written  # what was read from this file is not written to it again
             self._reading = ReadSession(
                 self._store, self._parsed, self.path, self.manager, edits=self._edits, is_lazy=is_lazy, on_made=on_made
             )
@@ -539,16 +554,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return the error for reading a new file before it is written."""
         if self._mode in NEW_FILE_MODES:
             return UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
-        error = nothing_to_read(self._place)
-        problem = f"{error.problem}; mode {self._mode!r} makes a new one, which can be read after it is written"
+        error = nothing_to_read(self._raw_store)
+        problem = f"{error.problem}; mode {self._mode!r} creates a new one, which can be read after it is written"
         return TargetMissingError(problem, store=self.source, remedy=error.remedy)
-
-    def _mark_written(self, builder: Any) -> None:
-        """Mark all builders of this file as being on disk."""
-        for _, here in builders_below(builder):
-            self._written_builders.set_written(here)
-            for link in getattr(here, "links", {}).values():
-                self._written_builders.set_written(link)
 
     def get_builder(self, zarr_obj: Any) -> Any:
         """Return the builder of ``zarr_obj``, a group or array of this file or of one that it links to.
@@ -566,15 +574,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @staticmethod
     def generate_dataset_html(dataset: Any) -> str:
-        """Return what a notebook shows of ``dataset``: type, shape, chunks, codecs, stored size and ratio."""
+        """Return the HTML that a notebook shows for ``dataset``: type, shape, chunks, codecs, stored size and ratio."""
         return dataset_html(dataset)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows of an open file: its tree, with shapes, chunks and codecs."""
-        from hdmf_zarr_backend.reporting.outline import (
-            Outline,
-            outline_html,  # on use: for notebooks
-        )
+        """Return the HTML that a notebook shows for an open file: its tree, with shapes, chunks and codecs."""
+        from hdmf_zarr_backend.reporting.outline import Outline, outline_html  # on use: for notebooks
 
         if self._parsed is None or not self._is_open:
             return f"<p>{escape(self._location)}: mode {escape(self._mode)}, nothing is open to be read</p>"
@@ -593,25 +598,29 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Load the newest version of each namespace that is cached in a file; ``kwargs`` mean nothing here.
+        """Load the newest version of each namespace that is cached in a file.
 
         Parameters
         ----------
         namespace_catalog : NamespaceCatalog or TypeMap
-            Where to.
-        path, file : str or Path, or zarr.Group
-            The file: its place, or open.
+            The catalog that receives the namespaces.
+        path : str or Path, optional
+            Path or URL of the file.
         namespaces : list of str, optional
-            Only these.
+            Names of the namespaces to load. None: all.
+        file : zarr.Group, optional
+            The file, if it is open already, instead of ``path``.
         storage_options : dict, optional
-            As of the class.
+            Options for URLs, with the names of fsspec or obstore.
+        **kwargs
+            Ignored: arguments of HDF5IO such as ``driver``, which pynwb passes to any backend.
 
         Returns
         -------
         dict
-            ``{namespace: {dependency: types}}``, empty (with a warning) where no namespace is cached.
+            ``{namespace: {dependency: types}}``, empty (with a warning) if no namespace is cached.
         """
-        store = _given(path, file, storage_options)
+        store = _store_of(path, file, storage_options)
         parsed = parse(store, leave_out=True)
         return load_cached_namespaces(namespace_catalog, parsed.store(store), parsed.hierarchy, namespaces)
 
@@ -623,15 +632,31 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Parameters
         ----------
-        path, file, storage_options
-            As of `load_namespaces`.
+        path : str or Path, optional
+            Path or URL of the file.
+        file : zarr.Group, optional
+            The file, if it is open already, instead of ``path``.
+        storage_options : dict, optional
+            Options for URLs, with the names of fsspec or obstore.
         """
-        return newest_versions(parse(_given(path, file, storage_options), leave_out=True).hierarchy)
+        return newest_versions(parse(_store_of(path, file, storage_options), leave_out=True).hierarchy)
 
     def load_namespaces_io(
         self, namespace_catalog: NamespaceCatalog | TypeMap, namespaces: list[str] | None = None
     ) -> dict[str, Any]:
-        """Return what `load_namespaces` does of this file; ``namespace_catalog`` and ``namespaces`` are those of it.
+        """Load the newest version of each namespace that is cached in this file.
+
+        Parameters
+        ----------
+        namespace_catalog : NamespaceCatalog or TypeMap
+            The catalog that receives the namespaces.
+        namespaces : list of str, optional
+            Names of the namespaces to load. None: all.
+
+        Returns
+        -------
+        dict
+            ``{namespace: {dependency: types}}``, empty (with a warning) if no namespace is cached.
 
         Raises
         ------
@@ -656,11 +681,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         return Targets(self.path, None, self.manager, known if isinstance(known, str) else None, self._file_ids())
 
     def _file_ids(self) -> dict[str, str | None]:
-        """Return the object ids of the roots of the files that this io and the source of an export have read."""
+        """Return the object ids of the roots of files that this io, and the source of an export, have read."""
         return {**self._source_ids, **(self._reading.root_ids if self._reading is not None else {})}
 
     def _create_ref(self, builder: Any) -> dict[str, Any] | None:
-        """Return the stored form of a reference to ``builder``; hdmf's users append it to a dataset of rows."""
+        """Return the stored form of a reference to ``builder``, which users of hdmf append to a dataset of rows."""
         return self._targets().encode_stored(builder, is_written=self.get_written)
 
     @cached_property
@@ -685,13 +710,17 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         Parameters
         ----------
         container : Container
-            The root.
+            The root container, such as an ``NWBFile``. In modes ``r+`` and ``a``, the one that was read from the file.
         cache_spec : bool
             Cache the namespaces in the file.
+        link_data : bool
+            Link to stored arrays of other files that are given as data. False: copy them.
+        exhaust_dci : bool
+            Exhaust data chunk iterators one after the other. False: take one block of each in turn.
         herd : HERD, optional
-            Written to ``herd_path``.
-        link_data, exhaust_dci, expandable
-            As of `write_builder`.
+            External resources, which are written to ``herd_path``. None: those that ``container`` has.
+        expandable : collection of str
+            Data types whose datasets can be extended, up to the shape that the schema allows.
 
         Raises
         ------
@@ -717,6 +746,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         from hdmf_zarr_backend.hdmf.containers import check_origin
 
         check_origin(container, self.manager, self.path)
+        # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
         self._fields.check(self.manager, self.path, is_written=self.get_written)
         options = {"link_data": link_data, "exhaust_dci": exhaust_dci, "expandable": expandable}
@@ -741,17 +771,17 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         Parameters
         ----------
         builder : GroupBuilder
-            The root.
+            The builder of the root.
         link_data : bool
             Link to stored arrays of other files that are given as data. False: copy them.
         exhaust_dci : bool
             Exhaust data chunk iterators one after the other. False: take one block of each in turn.
         export_source : str, optional
-            The file that is exported.
+            Absolute path or URL of the file that is exported.
         cache_spec : bool
-            Cache namespaces in the file.
+            Cache the namespaces in the file.
         spec_catalogs : collection of NamespaceCatalog, optional
-            The namespaces to cache. None: those of the manager.
+            The catalogs whose namespaces are cached. None: that of the manager.
         expandable : collection of str
             Data types whose datasets can be extended, up to the shape that the schema allows.
 
@@ -761,15 +791,22 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             ``nczarr`` is set for a file of format 3, for which netcdf-c has no attributes; ``consolidate_metadata`` is
             False for a file of both formats.
         """
+        # a text would be a collection of its letters, and True is what one expects of this name
         if isinstance(expandable, (bool, str)):
             raise WrongArgumentError(
                 f"expandable={expandable!r} is not a collection of names",
                 remedy="Name the data types, such as ['VectorData'].",
             )
-        self._check_options()
-        given, self._unchecked = self._unchecked, None  # not for builders that are given
-        if given is not None:
-            check_conversions(given[0], self.manager, self.path, is_stored=given[1])
+        if self.zarr_format == BOTH and not self._options.consolidate_metadata:
+            raise WrongArgumentError(
+                "a file of both formats has consolidated documents",
+                store=self.source,
+                remedy="Leave consolidate_metadata out.",
+            )
+        check_nczarr(self._number, self.source, nczarr=self._options.nczarr)
+        unchecked, self._unchecked = self._unchecked, None  # not for builders that the user passes
+        if unchecked is not None:
+            check_conversions(unchecked[0], self.manager, self.path, is_stored=unchecked[1])
         from hdmf_zarr_backend.hdmf.planner import WriteRequest
 
         targets = Targets(
@@ -778,8 +815,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         for old, new in self._replaced:
             targets.replace(old, new)
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
-        manager = self._source_manager or self.manager  # what was built for an export is of the types of its source
-        abilities = self._place.abilities
+        manager = self._source_manager or self.manager  # an export is built with the types of its source
+        abilities = self._raw_store.abilities
         parsed = self._parsed
         of_file = zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
         options = replace(
@@ -791,7 +828,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             builder,
             targets,
             options,
-            self._place.read_rules,
+            self._raw_store.read_rules,
             namespace_texts(catalogs) if cache_spec else {},
             link_data=link_data,
             max_shape=lambda child: largest_shape(manager, child, expandable),
@@ -805,24 +842,16 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
-        self._mark_written(builder)
+        # a DataIO without data (only a shape) is filled by the user, through the array that now exists
         for wrapper, path in request.unfilled:
             wrapper.dataset = self._session().own.array_at(path)
 
-    def _check_options(self) -> None:
-        if self.zarr_format == BOTH and not self._options.consolidate_metadata:
-            raise WrongArgumentError(
-                "a file of both formats has consolidated documents",
-                store=self.source,
-                remedy="Leave consolidate_metadata out.",
-            )
-        check_nczarr(self._number, self.source, nczarr=self._options.nczarr)
-
     def _carry_out(self, request: WriteRequest) -> None:
-        if self._parsed is None:
-            from hdmf_zarr_backend.hdmf.writing import write_new
+        """Write a new file, or what a changed one lacks, and mark its builders as written."""
+        from hdmf_zarr_backend.hdmf.writing import EditedFile, write_difference, write_new
 
-            hierarchy, inlined = write_new(request, self._place, self._writer)
+        if self._parsed is None:
+            hierarchy, inlined = write_new(request, self._raw_store, self._writer)
             state: State | None = "alike" if request.has_both else None
             is_consolidated = request.options.consolidate_metadata
             self._parsed = ParsedFile(hierarchy, consolidated=is_consolidated, inlined=inlined, state=state)
@@ -830,20 +859,22 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 # a change of an inlined chunk is a change of the consolidated document too
                 self._store = self._parsed.store(self._store)
                 self._edits = Edits(self._store, self._parsed, self._writer)
-            return
-        session = self._session()
-        assert self._edits is not None  # made where the file was opened or written
-        from hdmf_zarr_backend.hdmf.writing import EditedFile, write_difference
-
-        file = EditedFile(session.own.store, self._parsed, self._edits, self._options)
-        with self._edits.gate:
-            write_difference(request, file, is_written=self.get_written, original=self._original)
-        self._parsed.consolidated = request.options.consolidate_metadata
-        if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for
-            session.own.adopt(request.builder)
+        else:
+            session = self._session()
+            assert self._edits is not None  # set when the file was opened or written
+            file = EditedFile(session.own.store, self._parsed, self._edits, self._options)
+            with self._edits.gate:
+                write_difference(request, file, is_written=self.get_written, original=self._original)
+            self._parsed.consolidated = request.options.consolidate_metadata
+            # if nothing was read, the file may have more than the builder: it is read when somebody asks for it
+            if "" in session.own.builders:
+                session.own.adopt(request.builder)
+        for _, builder in builders_below(request.builder):
+            for written in (builder, *getattr(builder, "links", {}).values()):
+                self._written_builders.set_written(written)
 
     def _original(self, path: str) -> Any:
-        """Return the builder that is on disk at ``path``; one of its own if the file was not read."""
+        """Return the builder that is on disk at ``path``, of a session of its own if the file was not read."""
         session = self._session()
         if "" not in session.own.builders and self._parsed is not None:
             session = ReadSession(session.own.store, self._parsed, self.path, self.manager)
@@ -865,13 +896,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         src_io : HDMFIO
             The source, which does not change.
         container : Container, optional
-            The root container that ``src_io`` has read, with or without changes. None: the complete source.
+            The root container that ``src_io`` has read, with or without changes. None: everything in the source.
         write_args : dict, optional
-            Arguments of `write_builder`, as hdmf takes them: ``{"link_data": False}`` copies data that would be linked.
+            Arguments of `write_builder`: ``{"link_data": False}`` copies data that the source links to.
         clear_cache : bool
-            Build all containers again.
+            Build all containers again, not only those that were changed.
         cache_spec : bool
-            Cache the namespaces of the source.
+            Cache the namespaces of the source in the file.
 
         Raises
         ------
@@ -895,8 +926,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             copied = src_io._session().copied()
         if (write_args or {}).get("link_data") and not (isinstance(src_io, ZarrIO) and len(src_io._file_ids()) > 1):
             warn(
-                f"{self.source}: link_data=True links to nothing here: an export copies the data of its source, and "
-                "only data that the source itself links to stay links",
+                f"{self.source}: link_data=True has no effect: an export copies the data of its source, and only keeps "
+                "the links that the source has to data in other files",
                 UserWarning,
                 stacklevel=2,
             )
@@ -912,6 +943,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             else:
                 from hdmf_zarr_backend.hdmf.containers import build_again
 
+                # hdmf builds only what `set_modified` marks, which a changed field or `set_data_io` does not do
                 lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
                 built = build_again(container, src_io, self.source, lazy)
                 self._source_manager, self._replaced = built.manager, built.replaced
@@ -921,8 +953,20 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def export_io(
         cls, path: str | os.PathLike[str], src_io: HDMFIO, *, write_options: WriteOptions | None = None, **kwargs: Any
     ) -> None:
-        """Export ``src_io`` to a new file at ``path``; ``write_options`` as of the class, ``kwargs`` as of `export`."""
-        # a subclass with the signature of HDF5IO does not take them
+        """Export ``src_io`` to a new file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Path or URL of the new file.
+        src_io : HDMFIO
+            The source, which does not change.
+        write_options : WriteOptions, optional
+            How the file is written: executor, memory, progress, durability, form of the metadata.
+        **kwargs
+            The other arguments of `export`.
+        """
+        # a subclass with the signature of HDF5IO does not take write_options
         options: dict[str, Any] = {} if write_options is None else {"write_options": write_options}
         with cls(path, mode="w", **options) as io:
             io.export(src_io=src_io, **kwargs)

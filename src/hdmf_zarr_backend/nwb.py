@@ -52,22 +52,53 @@ class NWBZarrIO(ZarrIO):
     Parameters
     ----------
     path : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
-        The file: a local directory or zip file, a file of references, a URL, or what holds the file; as of `ZarrIO`.
+        The file: a local directory or zip file, a file of references, a URL, or a store or group that holds the file.
     mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
-        As of `ZarrIO`.
+        ``r``: read. ``r-``: read without the consolidated document. ``r+``: read and change. ``a``: the same, but
+        create the file if it does not exist. ``w``: create a new file, and replace an existing HDMF Zarr file, as
+        NWBHDF5IO does. ``w-`` and ``x``: create a new file, and refuse to replace one. Symbolic links are followed.
     manager : BuildManager, optional
-        Instead of the one that is made of the installed and the cached namespaces.
+        Builds and constructs containers. None: a manager with the types of the installed and the cached namespaces.
     load_namespaces : bool
-        Load the namespaces that are cached in the file (not when it is made, nor with ``manager`` or ``extensions``).
+        Load the namespaces that are cached in the file. Ignored for a new file, and with ``manager`` or ``extensions``.
     extensions : str, TypeMap or list, optional
-        Paths of namespaces, or type maps, to use instead of the cached ones.
-    storage_options, force_overwrite, herd_path, zarr_format, break_lock, lazy, read_options, write_options
-        As of `ZarrIO`.
+        Paths of namespaces, or type maps, to use instead of the cached namespaces.
+    storage_options : dict, optional
+        Options for URLs, with the names of fsspec or obstore.
+    force_overwrite : bool
+        With mode ``w``, replace any existing file or folder. False: replace an HDMF Zarr file only.
+    herd_path : str, optional
+        The archive (a zip file) of the external resources (HERD), which is read and written with the file.
+    zarr_format : {2, 3, "both"}, optional
+        Format of a new file; "both": the metadata of both formats over the same chunks, for programs that read only one
+        of them. None: 3 if any array has shards; else the format in the environment variable
+        ``HDMF_ZARR_BACKEND_FORMAT``; else 2, or the only format that the store can hold (Icechunk: 3). An existing file
+        keeps its format, which need not be given. With ``r`` and ``r-``: the format whose metadata are requested first,
+        so that a remote file opens with one request instead of two. A file with the metadata of both formats is read in
+        this format, by default in format 2 if it was written as "both", else in format 3.
+    break_lock : bool
+        Write despite the lock of another writer that has stopped or runs on another machine. A running process on this
+        machine keeps its lock of a local file. The lock of a dead writer in an object store stays until it is broken.
+    lazy : bool, optional
+        In modes ``r`` and ``r-``: create an object when it is first accessed, so that opening takes the time of what
+        you use, not of what is in the file. An error in an object is raised when it is accessed; ``read(check=True)``
+        creates all. None: True. The other modes create all objects at once.
+    read_options : ReadOptions, optional
+        How the file is read: limits, chunks that are not stored, links to other files.
+    write_options : WriteOptions, optional
+        How the file is written: executor, memory, progress, durability, form of the metadata.
 
     Raises
     ------
     UsageError
-        An argument does not exist, or both ``manager`` and ``extensions`` are given.
+        An argument does not exist, has no effect here, or both ``manager`` and ``extensions`` are given. Nothing is
+        changed.
+    StoreNotFoundError, NotZarrError, MetadataError
+        The file cannot be read.
+    StoreExistsError
+        A new file would replace an existing one. Nothing is changed.
+    StoreLockedError
+        Another writer has the file open. Readers never wait.
     """
 
     @known_arguments
@@ -90,7 +121,7 @@ class NWBZarrIO(ZarrIO):
     ) -> None:
         if manager is not None and extensions is not None:
             raise UsageError("'manager' and 'extensions' cannot be specified together", remedy="Pass one of them.")
-        wanted = load_namespaces and manager is None and extensions is None
+        uses_cached = load_namespaces and manager is None and extensions is None
         if extensions is not None:
             manager = BuildManager(_extended_type_map(extensions))
         elif manager is None:
@@ -108,35 +139,35 @@ class NWBZarrIO(ZarrIO):
             read_options=read_options,
             write_options=write_options,
         )
-        if wanted and self._parsed is not None:
+        if uses_cached and self._parsed is not None:
             try:
                 self.load_namespaces_io(self.manager.type_map)
             except BaseException:
-                self.close()
+                self.close()  # the caller gets no object that it could close: the lock would stay
                 raise
 
     @property
     def nwb_version(self) -> tuple[str | None, Version | None]:
-        """Version of the NWB schema of the file, as text and in parts; ``(None, None)`` where it has none."""
+        """Version of the NWB schema of the file, as text and in parts; ``(None, None)`` if it has none."""
         return _version({} if self._parsed is None else self._parsed.hierarchy.root.attributes)
 
     @staticmethod
     def can_read(path: Any) -> bool:
-        """Tell whether there is an NWB file of version 2 or above at ``path``; any error is a no.
+        """Tell whether there is an NWB file of version 2 or above at ``path``; False after any error.
 
         Warns
         -----
         UserWarning
-            It is a Zarr hierarchy, but of no version of NWB, or of version 1.
+            It is a Zarr hierarchy without a version of NWB, or of version 1.
         """
         try:
             _, parts = _version(parse(open_store(path)).hierarchy.root.attributes)
         except (ZarrBackendError, OSError):
             return False
         if parts is None:
-            problem = "says no version of NWB"
+            problem = "states no version of NWB"
         elif _is_old(parts):
-            problem = f"is of NWB {parts[0]}, which is too old"
+            problem = f"has NWB {parts[0]}, which is too old"
         else:
             return True
         warn(f"the Zarr file {str(path)!r} {problem}", UserWarning, stacklevel=2)
@@ -149,9 +180,10 @@ class NWBZarrIO(ZarrIO):
         Parameters
         ----------
         skip_version_check : bool
-            Try to read files of NWB 1 as well.
+            Also try to read files of NWB 1.
         check : bool
-            As of `ZarrIO.read`.
+            Create all objects now, so that an error in any of them is raised now. False: if the io is lazy, an error is
+            raised when the object is accessed.
 
         Raises
         ------
@@ -164,8 +196,8 @@ class NWBZarrIO(ZarrIO):
                 root = self._parsed.hierarchy.root
                 reason, remedy = "", "This is not an NWB file; ZarrIO may read it."
                 if "nwb_version" in root.attributes:
-                    reason = ": the attribute nwb_version is not a text"
-                    remedy = "Store it as a text, such as '2.9.0'."
+                    reason = ": the attribute nwb_version is not text"
+                    remedy = "Store it as text, such as '2.9.0'."
                 elif isinstance(root, Group) and "nwb_version" in root.members:
                     reason, remedy = ": nwb_version is a dataset, as in NWB 1", _NEWER
                 problem = f"Missing NWB version in file{reason}"
@@ -191,15 +223,24 @@ class NWBZarrIO(ZarrIO):
         Parameters
         ----------
         src_io : HDMFIO
-            The source, such as an open ``NWBHDF5IO``.
+            The source, such as an open ``NWBHDF5IO``, which does not change.
         nwbfile : NWBFile, optional
-            What ``src_io`` has read, changed perhaps; None: everything that is in the source.
+            The ``NWBFile`` that ``src_io`` has read, with or without changes. None: everything in the source.
         write_args : dict, optional
-            Arguments of `ZarrIO.write_builder`.
-        clear_cache, cache_spec
-            As of `ZarrIO.export`.
+            Arguments of `ZarrIO.write_builder`: ``{"link_data": False}`` copies data that the source links to.
+        clear_cache : bool
+            Build all objects again, not only those that were changed.
+        cache_spec : bool
+            Cache the namespaces of the source in the file.
         container : NWBFile, optional
-            Another name for ``nwbfile``, the one of `ZarrIO.export`.
+            Another name for ``nwbfile``, which `ZarrIO.export` uses.
+
+        Raises
+        ------
+        UnsupportedModeError
+            The mode is not ``w``, ``w-`` or ``x``.
+        StoreExistsError
+            This file is the source.
         """
         super().export(src_io, nwbfile if container is None else container, write_args, clear_cache, cache_spec)
 
@@ -219,12 +260,27 @@ class NWBZarrIO(ZarrIO):
 
         Parameters
         ----------
-        path : str, Path, or anything else that `NWBZarrIO` takes
-            The file.
-        storage_options, load_namespaces, extensions, zarr_format, read_options
-            As of `NWBZarrIO`.
-        lazy
-            As of `ZarrIO`.
+        path : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
+            The file: a local directory or zip file, a file of references, a URL, or a store or group that holds it.
+        storage_options : dict, optional
+            Options for URLs, with the names of fsspec or obstore.
+        load_namespaces : bool
+            Load the namespaces that are cached in the file. Ignored with ``extensions``.
+        extensions : str, TypeMap or list, optional
+            Paths of namespaces, or type maps, to use instead of the cached namespaces.
+        read_options : ReadOptions, optional
+            How the file is read: limits, chunks that are not stored, links to other files.
+        zarr_format : {2, 3, "both"}, optional
+            The format whose metadata are requested first, so that a remote file opens with one request.
+        lazy : bool, optional
+            Create an object when it is first accessed. None: True.
+
+        Raises
+        ------
+        UnsupportedNWBError
+            The file has no NWB version, or version 1.
+        StoreNotFoundError, NotZarrError, MetadataError
+            The file cannot be read.
         """
         return NWBZarrIO(
             path,
@@ -242,17 +298,17 @@ NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise
 
 
 class ParsedNWBIO(NWBZarrIO):
-    """Reads an NWB file whose metadata are at hand, such as one that is planned and not written yet."""
+    """Reads an NWB file whose metadata are parsed already, such as one that is planned and not written yet."""
 
     def __init__(self, store: Store, parsed: ParsedFile) -> None:
         self._given = parsed
         super().__init__(store, "r")  # type: ignore[arg-type] # a store of this package is one of the things it takes
 
     def open(self) -> None:
-        """Take the metadata for those of the file."""
+        """Use the given metadata, and read nothing."""
         if not self._is_open:
             self._parsed = self._given
-            self._store = self._parsed.store(self._place)
+            self._store = self._parsed.store(self._raw_store)
             self._is_open = True
 
     def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
@@ -261,7 +317,7 @@ class ParsedNWBIO(NWBZarrIO):
 
 
 def _extended_type_map(extensions: str | os.PathLike[str] | TypeMap | list[Any]) -> TypeMap:
-    """Return NWB's type map with ``extensions``, paths of namespaces and type maps, put into it."""
+    """Return NWB's type map with ``extensions``: paths of namespaces, and type maps."""
     type_map = pynwb.get_type_map()
     for extension in extensions if isinstance(extensions, (list, tuple)) else [extensions]:
         if not isinstance(extension, TypeMap):
@@ -269,7 +325,8 @@ def _extended_type_map(extensions: str | os.PathLike[str] | TypeMap | list[Any])
             continue
         catalog = extension.namespace_catalog
         for name in catalog.namespaces:
-            if name not in type_map.namespace_catalog.namespaces:  # those of NWB itself are in both
+            # the type map of an extension has the namespaces of NWB too, and hdmf refuses one that is there already
+            if name not in type_map.namespace_catalog.namespaces:
                 type_map.namespace_catalog.add_namespace(name, catalog.get_namespace(name))
         type_map.merge(extension)
     return type_map

@@ -1,8 +1,8 @@
 """`ReadOptions`, `WriteOptions` and `Limits`: how bytes are read and written. Made by the user, and passed on whole.
 
 A file can state anything: a document of a terabyte, a chunk of an exabyte, a kilobyte that expands to gigabytes. Every
-size that a file states has a limit here, and an error that names the limit. The options for reading are kept with the
-store, so that they hold for all its readers, in any thread or process.
+size that a file states has a limit here, and an error that names the limit. The store keeps the options for reading, so
+that they apply to everything that reads it, in any thread or process.
 
 Source: docs/explanation/bad-input.md, "Sizes"; CWE-409, for data that expand when they are decompressed.
 """
@@ -56,16 +56,17 @@ class Limits:
     max_read_chunks : int
         Chunks that one selection of an array touches.
     max_unwritten_bytes : int
-        Bytes of the values of the chunks of one array that are not stored, when the array is copied, since the copy has
-        them all. A chunk counts as at least 64 KiB. Likewise the values of an HDF5 dataset that were never written.
+        Bytes of the values in chunks of one array that are not stored, when the array is copied, because the copy
+        stores them all. A chunk counts as at least 64 KiB. Also the values of an HDF5 dataset that were never written.
     max_links : int
         Length of a chain of links.
     max_files : int
         Other files that a file names in its links.
     plug_in_codecs : bool
-        Whether codecs of other installed packages decode chunks. False: only those of numcodecs and this package.
+        Decode chunks with codecs of other installed packages too. False: only with those of numcodecs and this package.
     """
 
+    # far above real files, far below what fills a machine
     max_document_bytes: int = 2**28
     max_documents: int = 2_000_000
     max_depth: int = 2_000
@@ -81,10 +82,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         if type(self.plug_in_codecs) is not bool:
-            raise UsageError(f"plug_in_codecs={self.plug_in_codecs!r} is not a choice", remedy="Give True or False.")
+            raise UsageError(f"plug_in_codecs={self.plug_in_codecs!r} is invalid", remedy="Give True or False.")
         for entry in fields(self):
             value = 0 if entry.name == "plug_in_codecs" else getattr(self, entry.name)
-            if type(value) is not int or value < 0:
+            if type(value) is not int or value < 0:  # True is an int too
                 raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
 
     def check(self, name: str, value: int, what: str) -> None:
@@ -100,8 +101,8 @@ class Limits:
 
     def exceeded(self, name: str, value: int, what: str, advice: str = "") -> LimitError:
         """Return the error of `check` for ``name``, ``value`` and ``what``, with other ``advice`` before its own."""
-        power = max(0, (value - 1).bit_length())
-        enough = f"2**{power}" if value > 10**6 else str(value)  # easy to type
+        # 17179869185 would be copied with a digit too few; the next power of two is easy to type
+        enough = f"2**{(value - 1).bit_length()}" if value > 10**6 else str(value)
         limits = f"limits=Limits({name}={enough})"
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
@@ -113,10 +114,9 @@ class Limits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
     def given(self) -> set[str]:
-        """Return the names of the options that are not those by default."""
+        """Return the names of the options that differ from the defaults."""
         default = type(self)()
-        names = (entry.name for entry in fields(self))
-        return {name for name in names if getattr(self, name) != getattr(default, name)}
+        return {each.name for each in fields(self) if getattr(self, each.name) != getattr(default, each.name)}
 
     def _check_choice(self, name: str, known: tuple[str, ...]) -> None:
         value = getattr(self, name)
@@ -126,21 +126,21 @@ class _Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions(_Options):
-    """How a file is read, for everything that reads one.
+    """How a file is read, by everything that reads one.
 
     Attributes
     ----------
     limits : Limits
-        Largest documents, chunks, selections and chains of links that are read. What is written from HDF5 datasets is
-        limited, too.
+        Largest documents, chunks, selections and chains of links that are read. They also apply to the HDF5 datasets
+        that are written from.
     missing_chunks : {"fill", "error"}, optional
         How a chunk that is not stored is read: as the fill value, as Zarr does, or as a `ChunkError`. None: the fill
         value; but an error if the chunk is copied, and the file records that all its chunks were stored.
     external_links : {"follow", "within", "never"}, optional
         Other files that links and references may lead to: any; those in the folder of the file and below; none. None:
-        any for a local file, as with HDF5, and those in its folder for a remote file. A remote file never leads to a
-        local one. Of an HDF5 file that is converted, also the raw files with values and the sources of virtual
-        datasets. There, None allows raw files, which can be any file, only inside the folder, with a warning. Only
+        any from a local file, as with HDF5, and those in its folder from a remote file. A remote file never leads to a
+        local one. When an HDF5 file is converted, this also applies to raw files with values and to the sources of
+        virtual datasets. Raw files can be any file, so None allows them in the folder only, with a warning. Only
         regular files are read.
 
     Raises
@@ -166,7 +166,7 @@ class ReadOptions(_Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRules(ReadOptions):
-    """The options for reading a store, with what is known of the file in it.
+    """The options for reading a store, with what is known about its file.
 
     ``is_whole``: it states that all its chunks were stored; ``is_copied``: it is being copied; ``is_linked``: another
     file, not the user, named it.
@@ -187,32 +187,32 @@ DEFAULT_RULES = ReadRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions(_Options):
-    """How a file is written, for everything that writes one.
+    """How a file is written, by everything that writes one.
 
     Attributes
     ----------
     executor : "auto", None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or str
         Where the chunks of large arrays are read, encoded and written. None: in this thread; a number: in that many
         threads; an address such as ``"tcp://host:8786"``: on the workers of a running dask cluster. "auto": in threads
-        if a file is converted, in this thread otherwise. Arrays in memory and iterators are processed by threads only,
-        and an HDF5 file is always written by this thread. The file does not depend on the choice.
+        for a conversion, else in this thread. Arrays in memory and iterators are processed by threads only, and an HDF5
+        file is always written by this thread. The file does not depend on the choice.
     memory_budget : int
         Bytes of values in memory at a time, beyond the arrays of the caller; a single chunk may be larger.
     progress : Progress
         Receives the number of bytes that are done, from all workers.
     durable : bool
-        Return after a local file has reached the disk itself, so that it survives a power cut. Otherwise it survives
-        the end of this process only.
+        Wait until a local file is on the disk, so that it survives a power failure. False: it survives the end of this
+        process, but perhaps not a power failure.
     strict_json : bool
         Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them). A
         store that needs such documents (Icechunk) always has them.
     consolidate_metadata : bool
-        Write the consolidated document, with which a file is opened by one request.
+        Write the consolidated document, with which one request opens the file.
     chunk_key_encoding : {"default", "v2"}, optional
-        For format 3 only: how the keys of chunks of new arrays are made. ``"default"``: ``c/0/0``, a folder for each
-        axis. ``"v2"``: ``0.0``, as in format 2; a file with such keys is not nested as deeply, which DANDI limits.
-        None: as in the file, or in the file of format 3 that is copied; ``"default"`` in a new one. All programs that
-        know format 3 read both.
+        For format 3 only: the keys of chunks of new arrays. ``"default"``: ``c/0/0``, with a folder for each axis.
+        ``"v2"``: ``0.0``, as in format 2; such keys are not nested as deeply, which DANDI limits. None: the keys of the
+        file, or of the file of format 3 that is copied; ``"default"`` in a new file. All programs for format 3 read
+        both.
     nczarr : bool
         For format 2 only: add attributes with which netcdf-c can open the file: groups, dimensions and arrays of
         numbers. A file that has them keeps them.
@@ -221,8 +221,8 @@ class WriteOptions(_Options):
         specification, tables of attributes); it is hidden when the file is read. Members without a type have it if
         they come from a container.
     commit_message : str, optional
-        For an Icechunk session only: commit it with this message when the file is closed, unless a ``with`` block ends
-        by an error, or after a conversion. None: the commit is yours.
+        For an Icechunk session only: commit it with this message after a conversion, or when the file is closed, unless
+        an error ends the ``with`` block. None: you commit.
 
     Raises
     ------
@@ -246,11 +246,11 @@ class WriteOptions(_Options):
             raise UsageError(f"memory_budget={self.memory_budget!r} is not a number of bytes", remedy="Give 1 or more.")
         for name in ("durable", "strict_json", "consolidate_metadata", "nczarr", "doc"):
             if type(getattr(self, name)) is not bool:
-                raise UsageError(f"{name}={getattr(self, name)!r} is not a choice", remedy="Give True or False.")
+                raise UsageError(f"{name}={getattr(self, name)!r} is invalid", remedy="Give True or False.")
         self._check_choice("chunk_key_encoding", get_args(ChunkKeyEncoding))
 
     def check_used(self, call: str, *names: str) -> None:
-        """Refuse options that are given, and are not those of ``names``, which ``call`` uses.
+        """Refuse options that ``call`` does not use: those that differ from the defaults, except ``names``.
 
         Raises
         ------
@@ -261,6 +261,7 @@ class WriteOptions(_Options):
             raise UsageError(f"{name} does not apply here: {call} has no use for it", remedy=f"Leave {name}= out.")
 
 
+# a mistyped option is a UsageError that names the similar one, as in every other call of this package
 for _options in (Limits, ReadOptions, WriteOptions):
     _options.__init__ = known_arguments(_options.__init__)  # type: ignore[method-assign] # that of the dataclass
 
@@ -270,8 +271,9 @@ OPTIONS |= {entry.name: "read_options=ReadOptions" for entry in fields(ReadOptio
 OPTIONS |= {entry.name: "write_options=WriteOptions" for entry in fields(WriteOptions)}
 
 
+# `zarrio exec` must set the format in a program that it does not know, and in the processes that this starts.
 VARIABLE = "HDMF_ZARR_BACKEND_FORMAT"
-"""The environment variable with the format of new files: it reaches programs that name none, and their processes."""
+"""The environment variable with the format of new files, for programs that name none."""
 
 _FORMATS: dict[str, Any] = {"2": 2, "3": 3, "both": "both"}
 

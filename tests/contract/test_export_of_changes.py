@@ -211,7 +211,7 @@ def test_the_source_is_not_changed_by_an_export(tmp_path: Path) -> None:
 
 
 def test_an_export_with_link_data_says_that_it_copies(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="link_data=True links to nothing here"):
+    with pytest.warns(UserWarning, match="link_data=True has no effect"):
         exported(tmp_path, "zarr 2", lambda nwbfile: None, write_args={"link_data": True})
 
 

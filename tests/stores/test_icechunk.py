@@ -118,7 +118,7 @@ def test_what_is_not_possible(repository, tmp_path):
         ZarrIO(repository.writable_session("main").store, "w", zarr_format=3, write_options=processes) as io,
     ):
         held.write_builder(trees.root(trees.dataset("data", source)))
-        io.export(ZarrIO(held._place, "r"), write_args={"link_data": False})
+        io.export(ZarrIO(held._raw_store, "r"), write_args={"link_data": False})
 
 
 def test_a_new_file_is_of_the_format_that_the_store_can_hold(repository):

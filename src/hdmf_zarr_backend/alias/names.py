@@ -313,7 +313,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
         is_here = reference.source == THIS_FILE
-        group = self._file if is_here else open_zarr_group(open_neighbour(self._place, builder.source))
+        group = self._file if is_here else open_zarr_group(open_neighbour(self._raw_store, builder.source))
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 
