@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion import ConversionReport
 
 _SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "shards")
-"""Options with the names that the arguments of `convert` have."""
+"""Options with the same name as an argument of `convert`."""
 
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
@@ -162,6 +162,7 @@ def convert_command(arguments: Namespace) -> Exit:
             except (ZarrBackendError, OSError) as reason:
                 error, failed[source] = failure_of(reason, source)
             except KeyboardInterrupt as stop:
+                # what is interrupted adds a note on what it leaves, such as how to continue a conversion
                 complain(" ".join(getattr(stop, "__notes__", [])) or f"no part of {target} was finished")
                 raise
         is_skipped = report is None and error is None
@@ -170,8 +171,8 @@ def convert_command(arguments: Namespace) -> Exit:
         outcome = {"seconds": round(seconds, 3), "skipped": is_skipped, "error": error, "warnings": warned}
         documents.append({**({} if report is None else asdict(report)), **files, **outcome})
         if error is None and not arguments.json:
-            done = "skipped, a complete file exists" if is_skipped else f"{report} in {seconds:.1f} s"
-            say(f"{source} -> {target}: {done}")
+            summary = "skipped, a complete file exists" if is_skipped else f"{report} in {seconds:.1f} s"
+            say(f"{source} -> {target}: {summary}")
             for remark in () if report is None else report.remarks:
                 say(f"  {remark}")
     if arguments.json:
@@ -187,6 +188,7 @@ def convert_command(arguments: Namespace) -> Exit:
 def _converted(
     source: str, target: str, arguments: Namespace, options: dict[str, Any], progress: Progress
 ) -> ConversionReport:
+    """Convert one file; a folder without files to convert is an error that names a folder in it that has some."""
     # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.conversion import convert
 
@@ -203,18 +205,29 @@ def _converted(
     except NotZarrError as error:
         if not _is_folder_of_files(source):
             raise
-        raise _no_files(source, arguments) from error
+        is_zarr = arguments.to == "hdf5"
+        suffixes = ZARR_SUFFIXES if is_zarr else (*ZARR_SUFFIXES, *HDF5_SUFFIXES)
+        what = "Zarr files" if is_zarr else f"HDF5 files ({', '.join(HDF5_SUFFIXES)}) or Zarr files"
+        members = (os.path.join(source, name) for name in sorted(os.listdir(source)))
+        has_files = (
+            each for each in members if os.path.isdir(each) and any(n.endswith(suffixes) for n in os.listdir(each))
+        )
+        folder = next(has_files, None)
+        remedy = (
+            "Give the path of a file." if folder is None else f"Folders in it are not searched; {folder!r} has some."
+        )
+        raise UsageError(f"the folder has no {what}", store=source, remedy=remedy) from error
 
 
 # ---- the target of each source --------------------------------------------------------------------------------------
 
 
 def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
-    """Return pairs of source and target, after creating the folder of the targets.
+    """Return pairs of source and target, and create the folder of the targets.
 
-    A source that is a folder, other than a Zarr file, represents the files in it. As with ``cp``, the last of several
-    paths is the target, and a folder if it is an existing folder, other than a Zarr file, or ends in a slash. Without a
-    target, the new file is written beside its source, and that of a URL in the current folder.
+    A folder as a source means the files in it, unless it is a Zarr file. As with ``cp``, the last of several paths is
+    the target; it is a folder if it ends in a slash, or exists and is not a Zarr file. Without a target, the new file
+    is written to the folder of its source, or from a URL to the current folder.
     """
     paths, folder = list(arguments.paths), arguments.output
     if folder is None and len(paths) > 1:
@@ -227,9 +240,9 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         target = name = _target_name(source, arguments)
         if folder is not None:
             target = f"{folder.removesuffix('/')}/{name}" if is_url(folder) else os.path.join(folder, name)
-        elif not is_url(source):  # that of a URL is in the current folder
+        elif not is_url(source):
             target = os.path.join(os.path.dirname(source.rstrip("/")), name)
-        if target in pairs:
+        if target in pairs:  # a.nwb of two folders: the second would replace the first, or be refused hours later
             raise UsageError(
                 f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
             )
@@ -243,7 +256,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
 
 
 def _checked_folder(target: str, paths: list[str]) -> str:
-    """Return the last of several paths as the folder of new files."""
+    """Return the last of several paths as the folder of new files; refuse what is the name of a file."""
     if _is_folder(target):
         return target
     if len(paths) > 2:
@@ -276,17 +289,6 @@ def _files_of(path: str, arguments: Namespace) -> list[str]:
     hdf5 = [file for file in files if file.endswith(HDF5_SUFFIXES) and os.path.isfile(file)]
     zarr = [file for file in files if file.endswith(ZARR_SUFFIXES) or _is_zarr(file)]
     return (zarr if arguments.to == "hdf5" else hdf5 or zarr) or [path]
-
-
-def _no_files(folder: str, arguments: Namespace) -> UsageError:
-    """Return the error for a folder without files to convert; it names a folder in it that has some."""
-    members = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    what = "Zarr files" if arguments.to == "hdf5" else f"HDF5 files ({', '.join(HDF5_SUFFIXES)}) or Zarr files"
-    ends = ZARR_SUFFIXES if arguments.to == "hdf5" else (*ZARR_SUFFIXES, *HDF5_SUFFIXES)
-    folders = (member for member in members if os.path.isdir(member))
-    below = next((member for member in folders if any(name.endswith(ends) for name in os.listdir(member))), None)
-    remedy = "Give the path of a file." if below is None else f"Folders in it are not searched; {below!r} has some."
-    return UsageError(f"the folder has no {what}", store=folder, remedy=remedy)
 
 
 def _is_folder(target: str) -> bool:
@@ -327,10 +329,9 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
 
     The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
     """
-    to_zarr = target.rstrip("/").endswith(ZARR_SUFFIXES)
-    wanted = "zarr" if arguments.to == "virtual" else arguments.to or ("zarr" if to_zarr else "hdf5")
+    to_zarr = target.rstrip("/").endswith(ZARR_SUFFIXES) if arguments.to is None else arguments.to != "hdf5"
     # imported here: NumPy is slow to import
-    if wanted == "hdf5":
+    if not to_zarr:
         from hdmf_zarr_backend.comparison import open_content
         from hdmf_zarr_backend.store.opening import is_hdf5
 
@@ -353,14 +354,14 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
     if os.path.isfile(source):
         changed = os.stat(source).st_mtime_ns
     else:  # the last change of any file below a folder
-        files = (os.path.join(place, name) for place, _, names in os.walk(source) for name in names)
+        files = (os.path.join(folder, name) for folder, _, names in os.walk(source) for name in names)
         changed = max((os.stat(file).st_mtime_ns for file in files), default=0)
     if os.path.isfile(target):
-        made = os.stat(target).st_mtime_ns
-    else:  # when the first document at the root was made
+        created = os.stat(target).st_mtime_ns
+    else:  # the oldest document of the root: later changes, such as a consolidation, say nothing about the source
         with os.scandir(target) as entries:
-            made = min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
-    return made >= changed
+            created = min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
+    return created >= changed
 
 
 # ---- upgrade --------------------------------------------------------------------------------------------------------
@@ -400,8 +401,8 @@ def upgrade_command(arguments: Namespace) -> Exit:
 
     options = {"keep": arguments.keep, "drop": arguments.drop, "dry_run": arguments.dry_run}
     options["storage_options"] = storage_options(arguments)
-    wanted = "both formats" if arguments.keep else "format 2" if arguments.drop == 3 else "format 3"
-    labels = ("can be upgraded", "cannot be upgraded") if arguments.dry_run else (f"are of {wanted}", "not upgraded")
+    result = "both formats" if arguments.keep else "format 2" if arguments.drop == 3 else "format 3"
+    labels = ("can be upgraded", "cannot be upgraded") if arguments.dry_run else (f"are of {result}", "not upgraded")
     return each_file(
         arguments,
         lambda path, progress: upgrade(path, write_options=write_options(arguments, progress=progress), **options),
@@ -421,7 +422,7 @@ def upgrade_command(arguments: Namespace) -> Exit:
     flag("--drop-links", "remove links that have no target, are circular, or are damaged"),
     flag(
         "--break-lock",
-        "take over the lock of a writer that has stopped, or that may have stopped on another machine",
+        "take over the lock of a writer that has stopped; for one on another machine, make sure of that first",
     ),
     *output(verbose=EACH_FINDING, json="print what was done, and what is left, as one JSON document"),
 )
@@ -447,7 +448,7 @@ def repair_command(arguments: Namespace) -> Exit:
     choices = {"drop_links": arguments.drop_links, "break_lock": arguments.break_lock}
     repairs = repair(arguments.path, storage_options=storage_options(arguments), **choices)
     if arguments.json:
-        left, kept = ([each.as_json() for each in found] for found in (repairs.left, repairs.kept))
+        left, kept = ([problem.as_json() for problem in problems] for problems in (repairs.left, repairs.kept))
         print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
     else:
         left_lines = problem_lines(repairs.left, "left: ", arguments)

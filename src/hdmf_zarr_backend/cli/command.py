@@ -31,9 +31,9 @@ T = TypeVar("T")
 EACH_FINDING = "print each finding, even if it is similar to others"
 """The help of ``--verbose``."""
 
+# What two findings may differ in and still be alike: quoted names and values, numbers; for warnings also paths.
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
 _PATH = re.compile(r"(?<!\S)/\S+")
-
 
 Style: TypeAlias = Literal["bold", "red", "green", "yellow", "cyan"]
 
@@ -41,10 +41,9 @@ _CODES: dict[Style, str] = {"bold": "1", "red": "1;31", "green": "32", "yellow":
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Return whether to write colours to a stream.
+    """Return whether to write colours to a stream: to a terminal, not to a file or a pipe.
 
-    A terminal gets colours, a file or a pipe does not. ``NO_COLOR`` turns them off, and ``FORCE_COLOR`` turns them on
-    for any output; ``NO_COLOR`` decides if both are set.
+    ``NO_COLOR`` turns colours off, and ``FORCE_COLOR`` turns them on for any output; if both are set, they are off.
 
     Source: no-color.org and force-color.org: a variable counts if it is set and not empty.
     """
@@ -52,6 +51,7 @@ def has_colour(stream: TextIO) -> bool:
         return not os.environ.get("NO_COLOR")
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         return False
+    # the old console of Windows prints escape sequences as they are; Windows Terminal sets WT_SESSION, Git Bash TERM
     return sys.platform != "win32" or bool(os.environ.get("WT_SESSION") or os.environ.get("TERM"))
 
 
@@ -61,7 +61,7 @@ def painted(text: str, style: Style, stream: TextIO | None = None) -> str:
 
 
 class Exit(IntEnum):
-    """Exit codes of all commands."""
+    """Exit codes of all commands, as those of ``diff`` and ``grep``."""
 
     OK = 0
     FOUND = 1
@@ -132,7 +132,7 @@ def problem_lines(problems: Iterable[Problem], prefix: str, arguments: Namespace
 
 
 def say(line: str) -> None:
-    """Write a line without colours to standard output; names and values of files in it may be crafted."""
+    """Write a line to standard output; names and values of files in it may be crafted."""
     print(printable(line))
 
 
@@ -146,11 +146,9 @@ def print_limited(lines: Sequence[object], limit: int) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Write a document to standard output as strict JSON.
-
-    In ASCII, which every terminal and pipe passes on; NaN and infinities, which are not in JSON, are strings.
-    """
-    print(json.dumps(_strict(document), indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
+    """Write a document to standard output as strict JSON in ASCII; NaN and infinities, which JSON lacks, are text."""
+    # ASCII passes through every terminal and pipe, and json escapes all control characters
+    print(json.dumps(_strict(document), indent=2, allow_nan=False))
 
 
 def _strict(value: Any) -> Any:
@@ -158,7 +156,7 @@ def _strict(value: Any) -> Any:
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_strict(item) for item in value]
-    if isinstance(value, bytes):
+    if isinstance(value, bytes):  # a name on a disk need not be UTF-8
         return value.decode("utf-8", "backslashreplace")
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -280,7 +278,7 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
                 remedy="Write -O anon=true, for example.",
             )
         try:
-            options[name] = json.loads(text)
+            options[name] = json.loads(text)  # true, 3, {"key": "value"}
         except ValueError:
             options[name] = text
     return options
@@ -290,7 +288,7 @@ _WRITE_OPTIONS = ("chunk_key_encoding", "durable", "nczarr", "strict_json")
 
 
 def executor_of(arguments: Namespace) -> Any:
-    """Return the ``executor`` for the values of ``--jobs`` and ``--scheduler``."""
+    """Return the ``executor`` for ``--jobs`` and ``--scheduler``."""
     address: str | None = getattr(arguments, "scheduler", None)
     if address is None:
         return arguments.jobs or "threads"
@@ -332,20 +330,21 @@ def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
 @contextmanager
 def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
     """Show the warnings of the block at its end, those that are alike in one line; yield the list of all of them."""
-    found: list[str] = []
+    # a file with 1,000 datasets of one kind has 1,000 warnings, and the one that matters would scroll away
+    messages: list[str] = []
     shows_each = getattr(arguments, "verbose", True)
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: found.append(str(message))
+        warnings.showwarning = lambda message, *_, **__: messages.append(str(message))
         try:
-            yield found
+            yield messages
         finally:
-            texts = dict.fromkeys(found)
-            for text in finding_lines(texts, str, lambda text: _PATH.sub("", text), verbose=shows_each):
+            distinct = dict.fromkeys(messages)
+            for text in finding_lines(distinct, str, lambda text: _PATH.sub("", text), verbose=shows_each):
                 complain(text, is_warning=True)
 
 
 def failure_of(error: ZarrBackendError | OSError, source: str) -> tuple[str, str]:
-    """Report an error with a file, with its name; return it as text, and what is wrong without file and advice."""
+    """Report an error about a file; return its text, and the problem alone, without file and advice."""
     if isinstance(error, ZarrBackendError):
         text, problem = error.cli_text(), error.problem
     else:

@@ -52,9 +52,9 @@ def exec_command(arguments: Namespace) -> int:
     # The command replaces this process, with its own arguments, output, exit code and signals. A module
     # sitecustomize in PYTHONPATH installs the alias when Python starts, also in processes that the command starts.
     command = [_program(arguments.words[0]), *arguments.words[1:]]
-    startup = str(Path(__file__).parents[1] / "alias" / "startup")
-    path = [startup, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    startup = Path(__file__).parents[1] / "alias" / "startup"
+    path = os.pathsep.join([str(startup), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
     if arguments.zarr_format is not None:
         environment[VARIABLE] = str(arguments.zarr_format)
     if os.name != "nt":  # Windows cannot replace a process
@@ -71,16 +71,16 @@ def _program(name: str) -> str:
     major, minor = sys.version_info[:2]
     if name in ("python", f"python{major}", f"python{major}.{minor}"):
         return sys.executable
-    scripts = sysconfig.get_path("scripts")
-    found = shutil.which(name, path=scripts) or shutil.which(name)
-    if found is None:
+    scripts = sysconfig.get_path("scripts")  # before PATH: zarrio may be called without activating its environment
+    program = shutil.which(name, path=scripts) or shutil.which(name)
+    if program is None:
         raise UsageError(
             f"there is no command {name!r} in {scripts} or in PATH",
             remedy=f"Run a script with: zarrio exec python {name}"
             if name.endswith(".py")
             else "Install the package that has it, or run a module of it with 'python -m'.",
         )
-    return found
+    return program
 
 
 @command(
@@ -104,10 +104,10 @@ def completion_command(arguments: Namespace) -> Exit:
     return Exit.OK
 
 
-def _command_name(word: str) -> str:
-    if word not in {command.name for command in COMMANDS}:
-        raise ArgumentTypeError(_unknown_command(word))
-    return word
+def _command_name(name: str) -> str:
+    if name not in {command.name for command in COMMANDS}:
+        raise ArgumentTypeError(_unknown_command(name))
+    return name
 
 
 @command(
@@ -194,12 +194,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Source: POSIX, ``diff`` and ``grep``, for the exit codes.
     """
-    given = sys.argv[1:] if argv is None else list(argv)
-    if not given:
-        print(_first_steps())
+    words = sys.argv[1:] if argv is None else list(argv)
+    if not words:  # not all commands with their options, but what to begin with
+        commands = [each for name in _FIRST_COMMANDS for each in COMMANDS if each.name == name]
+        calls = {each.examples.splitlines()[0].strip(): each.summary for each in commands}
+        width = max(map(len, calls))
+        lines = [f"  {painted(f'{call:{width}}', 'bold')}  {summary}" for call, summary in calls.items()]
+        more = "Run `zarrio help` to see all commands, and `zarrio help convert` to see the options of one."
+        print("\n".join([_ABOUT, "", *lines, "", more]))
         return Exit.OK
     try:
-        arguments = _parsed(given)
+        arguments = _parsed(words)
     except SystemExit as stop:  # argparse has printed the help or an error
         return int(stop.code or 0)
 
@@ -213,50 +218,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(_run(arguments))
 
 
-def _parsed(given: list[str]) -> Namespace:
+def _parsed(words: list[str]) -> Namespace:
     """Parse the arguments; for a mistake, suggest what was meant and end the program."""
     parser = build_parser()
-    if not given[0].startswith("-") and given[0] not in {command.name for command in COMMANDS}:
-        parser.error(_unknown_command(given[0]))
-    arguments, unknown = parser.parse_known_args(given)
+    if not words[0].startswith("-") and words[0] not in {command.name for command in COMMANDS}:
+        parser.error(_unknown_command(words[0]))
+    # parse_args would end with the usage of the program, not of the command
+    arguments, unknown = parser.parse_known_args(words)
     if unknown:
         child: ArgumentParser = arguments.parser
         options = [name for action in child._actions for name in action.option_strings]
-        meant = [_meant(word.partition("=")[0], options) for word in unknown if word.startswith("-")]
-        child.error(f"unrecognized arguments: {' '.join(unknown)}{_did_you_mean(filter(None, meant))}")
+        similar = _similar((word.partition("=")[0] for word in unknown if word.startswith("-")), options)
+        child.error(f"unrecognized arguments: {' '.join(unknown)}{similar}")
     return arguments
 
 
-def _unknown_command(word: str) -> str:
-    meant = _meant(word, [command.name for command in COMMANDS])
-    return f"{word!r} is not a command{_did_you_mean([meant] if meant else [])}"
+def _unknown_command(name: str) -> str:
+    return f"{name!r} is not a command{_similar([name], [command.name for command in COMMANDS])}"
 
 
-def _did_you_mean(names: Iterable[str]) -> str:
-    shown = ", ".join(dict.fromkeys(names))
-    return f"; did you mean {shown}?" if shown else ""
-
-
-def _meant(word: str, names: Sequence[str]) -> str | None:
-    """Return the name that was probably meant by a word."""
+def _similar(words: Iterable[str], names: Sequence[str]) -> str:
+    """Return the end of a message with the ``names`` that were probably meant by mistyped ``words``."""
     from difflib import get_close_matches  # imported here: most calls have no mistake
 
-    known = _OTHER_NAMES.get(word)
-    if known in names:
-        return known
-    begun = [name for name in names if name.startswith(word) and len(word.lstrip("-")) > 1]
-    return next(iter([*begun, *get_close_matches(word, names, n=1)]), None)
-
-
-def _first_steps() -> str:
-    """Return the text that is shown without a command."""
-    commands = {each.name: each for each in COMMANDS}
-    first = [commands[name] for name in _FIRST_COMMANDS]
-    calls = [(each.examples.splitlines()[0].strip(), each.summary) for each in first]
-    width = max(len(call) for call, _ in calls)
-    lines = [f"  {painted(f'{call:{width}}', 'bold')}  {summary}" for call, summary in calls]
-    more = "Run `zarrio help` to see all commands, and `zarrio help convert` to see the options of one."
-    return "\n".join([_ABOUT, "", *lines, "", more])
+    similar: dict[str, None] = {}
+    for word in words:
+        known = _OTHER_NAMES.get(word, "")
+        longer = [name for name in names if name.startswith(word) and len(word.lstrip("-")) > 1]
+        matches = [known] if known in names else [*longer, *get_close_matches(word, names, n=1)]
+        similar |= dict.fromkeys(matches[:1])
+    return f"; did you mean {', '.join(similar)}?" if similar else ""
 
 
 def _run(arguments: Namespace) -> int:

@@ -186,55 +186,51 @@ def dry_run_command(arguments: Namespace) -> Exit:
         )
     # on use: hdmf is slow to import
     from hdmf_zarr_backend.dryrun import dry_run
+    from hdmf_zarr_backend.reporting.outline import Outline, format_label
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards")}
     target, estimate = f"{arguments.path}.zarr", not arguments.no_estimate
-    found = dry_run(arguments.path, target, write_options=writing, estimate=estimate, **given)
+    plan = dry_run(arguments.path, target, write_options=writing, estimate=estimate, **given)
     if arguments.model:
-        _print_model(found.hierarchy)
+        _print_model(plan.hierarchy)
     elif arguments.json:
-        print_json(_plan_json(arguments.path, found))
+        print_json(_plan_json(arguments.path, plan))
     else:
-        _print_plan(arguments, found)
+        estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in plan.arrays.items()}
+        outline = Outline(
+            arguments.path, plan.hierarchy, consolidated=True, stored=estimates if estimate else None,
+            specs=arguments.specs,
+        )  # fmt: skip
+        stored = "unknown" if plan.stored_bytes is None else f"about {size_text(plan.stored_bytes)}"
+        objects = "unknown" if plan.objects is None else f"{plan.objects:,}"
+        say(f"{arguments.path} as {format_label(plan.zarr_format)}, nothing is written")
+        print(f"objects: {objects}, {plan.documents:,} of them metadata; on disk: {stored}")
+        print("\n".join(["", *_tree_lines(outline, arguments)]))
     return Exit.OK
 
 
-def _plan_json(path: str, found: DryRun) -> dict[str, Any]:
+def _plan_json(path: str, plan: DryRun) -> dict[str, Any]:
     from hdmf_zarr_backend.reporting.outline import key_encoding
 
-    nodes: dict[str, Any] = found.hierarchy.flat()
+    nodes: dict[str, Any] = plan.hierarchy.flat()
     return {
         "source": path,
-        "zarr_format": found.zarr_format,
-        "objects": found.objects,
-        "documents": found.documents,
-        "bytes": found.nbytes,
-        "stored_bytes": found.stored_bytes,
-        "unknown": found.unknown,
+        "zarr_format": plan.zarr_format,
+        "objects": plan.objects,
+        "documents": plan.documents,
+        "bytes": plan.nbytes,
+        "stored_bytes": plan.stored_bytes,
+        "unknown": plan.unknown,
         "arrays": [
             {
                 **{name: value for name, value in asdict(array).items() if name != "nbytes"},
                 "bytes": array.nbytes,
                 "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
             }
-            for array in found.arrays.values()
+            for array in plan.arrays.values()
         ],
     }
-
-
-def _print_plan(arguments: Namespace, found: DryRun) -> None:
-    from hdmf_zarr_backend.reporting.outline import Outline, format_label
-
-    estimates = None
-    if not arguments.no_estimate:
-        estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in found.arrays.items()}
-    outline = Outline(arguments.path, found.hierarchy, consolidated=True, stored=estimates, specs=arguments.specs)
-    stored = "unknown" if found.stored_bytes is None else f"about {size_text(found.stored_bytes)}"
-    objects = "unknown" if found.objects is None else f"{found.objects:,}"
-    say(f"{arguments.path} as {format_label(found.zarr_format)}, nothing is written")
-    print(f"objects: {objects}, {found.documents:,} of them metadata; on disk: {stored}")
-    print("\n".join(["", *_tree_lines(outline, arguments)]))
 
 
 # ---- compare --------------------------------------------------------------------------------------------------------
@@ -275,21 +271,21 @@ def compare_command(arguments: Namespace) -> Exit:
 
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
     values, storage = not arguments.structure, storage_options(arguments)
-    found = compare(arguments.a, arguments.b, ignore=ignored, values=values, storage_options=storage)
-    counts = summarise(found)
+    differences = compare(arguments.a, arguments.b, ignore=ignored, values=values, storage_options=storage)
+    counts = summarise(differences)
     if arguments.json:
         names = ("path", "attribute", "kind", "place", "count", "a", "b")
-        differences = [
+        entries = [
             {name: getattr(each, name) for name in names} | ({} if each.largest is None else {"largest": each.largest})
-            for each in found
+            for each in differences
         ]
-        print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": differences})
+        print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": entries})
     else:
-        print_limited(found, arguments.limit)
-        if found:
+        print_limited(differences, arguments.limit)
+        if differences:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-            print(f"{counted(len(found), 'difference')}: {kinds}")
-    return Exit.FOUND if found else Exit.OK
+            print(f"{counted(len(differences), 'difference')}: {kinds}")
+    return Exit.FOUND if differences else Exit.OK
 
 
 # ---- report ---------------------------------------------------------------------------------------------------------
@@ -381,9 +377,8 @@ def _exists(output: str) -> StoreExistsError:
 
 
 def _verdict(path: str, good: str, count: int, noun: str) -> str:
-    """Return the result for a file: the word for a good one, in green, or the number of what was found, in red."""
-    found = painted(counted(count, noun), "red") if count else painted(good, "green")
-    return f"{printable(path)}: {found}"
+    """Return the result for a file: ``good`` in green, or the number of findings in red."""
+    return f"{printable(path)}: {painted(counted(count, noun), 'red') if count else painted(good, 'green')}"
 
 
 @command(
@@ -504,25 +499,25 @@ def validate_command(arguments: Namespace) -> Exit:
 
     use_cached, options = not arguments.installed, reading(arguments)
 
-    def show(path: str, found: Validation) -> None:
+    def show(path: str, validation: Validation) -> None:
         lines = finding_lines(
-            found.findings, str, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
+            validation.findings, str, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
         )
         print_limited(lines, arguments.limit)
-        against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
-        verdict = _verdict(path, "valid", len(found.findings), "finding")
-        print(f"{verdict} ({printable(against)}{'' if found.cached else ', installed'})")
+        against = ", ".join(f"{name} {version}" for name, version in validation.namespaces.items())
+        verdict = _verdict(path, "valid", len(validation.findings), "finding")
+        print(f"{verdict} ({printable(against)}{'' if validation.cached else ', installed'})")
 
     return each_file(
         arguments,
         lambda path, _: validate(path, namespace=arguments.namespace, use_cached=use_cached, **options),
         show,
         labels=("valid", "not validated"),
-        as_json=lambda found: {
-            **asdict(found),
-            "valid": found.is_valid,
-            "counts": found.counts,
-            "findings": [{**asdict(finding), "remedy": finding.remedy} for finding in found.findings],
+        as_json=lambda validation: {
+            **asdict(validation),
+            "valid": validation.is_valid,
+            "counts": validation.counts,
+            "findings": [{**asdict(finding), "remedy": finding.remedy} for finding in validation.findings],
         },
-        is_good=lambda found: found.is_valid,
+        is_good=lambda validation: validation.is_valid,
     )
