@@ -241,7 +241,7 @@ def test_without_checks(plain: Path, tmp_path: Path) -> None:
     assert main(["report", str(plain), "--no-check", "-o", str(output)]) == 0
     text = output.read_text(encoding="utf-8")
     Page(text)
-    assert "This page was made without checking the file." in text
+    assert "The file was not checked." in text
     assert "No damage" not in text
     assert "Valid" not in text
 

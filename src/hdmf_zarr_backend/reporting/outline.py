@@ -81,13 +81,9 @@ class Outline:
         for path, node in self._visible():
             level = path.count("/") + 1 if path else 0
             if depth is None or level <= depth:
-                found = self._array(path, node) if isinstance(node, Dataset) else {}
-                kind = "array" if found else "group"
-                nodes.append(
-                    {"path": absolute(path), "kind": kind, "type": data_type_of(node)}
-                    | found
-                    | self._attributes(path, node)
-                )
+                array = self._array(path, node) if isinstance(node, Dataset) else {}
+                entry = {"path": absolute(path), "kind": "array" if array else "group", "type": data_type_of(node)}
+                nodes.append(entry | array | self._attributes(path, node))
             if isinstance(node, Group) and (depth is None or level < depth):
                 nodes += [
                     {"path": absolute(join(path, link["name"])), "kind": "link", **link}
@@ -107,7 +103,7 @@ class Outline:
     def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
         stored = node.stored
         means = describe_any(node)
-        found = {
+        array = {
             "dtype": type_label(node),
             "shape": list(means.axes),
             "maxshape": notes_of(node.attributes).get("maxshape"),
@@ -120,22 +116,21 @@ class Outline:
             "bytes": None if means.itemsize is None else means.itemsize * stored.size,
         }
         if self.stored is not None:
-            found["stored_bytes"] = self.stored.get(path, 0)
-        return found
+            array["stored_bytes"] = self.stored.get(path, 0)
+        return array
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:
         references = {
             name: [self._reference(item) for item in items] for name, items in self._references(path, node).items()
         }
-        found: dict[str, Any] = {"references": references} if references else {}
+        entries: dict[str, Any] = {"references": references} if references else {}
         if self.values:
-            found["attributes"] = {name: value for name, value in _values(node).items() if name not in references}
-        return found
+            entries["attributes"] = {name: value for name, value in _values(node).items() if name not in references}
+        return entries
 
     def _reference(self, reference: ZarrReference) -> dict[str, Any]:
-        place = {"path": absolute(reference.path)}
         location = self._resolver.locate(self._resolver.main, reference.source)
-        return place if location == self.location else {**place, "file": location}
+        return {"path": absolute(reference.path)} | ({} if location == self.location else {"file": location})
 
     def _links(self, path: str, node: Group[Attributes]) -> list[dict[str, Any]]:
         return [
@@ -144,15 +139,15 @@ class Outline:
         ]
 
     def _references(self, path: str, node: Node) -> dict[str, list[ZarrReference]]:
-        found = {}
+        references = {}
         remarks = notes_of(node.attributes).get("attributes")
         for name, value in _values(node).items():
             items = value if isinstance(value, list) and value else [value]
             is_noted = isinstance(remarks, dict) and name in remarks  # JSON that looks like a reference
             if not is_noted and all(map(is_reference, items)):
                 with at(self.location, path):
-                    found[name] = [decode_attribute_reference(item) for item in items]
-        return found
+                    references[name] = [decode_attribute_reference(item) for item in items]
+        return references
 
     # ---- for a tree ---------------------------------------------------------------------------------------------
 
@@ -211,21 +206,21 @@ class Outline:
 
     def counts(self) -> Sum:
         """Return the number of groups, with the root, of arrays and links that are shown, and the bytes of numbers."""
-        found = Sum()
+        total = Sum()
         for path, node in self._visible():
             if isinstance(node, Dataset):
-                found.arrays += 1
-                found.size += (describe_any(node).itemsize or 0) * node.stored.size
+                total.arrays += 1
+                total.size += (describe_any(node).itemsize or 0) * node.stored.size
             else:
-                found.groups += 1
-                found.links += len(self._links(path, node))
-        return found
+                total.groups += 1
+                total.links += len(self._links(path, node))
+        return total
 
     def heading(self, name: str) -> str:
         """Return one line about the file, with ``name`` as its name."""
         counts = self.counts()
         parts = [format_label(self.zarr_format), "consolidated" if self.consolidated else "not consolidated"]
-        parts += [counted(n, word) for n, word in counts.counts()]
+        parts += [counted(n, noun) for n, noun in counts.counts()]
         parts.append(f"{size_text(counts.size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
@@ -233,12 +228,12 @@ class Outline:
 
 
 def format_label(zarr_format: int | str) -> str:
-    """Return what readers of a text are shown of the Zarr format of a file: 2, 3 or ``"both"``."""
+    """Return the Zarr format of a file, 2, 3 or ``"both"``, in words."""
     return "Zarr formats 2 and 3" if zarr_format == BOTH else f"Zarr format {zarr_format}"
 
 
 def key_encoding(stored: StoredArray) -> dict[str, str]:
-    """Return how the keys of the chunks of an array are made, as JSON."""
+    """Return the encoding of the chunk keys of an array as JSON."""
     return {"name": stored.chunk_keys.encoding, "separator": stored.chunk_keys.separator}
 
 
@@ -282,7 +277,7 @@ def _values(node: Node) -> dict[str, Any]:
 
 
 def target_text(target: dict[str, Any]) -> str:
-    """Return where a link or reference leads, after the file if that is another one."""
+    """Return the path of the target of a link or reference, after the file if that is another one."""
     return f"{target['file']}:{target['path']}" if "file" in target else str(target["path"])
 
 
@@ -355,7 +350,7 @@ _CELLS = {"count": "{} chunks", "shards": "in shards of {}", "ratio": "ratio {}"
 
 
 def _cell(title: str, cell: str) -> str:
-    """Return the text of a cell without its title; empty for the count of a single chunk."""
+    """Return the HTML of a cell; empty for the count of a single chunk."""
     if not cell or (title == "count" and cell == "1"):
         return ""
     text = _CELLS.get(title, "{}").format(cell)

@@ -1,7 +1,7 @@
 """`report`: one HTML page about a file, or about two, that opens in any browser without other files.
 
-It loads no scripts, pictures or styles, so it can be mailed and opened without a network. All text of a file is
-escaped. Advice names commands of `zarrio`, with the location of the file.
+The page loads no scripts, pictures or styles, so it can be mailed and opened without a network. All text of a file is
+escaped, because a file may be crafted. Advice names commands of `zarrio`, with the location of the file.
 
 Source: HTML Living Standard; SVG 2.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from hdmf_zarr_backend.check.findings import Finding, Problem, Report
+from hdmf_zarr_backend.check.findings import Finding, Problem
 from hdmf_zarr_backend.check.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.encoding.parser import parse
@@ -43,6 +43,7 @@ from hdmf_zarr_backend.store.opening import open_store
 
 T = TypeVar("T")
 
+# longest tables: a browser needs seconds for a page of some MB
 _ARRAYS = 25
 _LINKS = 100
 _DIFFERENCES = 300
@@ -70,13 +71,14 @@ def report(
     other : str or PathLike, optional
         A second file; the page then compares the two.
     level : {"links", "structure", "chunks", "schema"}
-        How much to check for damage, as for `verify`; ``"chunks"`` decodes all chunks.
+        How much to check for damage, as in `verify`: ``"structure"`` the metadata, ``"links"`` also links and
+        references, ``"chunks"`` also all chunks, ``"schema"`` also the schema.
     values : bool
         Also compare the values of datasets of the two files.
     check : bool
         Check the file for damage and against its schema. False: leave both out.
     storage_options : mapping, optional
-        For URLs.
+        Options for URLs, with the names of fsspec or obstore.
 
     Returns
     -------
@@ -92,11 +94,8 @@ def report(
         first, second = (
             _FileFigures(open_outline(each, sizes=True, storage_options=storage_options)) for each in (source, other)
         )
-        found = compare(source, other, values=values, storage_options=storage_options)
-        body = ["<h1>Two files</h1>"]
-        for ordinal, one in (("first", first), ("second", second)):
-            body.append(f"<h2>{ordinal}: {escape(one.outline.location)}</h2>{_cards(one)}")
-        return _page("Two files", [*body, _sizes_section(first, second), _differences_section(found)])
+        differences = compare(source, other, values=values, storage_options=storage_options)
+        return _page("Two files", _comparison(first, second, differences))
     store = open_store(source, storage_options)
     parsed = parse(store)
     figures = _FileFigures(outline_of(store, parsed, sizes=True))
@@ -106,8 +105,8 @@ def report(
     if check:
         checks = _checks(figures.outline, source, level, storage_options)
     else:
-        commands = f"{_command('verify', location)} looks for damage, {_command('validate', location)} compares it"
-        checks = f"<p>This page was made without checking the file. {commands} with its schema.</p>"
+        damage, schema = _command("verify", location), _command("validate", location)
+        checks = f"<p>The file was not checked. Run {damage} to look for damage, and {schema} to check the schema.</p>"
     parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
     body = [
         f'<h1>{escape(name)}</h1><p class="soft path">{escape(location)}</p>',
@@ -163,10 +162,6 @@ class _FileFigures:
         )
         self.areas = _areas(root, outline.spec_path)
 
-    def sizes_of_groups(self) -> dict[str, float]:
-        """Return ``{path: stored bytes}`` of the members of the root."""
-        return {f"/{area.name}": area.size for area in self.areas.members if area.size}
-
 
 def _areas(root: Item, closed: str | None) -> Area:
     """Return the tree of sizes, without members of the group at ``closed``; not recursive, for deep files."""
@@ -211,35 +206,32 @@ def _cards(figures: _FileFigures) -> str:
 
 
 def _arrays_section(figures: _FileFigures) -> str:
-    """Return the table of the largest arrays; arrays with similar names are one row."""
-    found = _alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
-    found.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
-    largest = _total(found[0], "stored_bytes") if found else 0
-    rows = [_array_row(arrays, largest) for arrays in found[:_ARRAYS]]
+    """Return the table of the largest arrays; arrays with similar names are one row, with their totals."""
+    groups = _alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
+    groups.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
+    largest = _total(groups[0], "stored_bytes") if groups else 0
+    rows = []
+    for arrays in groups[:_ARRAYS]:
+        first, stored = arrays[0], _total(arrays, "stored_bytes")
+        size = None if first["bytes"] is None else _total(arrays, "bytes")
+        shapes = sorted((array["shape"] for array in arrays), key=math.prod)
+        texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
+        width = _ARRAY_BAR * stored / largest if largest else 0
+        rows.append([
+            f'<td class="path">{_array_names(arrays)}</td>',
+            f"<td>{escape(first['dtype'])}</td>",
+            f'<td class="length">{" to ".join(texts)}</td>',
+            *_chunk_cells(arrays),
+            f'<td class="codecs">{escape(", ".join(first["codecs"]))}</td>',
+            f'<td class="number">{"" if size is None else size_text(size)}</td>',
+            f'<td class="number">{size_text(stored)}</td>',
+            f'<td><span class="bar" style="width:{width:.0f}px"></span></td>',
+            f'<td class="number">{f"{size / stored:.2f}" if stored and size else ""}</td>',
+        ])  # fmt: skip
     head = ["array", "type", "shape", "chunk shape", "#chunks", "", "codecs", "#size", "#stored", "", "#ratio"]
-    rest = sum(map(len, found[_ARRAYS:]))
+    rest = sum(map(len, groups[_ARRAYS:]))
     more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
     return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}"
-
-
-def _array_row(arrays: Sequence[dict[str, Any]], largest: int) -> list[str]:
-    """Return the row of one array, or of several similar ones, with their totals."""
-    first, stored = arrays[0], _total(arrays, "stored_bytes")
-    size = None if first["bytes"] is None else _total(arrays, "bytes")
-    shapes = sorted((array["shape"] for array in arrays), key=math.prod)
-    texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
-    width = _ARRAY_BAR * stored / largest if largest else 0
-    return [
-        f'<td class="path">{_array_names(arrays)}</td>',
-        f"<td>{escape(first['dtype'])}</td>",
-        f'<td class="length">{" to ".join(texts)}</td>',
-        *_chunk_cells(arrays),
-        f'<td class="codecs">{escape(", ".join(first["codecs"]))}</td>',
-        f'<td class="number">{"" if size is None else size_text(size)}</td>',
-        f'<td class="number">{size_text(stored)}</td>',
-        f'<td><span class="bar" style="width:{width:.0f}px"></span></td>',
-        f'<td class="number">{f"{size / stored:.2f}" if stored and size else ""}</td>',
-    ]
 
 
 def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
@@ -269,9 +261,9 @@ def _array_names(arrays: Sequence[dict[str, Any]]) -> str:
     return _opening(title, [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered])
 
 
-def _same(found: Iterable[list[int]]) -> list[int] | None:
-    """Return the shape that all have, None if they differ."""
-    distinct = {tuple(one) for one in found}
+def _same(shapes: Iterable[list[int]]) -> list[int] | None:
+    """Return the one shape that all ``shapes`` are, None if they differ."""
+    distinct = {tuple(shape) for shape in shapes}
     return list(distinct.pop()) if len(distinct) == 1 else None
 
 
@@ -280,27 +272,24 @@ def _total(arrays: Sequence[dict[str, Any]], name: str) -> int:
 
 
 def _links_section(figures: _FileFigures) -> str:
-    """Return the links and the references in attributes; nothing where there are none."""
-    parts = []
+    """Return the links and the references in attributes, similar ones in one row; nothing if there are none."""
+    parts, arrow = [], UNICODE.arrow
     for title, links in (("link", figures.links), ("reference in an attribute", figures.references)):
-        found = [(link["path"], target_text(link["target"])) for link in links]
-        rows = _alike(sorted(found, key=lambda link: natural(link[0])), lambda link: tuple(map(pattern, link)))
+        ends = sorted(((link["path"], target_text(link["target"])) for link in links), key=lambda end: natural(end[0]))
+        groups, rows = _alike(ends, lambda end: tuple(map(pattern, end))), []
+        for group in groups[:_LINKS]:
+            path, target = group[0]
+            cell = _path_cell(path)
+            if len(group) > 1:
+                titles = f"{escape(_range_text(path for path, _ in group))}, {len(group):,}"
+                names = _opening(titles, [f"{escape(path)} {arrow} {escape(target)}" for path, target in group])
+                cell = f'<td class="path">{names}</td>'
+                targets = {target for _, target in group}
+                target = target if len(targets) == 1 else _range_text(targets)
+            rows.append([cell, _path_cell(f"{arrow} {target}")])
         if rows:
-            shown = [_link_row(row) for row in rows[:_LINKS]]
-            parts.append(_table([title, "target"], shown) + _and_more(sum(map(len, rows[_LINKS:]))))
+            parts.append(_table([title, "target"], rows) + _and_more(sum(map(len, groups[_LINKS:]))))
     return f"<h2>Links and references</h2>{''.join(parts)}" if parts else ""
-
-
-def _link_row(links: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the row of one link, or of several similar ones."""
-    (path, target), arrow = links[0], UNICODE.arrow
-    if len(links) == 1:
-        return [_path_cell(path), _path_cell(f"{arrow} {target}")]
-    title = f"{escape(_range_text(path for path, _ in links))}, {len(links):,}"
-    names = _opening(title, [f"{escape(path)} {arrow} {escape(target)}" for path, target in links])
-    targets = {target for _, target in links}
-    where = target if len(targets) == 1 else _range_text(targets)
-    return [f'<td class="path">{names}</td>', _path_cell(f"{arrow} {where}")]
 
 
 def _lengths(lengths: Sequence[int]) -> str:
@@ -310,13 +299,16 @@ def _lengths(lengths: Sequence[int]) -> str:
 # ---- two files ------------------------------------------------------------------------------------------------------
 
 
-def _sizes_section(a: _FileFigures, b: _FileFigures) -> str:
-    """Return the stored sizes of both files by the groups of the root."""
-    sizes_a, sizes_b = a.sizes_of_groups(), b.sizes_of_groups()
-    paths = sorted({*sizes_a, *sizes_b}, key=lambda path: (-max(sizes_a.get(path, 0), sizes_b.get(path, 0)), path))
-    lines = [("all", float(a.stored), float(b.stored))]
-    lines += [(path, sizes_a.get(path, 0.0), sizes_b.get(path, 0.0)) for path in paths]
-    most = max(max(one, other) for _, one, other in lines) or 1.0
+def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Difference]) -> list[str]:
+    """Return the numbers of both files, their stored sizes by the groups of the root, and their differences."""
+    body = ["<h1>Two files</h1>"]
+    for ordinal, figures in (("first", a), ("second", b)):
+        body.append(f"<h2>{ordinal}: {escape(figures.outline.location)}</h2>{_cards(figures)}")
+    sizes = {"all": [float(a.stored), float(b.stored)]}
+    members = [{f"/{area.name}": area.size for area in figures.areas.members if area.size} for figures in (a, b)]
+    by_path = {path: [each.get(path, 0.0) for each in members] for path in {*members[0], *members[1]}}
+    sizes |= sorted(by_path.items(), key=lambda item: (-max(item[1]), item[0]))
+    most = max(map(max, sizes.values())) or 1.0
     rows = [
         [
             _path_cell(path),
@@ -324,26 +316,24 @@ def _sizes_section(a: _FileFigures, b: _FileFigures) -> str:
             f"<td>{_bar(one / most)}<br>{_bar(other / most, 'other')}</td>",
             f'<td class="number">{f"{other / one:.2f}" if one else ""}</td>',
         ]
-        for path, one, other in lines
+        for path, (one, other) in sizes.items()
     ]
-    return f"<h2>Stored bytes, first and second file</h2>{_table(['', '#stored', '', '#second / first'], rows)}"
+    table = _table(["", "#stored", "", "#second / first"], rows)
+    body.append(f"<h2>Stored bytes, first and second file</h2>{table}")
+    if not differences:
+        return [*body, '<h2>Differences</h2><p class="good">none</p>']
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(differences).items())
+    rows = [
+        [_path_cell(each.path), f"<td>{escape(each.kind)}</td>", f"<td>{escape(each.text)}</td>"]
+        for each in differences[:_DIFFERENCES]
+    ]
+    more = _and_more(len(differences) - len(rows), "; <code>zarrio compare</code> lists them all")
+    table = _table(["node", "kind", "first | second"], rows)
+    return [*body, f"<h2>Differences</h2><p>{escape(counts)}</p>{table}{more}"]
 
 
 def _bar(part: float, kind: str = "") -> str:
     return f'<span class="bar {kind}" style="width:{_GROUP_BAR * part:.0f}px"></span>' if part else "&nbsp;"
-
-
-def _differences_section(found: Sequence[Difference]) -> str:
-    """Return the differences between two files, counted by kind and listed."""
-    if not found:
-        return '<h2>Differences</h2><p class="good">none</p>'
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(found).items())
-    rows = [
-        [_path_cell(one.path), f"<td>{escape(one.kind)}</td>", f"<td>{escape(one.text)}</td>"]
-        for one in found[:_DIFFERENCES]
-    ]
-    more = _and_more(len(found) - len(rows), "; <code>zarrio compare</code> lists them all")
-    return f"<h2>Differences</h2><p>{escape(counts)}</p>{_table(['node', 'kind', 'first | second'], rows)}{more}"
 
 
 # ---- the results of `verify` and `validate` --------------------------------------------------------------------------
@@ -352,15 +342,27 @@ def _differences_section(found: Sequence[Difference]) -> str:
 def _checks(
     outline: Outline, source: str | os.PathLike[str], level: Level, storage_options: Mapping[str, Any] | None
 ) -> str:
-    """Return what is wrong with a file."""
+    """Return the results of `verify` and `validate`, and what they checked.
+
+    Not how many groups and arrays: those of the cached schema are among them, and the page counts them elsewhere
+    without these.
+    """
     report = verify(source, level, storage_options=storage_options, executor="threads")
+    command = _command("verify", report.source)
+    targets = f"in the metadata, {counted(report.links, 'link')} and {counted(report.references, 'reference')}"
+    if level == "structure":
+        checked = f"in the metadata. Links, references and chunks were not checked; {command} checks them."
+    elif not report.checks_chunks:
+        checked = f"{targets}. Chunks were not checked; {command} decodes them."
+    else:
+        checked = f"{targets}, and all chunks."
     remarks = ""
     if report.remarks:
         title = f"{counted(len(report.remarks), 'remark')}, not damage"
         remarks = f"<details><summary>{title}</summary>{_problems(report.remarks, report.source)}</details>"
     return (
         f"<h3>Damage</h3><p>{_verdict(len(report.problems), 'problem', 'No damage found')} "
-        f'<span class="soft">{_looked_at(report)}</span></p>{_problems(report.problems, report.source)}{remarks}'
+        f'<span class="soft">{checked}</span></p>{_problems(report.problems, report.source)}{remarks}'
         f"<h3>Schema</h3>{_schema(outline, source, storage_options)}"
     )
 
@@ -369,25 +371,19 @@ def _verdict(count: int, noun: str, good: str) -> str:
     return f'<span class="bad">{counted(count, noun)}</span>' if count else f'<span class="good">{good}</span>'
 
 
-def _looked_at(report: Report) -> str:
-    """Return what was checked; not how many groups and arrays, since those of the cached schema are among them."""
-    if report.level == "structure":
-        unchecked = "Links, references and chunks were not checked"
-        return f"in the metadata. {unchecked}; {_command('verify', report.source)} checks them."
-    targets = f"{counted(report.links, 'link')} and {counted(report.references, 'reference')}"
-    if not report.checks_chunks:
-        return f"in the metadata, {targets}. Chunks were not checked; {_command('verify', report.source)} decodes them."
-    return f"in the metadata, {targets}, and all chunks."
-
-
-def _problems(found: Sequence[Problem | Finding], location: str, name: str = "verify") -> str:
+def _problems(findings: Sequence[Problem | Finding], location: str, name: str = "verify") -> str:
     """Return a table of the findings of a command; those that are alike are one row."""
-    groups = _alike(found, lambda one: (one.kind, one.message, one.remedy), 2)
+    groups = _alike(findings, lambda each: (each.kind, each.message, each.remedy), 2)
     rows = []
     for group in groups[:_FINDINGS]:
         first = group[0]
-        where = [one.path if isinstance(one, Problem) else one.place for one in group]
-        what = f"<td>{escape(first.message)}. {_advice(first.remedy, location)}</td>"
+        where = [each.path if isinstance(each, Problem) else each.place for each in group]
+        # a remedy names commands in backticks: here they get the location of the file, to be copied to a terminal
+        start, *parts = re.split(r"`zarrio (\S+?)((?: [^`]*)?)`", first.remedy)
+        advice = escape(start)
+        for command, options, rest in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
+            advice += _command(command, location, options.strip()) + escape(rest)
+        what = f"<td>{escape(first.message)}. {advice}</td>"
         title = f"{escape(where[0])} and {len(where) - 1:,} more"
         paths = escape(where[0]) if len(where) == 1 else _opening(title, list(map(escape, where)))
         rows.append([f'<td class="path">{paths}</td>', f"<td>{escape(first.kind)}</td>", what])
@@ -402,19 +398,19 @@ def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: M
     from hdmf_zarr_backend.check.validate import validate  # on use: hdmf is slow to import
 
     try:
-        found = validate(source, storage_options=storage_options)
+        validation = validate(source, storage_options=storage_options)
     except ModuleNotFoundError as error:
         missing = f"its schema is not stored in it, and {error.name}, which has one, is not installed"
         return f"<p>Not validated: {escape(missing)}.</p>"
     except ZarrBackendError as error:
         installed = f"{_command('validate', outline.location, '--installed')} uses the installed schema."
         return f"<p>Not validated: {escape(error.problem)}. {installed}</p>"
-    against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
-    where = "stored in it" if found.cached else "installed"
+    against = ", ".join(f"{name} {version}" for name, version in validation.namespaces.items())
+    where = "stored in it" if validation.cached else "installed"
     return (
-        f"<p>{_verdict(len(found.findings), 'finding', 'Valid')} "
+        f"<p>{_verdict(len(validation.findings), 'finding', 'Valid')} "
         f'<span class="soft">by the schema that is {where}: {escape(against)}</span></p>'
-        f"{_problems(found.findings, found.source, 'validate')}"
+        f"{_problems(validation.findings, validation.source, 'validate')}"
     )
 
 
@@ -471,15 +467,6 @@ def _command(name: str, location: str, options: str = "") -> str:
     return f"<code>{escape(words)}</code>"
 
 
-def _advice(text: str, location: str) -> str:
-    """Return a remedy; the commands in it, in backticks, get the location of the file."""
-    start, *parts = re.split(r"`zarrio (\S+?)((?: [^`]*)?)`", text)
-    commands = zip(parts[0::3], parts[1::3], parts[2::3], strict=True)
-    return escape(start) + "".join(
-        _command(name, location, options.strip()) + escape(rest) for name, options, rest in commands
-    )
-
-
 # ---- pictures, as SVG: a treemap of sizes, and the chunk grid of an array --------------------------------------------
 
 _TITLE = 16.0  # of a group, above its members
@@ -508,24 +495,24 @@ class Rectangle:
     height: float
 
 
-def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
-    """Divide a rectangle into one for each size, with proportional areas.
+def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
+    """Divide a rectangle into one for each size, with proportional areas, as square as possible.
 
-    They are as square as possible ("squarified treemaps": Bruls, Huizing, van Wijk 2000).
+    Source: "Squarified treemaps" (Bruls, Huizing, van Wijk 2000): rows are filled while that makes them more square.
     """
-    found: list[Rectangle] = []
-    scale = place.width * place.height / sum(sizes) if sizes else 0.0
+    rectangles: list[Rectangle] = []
+    scale = whole.width * whole.height / sum(sizes) if sizes else 0.0
     start = 0
     while start < len(sizes):
-        side = min(place.width, place.height)
+        side = min(whole.width, whole.height)
         stop = start + 1
         worst = _worst(sizes[start:stop], side, scale)
         while stop < len(sizes) and (longer := _worst(sizes[start : stop + 1], side, scale)) <= worst:
             stop, worst = stop + 1, longer
-        row, place = _cut(sizes[start:stop], place, scale)
-        found += row
+        row, whole = _cut(sizes[start:stop], whole, scale)
+        rectangles += row
         start = stop
-    return found
+    return rectangles
 
 
 def _worst(row: Sequence[float], side: float, scale: float) -> float:
@@ -537,19 +524,20 @@ def _worst(row: Sequence[float], side: float, scale: float) -> float:
     return max(max(thickness**2 / (size * scale), size * scale / thickness**2) for size in (row[0], row[-1]))
 
 
-def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rectangle], Rectangle]:
-    is_column = place.width >= place.height
-    side = place.height if is_column else place.width
+def _cut(row: Sequence[float], whole: Rectangle, scale: float) -> tuple[list[Rectangle], Rectangle]:
+    """Cut the rectangles of a row from the shorter side of ``whole``; return them, and the rest."""
+    is_column = whole.width >= whole.height
+    side = whole.height if is_column else whole.width
     thickness = sum(row) * scale / side if side else 0.0
-    found, start = [], place.y if is_column else place.x
+    rectangles, start = [], whole.y if is_column else whole.x
     for size in row:
         length = size * scale / thickness if thickness else 0.0
-        along = (place.x, start, thickness, length) if is_column else (start, place.y, length, thickness)
-        found.append(Rectangle(*along))
+        along = (whole.x, start, thickness, length) if is_column else (start, whole.y, length, thickness)
+        rectangles.append(Rectangle(*along))
         start += length
     if is_column:
-        return found, Rectangle(place.x + thickness, place.y, max(0.0, place.width - thickness), place.height)
-    return found, Rectangle(place.x, place.y + thickness, place.width, max(0.0, place.height - thickness))
+        return rectangles, Rectangle(whole.x + thickness, whole.y, max(0.0, whole.width - thickness), whole.height)
+    return rectangles, Rectangle(whole.x, whole.y + thickness, whole.width, max(0.0, whole.height - thickness))
 
 
 def treemap_svgs(root: Area) -> str:
@@ -557,6 +545,7 @@ def treemap_svgs(root: Area) -> str:
     if root.size <= 0:
         return '<p class="soft">Nothing is stored in chunks.</p>'
     pictures = ""
+    # two pictures, of which the style shows one: a phone would show the wide one with labels of 3 pixels
     for form, width, height in (("wide", 960.0, 420.0), ("narrow", 380.0, 460.0)):
         parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
         box = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
@@ -565,50 +554,41 @@ def treemap_svgs(root: Area) -> str:
 
 
 def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
+    """Yield the boxes of a tree of areas, each before those in it; members too small for a box are combined."""
     pending = [(root, whole, 0, 0)]
     while pending:
-        area, place, level, colour = pending.pop()
-        yield _box(area, place, level, colour)
-        inner = place
+        area, box, level, colour = pending.pop()
+        inner = box
         if level:
-            inner = Rectangle(place.x + 1, place.y + _TITLE, place.width - 2, place.height - _TITLE)
+            yield _box(area, box, level, colour)
+            inner = Rectangle(box.x + 1, box.y + _TITLE, box.width - 2, box.height - _TITLE)
         if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
             continue
-        members = _worth_drawing(area, inner)
-        places = lay_out([member.size for member in members], inner)
-        for number, (member, where) in enumerate(zip(members, places, strict=True)):
-            pending.append((member, where, level + 1, number % _COLOURS if level == 0 else colour))
+        members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
+        least = sum(member.size for member in members) * (_LEAST * _LEAST) / (inner.width * inner.height)
+        small = [member for member in members if member.size < least]
+        if len(small) > 1:  # thousands of datasets would be as many rectangles, all too thin to be seen
+            rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
+            members = [*members[: len(members) - len(small)], rest]
+        boxes = lay_out([member.size for member in members], inner)
+        for number, (member, rectangle) in enumerate(zip(members, boxes, strict=True)):
+            pending.append((member, rectangle, level + 1, number % _COLOURS if level == 0 else colour))
 
 
-def _worth_drawing(area: Area, place: Rectangle) -> list[Area]:
-    """Return the members of an area, the largest first; those too small for a separate rectangle are combined."""
-    members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
-    total = sum(member.size for member in members)
-    least = total * (_LEAST * _LEAST) / (place.width * place.height)
-    small = [member for member in members if member.size < least]
-    if len(small) < 2:
-        return members
-    rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
-    return [*members[: len(members) - len(small)], rest]
-
-
-def _box(area: Area, place: Rectangle, level: int, colour: int) -> str:
-    if level == 0:
-        return ""
+def _box(area: Area, box: Rectangle, level: int, colour: int) -> str:
     title = f"{area.path or '/'}{'' if area.path.endswith(area.name) else ': ' + area.name}, {size_text(area.size)}"
-    depth = min(level, 4)
-    box = (
-        f'<rect class="c{colour} l{depth}" x="{place.x:.1f}" y="{place.y:.1f}" '
-        f'width="{max(place.width - 1, 0.5):.1f}" height="{max(place.height - 1, 0.5):.1f}">'
+    rectangle = (
+        f'<rect class="c{colour} l{min(level, 4)}" x="{box.x:.1f}" y="{box.y:.1f}" '
+        f'width="{max(box.width - 1, 0.5):.1f}" height="{max(box.height - 1, 0.5):.1f}">'
         f"<title>{escape(title)}</title></rect>"
     )
-    letters = int((place.width - 6) / _LETTER)
+    letters = int((box.width - 6) / _LETTER)
     label = f"{area.name} {size_text(area.size)}"
-    if letters < 4 or place.height < _TITLE:
-        return box
+    if letters < 4 or box.height < _TITLE:
+        return rectangle
     if len(label) > letters:
         label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
-    return f'{box}<text x="{place.x + 4:.1f}" y="{place.y + 12:.1f}">{escape(label)}</text>'
+    return f'{rectangle}<text x="{box.x + 4:.1f}" y="{box.y + 12:.1f}">{escape(label)}</text>'
 
 
 # ---- the chunk grid of an array -------------------------------------------------------------------------------------
@@ -624,7 +604,7 @@ def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
         return ""
     rows, columns = shape[0], shape[-1] if len(shape) > 1 else 1
     row, column = min(chunks[0], rows), min(chunks[-1], columns) if len(shape) > 1 else 1
-    # the shape of the array, if that is not too long or too wide
+    # in the proportions of the array, if it is not too long or too wide for that
     scale = min(_GRID_WIDTH / columns, _GRID_HEIGHT / rows)
     width, height = max(columns * scale, _LEAST_SIDE), max(rows * scale, _LEAST_SIDE)
     lines = "".join(f'<path d="M0 {y:.1f}H{width:.1f}"/>' for y in _cuts(rows, row, height))

@@ -73,10 +73,10 @@ def session_of(store: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
 def kind_of(hierarchy: Hierarchy) -> str:
     """Return what a file is that is not an NWB file, as a sentence."""
     attributes = hierarchy.root.attributes
-    found = attributes.get("neurodata_type", attributes.get("data_type"))
+    data_type = attributes.get("neurodata_type", attributes.get("data_type"))
     namespace = attributes.get("namespace")
-    if isinstance(found, str) and isinstance(namespace, str):
-        return f"This is not an NWB file: its root is a {found} of the namespace {namespace}."
+    if isinstance(data_type, str) and isinstance(namespace, str):
+        return f"This is not an NWB file: its root is a {data_type} of the namespace {namespace}."
     return "This is not an NWB file: its root has no type."
 
 
@@ -86,7 +86,15 @@ class _Session:
     def __init__(self, store: Store, hierarchy: Hierarchy) -> None:
         self._hierarchy = hierarchy
         self._intervals = [path for path in self._paths_in("intervals") if self._rows(path) is not None]
-        self._series = sorted(self._time_series(), key=lambda one: natural(one[0]))
+        recorded = tuple(f"{group}/" for group in _RECORDED)
+        self._series: list[tuple[str, Group[Attributes]]] = []  # those with times of their own
+        for path, node in hierarchy.walk():
+            if isinstance(node, Group) and path.startswith(recorded):
+                times = node.members.get("starting_time", node.members.get("timestamps"))
+                if isinstance(times, Dataset):
+                    self._series.append((path, node))
+        self._series.sort(key=lambda series: natural(series[0]))
+        # of thousands of series, as of intracellular sweeps, the first and the last ones
         regular = [path for path, node in self._series if "starting_time" in node.members]
         self._starts = {*regular[: _SERIES // 2], *regular[-_SERIES // 2 :]}
         self._read = ArrayReader(self._with_small_values(store), lambda _: Target(None), as_hdf5=False)
@@ -95,7 +103,7 @@ class _Session:
         """Return label and text of each part that the file has."""
         start = re.sub(r"(?<=-\d\d)T", " ", self._text(_START))  # ISO 8601
         version = self._hierarchy.root.attributes.get("nwb_version")
-        found = [
+        parts = [
             ("Subject", self._subject()),
             ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
             ("Recorded time", self._recorded_time()),
@@ -106,7 +114,7 @@ class _Session:
             ("Intervals", ", ".join(f"{split(path)[1]} ({self._rows(path):,})" for path in self._intervals)),
             ("NWB version", _shortened(version) if isinstance(version, str) else self._text("nwb_version")),
         ]
-        return [(label, text) for label, text in found if text]
+        return [(label, text) for label, text in parts if text]
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
@@ -114,14 +122,14 @@ class _Session:
         """Return the store with the small datasets of the session in memory, after one round of requests."""
         paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
         paths += [f"{_ELECTRODES}/location", "nwb_version", *(f"{path}/starting_time" for path in self._starts)]
-        wanted = []
+        keys = []
         for path in paths:
             node = self._hierarchy.get(path)
             if isinstance(node, Dataset) and _is_small(node.stored):
                 key = join(path, node.stored.first_chunk)
-                wanted += [key] if store.inlined(key) is None else []
+                keys += [key] if store.inlined(key) is None else []
         try:
-            return InlinedStore(store, store.get_many(wanted)) if wanted else store
+            return InlinedStore(store, store.get_many(keys)) if keys else store
         except (ZarrBackendError, OSError):
             return store  # which of them cannot be read is reported with their labels
 
@@ -145,23 +153,23 @@ class _Session:
     # ---- parts ------------------------------------------------------------------------------------------------------
 
     def _subject(self) -> str:
-        found = {name: self._text(f"general/subject/{name}") for name in _SUBJECT}
-        found["sex"] = _SEXES.get(found["sex"], found["sex"])
-        found["age"] = _age_text(found["age"])
-        born = found.pop("date_of_birth")
-        if born and not found["age"]:
-            found["age"] = f"born {born.partition('T')[0]}"
-        return ", ".join(text for text in found.values() if text)
+        texts = {name: self._text(f"general/subject/{name}") for name in _SUBJECT}
+        texts["sex"] = _SEXES.get(texts["sex"], texts["sex"])
+        texts["age"] = _age_text(texts["age"])
+        born = texts.pop("date_of_birth")
+        if born and not texts["age"]:
+            texts["age"] = f"born {born.partition('T')[0]}"
+        return ", ".join(filter(None, texts.values()))
 
     def _members(self, path: str, about: str) -> str:
         """Return the objects at ``path``, each with a text that is one of its attributes or datasets."""
         names: list[str] = []
-        for place in self._objects_in(path):
-            node = self._hierarchy.get(place)
+        for member in self._objects_in(path):
+            node = self._hierarchy.get(member)
             detail = None if node is None else node.attributes.get(about)
-            if not isinstance(detail, str):
-                detail = self._text(f"{place}/{about}") if len(names) < _NAMES else ""
-            names.append(f"{split(place)[1]} ({detail})" if detail else split(place)[1])
+            if not isinstance(detail, str):  # each dataset may take a request, and only the first names are shown
+                detail = self._text(f"{member}/{about}") if len(names) < _NAMES else ""
+            names.append(f"{split(member)[1]} ({detail})" if detail else split(member)[1])
         return _listed(names)
 
     def _electrodes(self) -> str:
@@ -171,11 +179,11 @@ class _Session:
         groups = [split(path)[1] for path in self._objects_in(split(_ELECTRODES)[0])]
         text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
         try:
-            locations = self._values(f"{_ELECTRODES}/location")
-            found = [] if locations is None else locations.tolist()
+            values = self._values(f"{_ELECTRODES}/location")
+            locations = [] if values is None else values.tolist()
         except (ZarrBackendError, OSError):
-            found = [_UNREADABLE]
-        names = sorted({str(value) for value in found} - {""})
+            locations = [_UNREADABLE]
+        names = sorted(set(map(str, locations)) - {""})
         return f"{text}; location: {_listed(names)}" if names else text
 
     def _rows(self, path: str) -> int | None:
@@ -191,43 +199,38 @@ class _Session:
 
     def _objects_in(self, path: str) -> list[str]:
         """Return the paths of the groups in a group that have a type, without tables."""
-        nodes = ((place, self._hierarchy.get(place)) for place in self._paths_in(path) if self._rows(place) is None)
-        return [place for place, node in nodes if node is not None and "neurodata_type" in node.attributes]
+        nodes = ((member, self._hierarchy.get(member)) for member in self._paths_in(path) if self._rows(member) is None)
+        return [member for member, node in nodes if node is not None and "neurodata_type" in node.attributes]
 
     # ---- times ------------------------------------------------------------------------------------------------------
 
-    def _time_series(self) -> Iterator[tuple[str, Group[Attributes]]]:
-        """Yield the time series with their own times."""
-        for path, node in self._hierarchy.walk():
-            if isinstance(node, Group) and path.startswith(tuple(f"{group}/" for group in _RECORDED)):
-                times = node.members.get("starting_time", node.members.get("timestamps"))
-                if isinstance(times, Dataset):
-                    yield path, node
-
     def _recorded_time(self) -> str:
         """Return the time between the first and the last sample of all time series, or of the intervals."""
-        found = [span for span in self._spans() if span is not None]
-        where = f"{len(found):,} time series"
-        if len(found) < len(self._series):
-            where = f"{len(found):,} of {len(self._series):,} time series"
-        if not found:
-            found = [span for path in self._intervals if (span := self._span_of_rows(path)) is not None]
-            where = f"{counted(len(found), 'table')} of intervals"
-        if not found:
+        spans = [span for span in self._spans() if span is not None]
+        where = f"{len(spans):,} time series"
+        if len(spans) < len(self._series):
+            where = f"{len(spans):,} of {len(self._series):,} time series"
+        if not spans:
+            spans = [span for path in self._intervals if (span := self._span_of_rows(path)) is not None]
+            where = f"{counted(len(spans), 'table')} of intervals"
+        if not spans:
             return ""
-        first, last = min(start for start, _ in found), max(stop for _, stop in found)
+        first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
         return f"{_seconds_text(last - first)}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
 
     def _spans(self) -> Iterator[tuple[float, float] | None]:
         irregular = []
         for path, node in self._series:
-            times = node.members.get("timestamps")
+            times, data = node.members.get("timestamps"), node.members.get("data")
             if isinstance(times, Dataset):
                 irregular.append((f"{path}/timestamps", times))
-            elif path in self._starts:
-                yield self._span_of_rate(path, node)
+            elif path in self._starts and isinstance(data, Dataset) and data.stored.size:
+                rate = node.members["starting_time"].attributes.get("rate")
+                if isinstance(rate, (int, float)) and rate > 0:
+                    first = self._first(f"{path}/starting_time")
+                    yield _span(first, first + data.stored.shape[0] / rate)
         left = _TIMES_BYTES
-        irregular.sort(key=lambda one: -one[1].stored.size)
+        irregular.sort(key=lambda series: -series[1].stored.size)
         for path, times in irregular:  # the longest ones, as many as are small
             # of a decoded chunk; more than are read, if they are unknown
             chunk_bytes = math.prod(times.stored.chunks) * (describe_any(times).itemsize or _TIMES_BYTES)
@@ -235,14 +238,6 @@ class _Session:
             if 2 * chunk_bytes <= left and len(times.stored.shape) == 1 and count:
                 left -= 2 * chunk_bytes
                 yield _span(self._first(path, slice(0, 1)), self._first(path, slice(count - 1, count)))
-
-    def _span_of_rate(self, path: str, node: Group[Attributes]) -> tuple[float, float] | None:
-        start, data = node.members["starting_time"], node.members.get("data")
-        rate = start.attributes.get("rate")
-        if not isinstance(data, Dataset) or not data.stored.size or not isinstance(rate, (int, float)) or not rate > 0:
-            return None
-        first = self._first(f"{path}/starting_time")
-        return _span(first, first + data.stored.shape[0] / rate)
 
     def _first(self, path: str, *selection: slice) -> float:
         """Return the first of the values of `_values`; NaN if there is none, or no number."""
@@ -282,7 +277,7 @@ def _shortened(text: str) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """Return names as a list with its end left out if it is long."""
+    """Return names as a list, of which a long one ends in a number."""
     shown = [_shortened(name) for name in names]
     if len(shown) <= _NAMES:
         return ", ".join(shown)
@@ -291,10 +286,10 @@ def _listed(names: list[str]) -> str:
 
 def _age_text(age: str) -> str:
     """Return an age of ISO 8601 in words: ``P90D`` is ``90 days old``."""
-    found = _AGE.fullmatch(age)
-    if found is None:
+    match = _AGE.fullmatch(age)
+    if match is None:
         return f"age {age}" if age else ""
-    counts = zip(found.groups(), _UNITS, strict=True)
+    counts = zip(match.groups(), _UNITS, strict=True)
     parts = [f"{number} {unit}" + ("" if number == "1" else "s") for number, unit in counts if number]
     return f"{' '.join(parts)} old" if parts else f"age {age}"
 
