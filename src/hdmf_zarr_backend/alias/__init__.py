@@ -53,7 +53,7 @@ class AliasFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Add the members to a module; the package has its submodules as attributes, like hdmf-zarr."""
-        from hdmf_zarr_backend.alias.names import members_of
+        from hdmf_zarr_backend.alias.names import members_of  # on use: it imports hdmf, zarr and pynwb
 
         name = module.__name__.partition(".")[2]
         members = members_of(name)
@@ -106,10 +106,10 @@ def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3,
     Parameters
     ----------
     replace : bool
-        Take the place of an installed hdmf-zarr in this process. It stays installed, and other processes find it.
+        Replace an installed hdmf-zarr in this process. It stays installed, and other processes find it.
     zarr_format : {2, 3, "both"}, optional
-        Format of the files that this process, and those that it starts, create without naming one. None: as the
-        environment variable ``HDMF_ZARR_BACKEND_FORMAT`` says, which this sets, else 2.
+        Format of the files that this process, and the processes that it starts, create without naming a format. It is
+        stored in the environment variable ``HDMF_ZARR_BACKEND_FORMAT``. None: keep that, or 2 if it is not set.
 
     Raises
     ------
@@ -133,10 +133,10 @@ def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3,
                 remedy="Call install_hdmf_zarr_alias(replace=True) before the first import of hdmf_zarr, and of pynwb, "
                 "neuroconv and other packages that import it; or start the program with 'zarrio exec'.",
             )
-        found = None if replace else find_spec(NAME)
-        if found is not None:
+        spec = None if replace else find_spec(NAME)
+        if spec is not None:
             raise AliasRefusedError(
-                f"hdmf_zarr is installed, at {found.origin or found.submodule_search_locations}",
+                f"hdmf_zarr is installed, at {spec.origin or spec.submodule_search_locations}",
                 remedy="Uninstall hdmf-zarr, or call install_hdmf_zarr_alias(replace=True) to take its place in this "
                 "process, or use the classes of hdmf_zarr_backend by their own names.",
             )

@@ -81,15 +81,16 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
     def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
         """Return the codecs that read the chunks of an HDF5 dataset as Zarr chunks."""
         filters = filters_of(h5dataset.id.get_create_plist())
-        found = codecs_of(filters, h5dataset.dtype)
-        if found is None:
+        translated = codecs_of(filters, h5dataset.dtype)
+        if translated is None:
             warn(
                 f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
                 "data will be stored with other codecs",
                 UserWarning,
                 stacklevel=2,
             )
-        return [] if found is None else [make_codec(dict(config), h5dataset.dtype) for config in found.codecs]
+            return []
+        return [make_codec(dict(config), h5dataset.dtype) for config in translated.codecs]
 
     @staticmethod
     def from_h5py_dataset(h5dataset: Any, **options: Any) -> ZarrDataIO:
@@ -167,6 +168,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
 
     ours: ClassVar[type] = hdmf_zarr_backend.io.ZarrIO
 
+    # the order of hdmf-zarr 0.13, whose users pass these arguments by position
     def __init__(
         self,
         path: Any,
@@ -186,7 +188,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
                 raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
         if synchronizer:
             warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
-        # object_codec_class is ignored: references and rows are JSON
+        # object_codec_class is ignored: the default of hdmf-zarr 0.13 is a pickle
         options |= {"storage_options": storage_options, "force_overwrite": force_overwrite}
         super().__init__(path, mode, manager, **options)
 
@@ -250,15 +252,15 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     @contextmanager
     def _writing(self, number_of_jobs: int, *, consolidate: bool) -> Iterator[None]:
         """Write with these arguments of hdmf-zarr in place of the options, where they differ from its defaults."""
-        given = self._options
+        options = self._options
         changes: dict[str, Any] = {"executor": number_of_jobs} if number_of_jobs > 1 else {}
         if not consolidate:
             changes["consolidate_metadata"] = False
-        self._options = replace(given, **changes)
+        self._options = replace(options, **changes)
         try:
             yield
         finally:
-            self._options = given
+            self._options = options
 
     @classmethod
     def load_namespaces(  # type: ignore[override] # hdmf-zarr's order of arguments

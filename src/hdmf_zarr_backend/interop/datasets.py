@@ -67,7 +67,7 @@ def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> An
     stored = dataset.node.stored
     unit: Any = stored.chunks if stored.shards is None else stored.shards.shape
     make: Any = from_array  # dask has types for some of its functions only
-    empty = np.empty((0,) * dataset.ndim, dataset.dtype)
+    empty = np.empty((0,) * dataset.ndim, dataset.dtype)  # without meta, dask reads the dataset for it
     return make(_Blocks(dataset), chunks=unit if chunks is None else chunks, asarray=False, meta=empty)
 
 
@@ -88,13 +88,15 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> 
 
     Parameters
     ----------
-    dataset, chunks
-        As for `to_dask`.
+    dataset : LazyArray
+        The dataset.
+    chunks : sequence of int or int, optional
+        Lengths of a block, preferably multiples of those of a chunk. None: a chunk, or a shard if the array has shards.
 
     Returns
     -------
     xarray.DataArray
-        With the shape and data type of the dataset. An attribute that is a reference is the path of its target.
+        With the shape and data type of the dataset. A reference in an attribute becomes the path of its target.
 
     Raises
     ------
@@ -121,6 +123,7 @@ def _names_of_axes(node: Dataset[Attributes], count: int) -> list[str | None]:
     entries = node.attributes.get(DIMENSIONS)
     names = [name if isinstance(name, str) else None for name in entries] if isinstance(entries, list) else []
     texts = [name for name in names if name is not None]
+    # xarray and TensorStore refuse a name that two axes have, as those of a square matrix in netCDF may
     return names if len(names) == count and len(texts) == len(set(texts)) else []
 
 
@@ -134,22 +137,22 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     Parameters
     ----------
     dataset : LazyArray
-        A dataset of a container that was read, such as ``nwbfile.acquisition["raw"].data``; what wraps one is taken
-        too. What was changed in an open file is seen after it was written.
+        A dataset of a container that was read, such as ``nwbfile.acquisition["raw"].data``, or a wrapper around one.
+        TensorStore sees changes of an open file after they are written.
     field : str, optional
         The field of a structured dataset.
 
     Returns
     -------
     dict
-        For ``tensorstore.open``: driver, key-value store, and the names of the dimensions as labels. A scalar has one
-        axis of length 1 in format 2. Keys and secrets of S3 are not in it; TensorStore finds them as the AWS tools do.
+        For ``tensorstore.open``: driver, key-value store, and the names of the dimensions as labels. In format 2, a
+        scalar has one axis of length 1. The spec has no keys and secrets of S3; TensorStore finds them as the AWS tools
+        do.
 
     Raises
     ------
     UsageError
-        TensorStore does not have the type of the elements, or a codec, or cannot access the store (such as one in
-        memory).
+        TensorStore lacks the type of the elements, or a codec, or cannot access the store (such as one in memory).
 
     Examples
     --------
@@ -157,7 +160,16 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
 
         store = tensorstore.open(tensorstore_spec(series.data), open=True, read=True).result()
     """
-    array = _lazy_array(dataset)
+    array = dataset
+    while not isinstance(array, LazyArray):  # columns, DataIO and references wrap it, perhaps in each other
+        inner = getattr(array, "dataset", None)
+        inner = getattr(array, "data", None) if inner is None else inner
+        if inner is None or inner is array or isinstance(array, np.ndarray):
+            raise UsageError(
+                f"a {type(dataset).__name__} is not a dataset of a Zarr file",
+                remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO.",
+            )
+        array = inner
     node = array.node
     with at(array, array.name):
         inner = _check(node, field)
@@ -169,21 +181,6 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     if names and None not in names:
         spec["transform"] = {"input_labels": [*names, *[""] * inner]}
     return spec
-
-
-def _lazy_array(dataset: Any) -> LazyArray:
-    """Return the lazy array that a dataset is or contains."""
-    found = dataset
-    while not isinstance(found, LazyArray):
-        inner = getattr(found, "dataset", None)
-        inner = getattr(found, "data", None) if inner is None else inner
-        if inner is None or inner is found or isinstance(found, np.ndarray):
-            raise UsageError(
-                f"a {type(dataset).__name__} is not a dataset of a Zarr file",
-                remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO.",
-            )
-        found = inner
-    return found
 
 
 def _check(node: Dataset[Attributes], field: str | None) -> int:
@@ -249,12 +246,13 @@ def _key_value_store(store: Store, path: str) -> dict[str, Any]:
             remedy="It reads directories, zip files, http, s3 and gcs. Export the file to one of these.",
         )
     settings = object_settings(location, store.options) or {}
-    found: dict[str, Any] = {"driver": "s3", "bucket": bucket, "path": inside}
+    spec: dict[str, Any] = {"driver": "s3", "bucket": bucket, "path": inside}
+    region = settings.get("region")
     if settings.get("endpoint"):
-        found["endpoint"] = str(settings["endpoint"])
-        found["aws_region"] = str(settings.get("region") or "us-east-1")
-    elif settings.get("region"):
-        found["aws_region"] = str(settings["region"])
+        spec["endpoint"] = str(settings["endpoint"])
+        region = region or "us-east-1"
+    if region:
+        spec["aws_region"] = str(region)
     if settings.get("skip_signature"):
-        found["aws_credentials"] = {"type": "anonymous"}
-    return found
+        spec["aws_credentials"] = {"type": "anonymous"}
+    return spec

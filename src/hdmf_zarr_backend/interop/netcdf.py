@@ -51,15 +51,16 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
     storage_options : mapping, optional
-        For URLs, as for `ZarrIO`.
+        Options for URLs, with the names of fsspec or obstore.
 
     Returns
     -------
     dict of str to xarray.Dataset
         By absolute path, as from ``xarray.open_groups``; ``xarray.DataTree.from_dict`` makes a tree of them. Variables
-        are dask arrays, text is ``str``, attributes have the types that the file states. A dimension has the last part
-        of its path as name, or the path where that name has another length. ``encoding`` has the ``dimensions`` of the
-        group, ``unlimited_dims``, ``nczarr_version`` and, from the draft, ``typedefs``; of a variable its ``typedef``.
+        are dask arrays, text is ``str``, attributes have the types that the file states. A dimension is named by the
+        last part of its path, or by the path if that name has another length. ``encoding`` has the ``dimensions`` of
+        the group, ``unlimited_dims``, ``nczarr_version`` and, from the draft, ``typedefs``; that of a variable its
+        ``typedef``.
 
     Raises
     ------
@@ -93,6 +94,7 @@ def _dataset(store: Store, cache: ChunkCache, path: str, group: Group[Attributes
         below = join(path, name)
         names: list[str] = []
         for each, length in zip(_dimensions(below, node), node.stored.shape, strict=False):
+            # xarray needs one length for a name in the dataset, and each name once in a variable; netCDF needs neither
             free = (each.rpartition("/")[2], each, f"{each}_{length}", f"{each}_{length}_{len(names)}")
             names.append(next(n for n in free if n not in names and lengths.setdefault(n, length) == length))
         array = LazyArray(store, below, node, cache)
@@ -143,7 +145,7 @@ def _attributes(store: Store, path: str, node: Node) -> dict[str, Any]:
 
 
 def _stated(node: Node, name: str) -> dict[str, Any]:
-    """Return what netcdf-c stored for a node under a name of NCZarr 2.0, or an older name."""
+    """Return what netcdf-c stored for a node under a name of NCZarr 2.0, or in capitals (up to 4.9.2)."""
     holders = [(holder, key) for holder in (node.attributes, node.extra) for key in (name, name.upper())]
     return next((dict(holder[key]) for holder, key in holders if isinstance(holder.get(key), dict)), {})
 
@@ -198,7 +200,7 @@ def _documents_2(stored: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _type(stated: Any) -> Any:
-    """Return the type of Zarr for one of the draft; other values unchanged."""
+    """Return the type of Zarr for one of the draft, whose types count bits; other values unchanged."""
     if isinstance(stated, dict):
         return {name: _type(each) for name, each in stated.items()}
     if isinstance(stated, list):
@@ -223,9 +225,9 @@ def add_nczarr(
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         A file of format 2.
     storage_options : mapping, optional
-        For URLs, as for `ZarrIO`.
+        Options for URLs, with the names of fsspec or obstore.
     write_options : WriteOptions, optional
-        As for `ZarrIO`: ``strict_json``.
+        Only ``strict_json``: write documents without NaN and Infinity tokens.
 
     Returns
     -------
@@ -263,10 +265,11 @@ def add_nczarr(
             remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
         )
     with open_for_writing(store) as writer:
-        return nczarr.listed(_overlaid(store, writer, strict=options.strict_json))
+        return nczarr.listed(_add_attributes(store, writer, strict=options.strict_json))
 
 
-def _overlaid(store: Store, writer: Writer, *, strict: bool) -> Hierarchy:
+def _add_attributes(store: Store, writer: Writer, *, strict: bool) -> Hierarchy:
+    """Write the attributes in one change; return the hierarchy with them."""
     parsed = parse(store)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:
