@@ -248,7 +248,8 @@ def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
     one, other = (partial / "group/gzip" / name for name in chunks)
     whole, inode = one.read_bytes(), other.stat().st_ino
     one.write_bytes(whole[: len(whole) // 2])
-    monkeypatch.setattr(files, "_this_boot", lambda: "another start")
+    (tmp_path / "boot_id").write_text("another start")
+    monkeypatch.setattr(files, "_BOOT", tmp_path / "boot_id")
     convert(hdf5, tmp_path / "a.zarr", resume=True, **options)
     assert (tmp_path / "a.zarr/group/gzip" / chunks[0]).read_bytes() == whole
     assert (tmp_path / "a.zarr/group/gzip" / chunks[1]).stat().st_ino == inode

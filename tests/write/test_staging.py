@@ -17,7 +17,7 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store import files as store_files
 from hdmf_zarr_backend.store import local as local_store
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.files import partial_path, place, replace, sync_folder
+from hdmf_zarr_backend.store.files import move_exclusively, partial_path, replace, sync_folder
 from hdmf_zarr_backend.store.local import LocalStore, sync_files
 from hdmf_zarr_backend.store.lock import lock_path, writer_lock
 from hdmf_zarr_backend.store.transaction import Writer
@@ -145,7 +145,7 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
     replace(str(partial), str(target))
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     fresh, free = make(tmp_path / "fresh", b"new"), tmp_path / "free"
-    place(str(fresh), str(free))
+    move_exclusively(str(fresh), str(free))
     assert stored_files(free) == {".zgroup": b"new"}
     monkeypatch.setattr(local_store.sys, "platform", "darwin")
     assert store_files._renameat2("a", "b", store_files._EXCHANGE) is False
@@ -251,7 +251,7 @@ def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tm
         raise OSError(errno.EACCES, "no")
 
     monkeypatch.setattr(store_files, "remove", fail)
-    with pytest.warns(UserWarning, match="the old one, stays"), staged(str(target)) as keys:
+    with pytest.warns(UserWarning, match="could not be deleted"), staged(str(target)) as keys:
         put(keys, ".zgroup", b"new")
     assert stored_files(target) == {".zgroup": b"new"}
 
@@ -267,7 +267,7 @@ def synced(monkeypatch):
         for name in ("sync_files", "sync_folder"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda path, name=name: asked.append((name, os.path.basename(path))))
-    for module, name in ((store_files, "replace"), (store_files, "place")):
+    for module, name in ((store_files, "replace"), (store_files, "move_exclusively")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *names, real=real: (asked.append(("moved", "")), real(*names))[1])
     return asked

@@ -125,8 +125,8 @@ class Abilities:
 class Store(ABC):
     """Keys and bytes of one Zarr file.
 
-    A subclass sets ``location`` and implements the abstract methods. Everything else has a default that is correct for
-    any store, and that a subclass replaces where it can do better.
+    A subclass sets ``location`` and ``abilities``, and implements the five abstract methods: this is a complete store.
+    All others have a default that is correct for any store, and that a subclass replaces where it can do better.
     """
 
     location: str  # absolute local path or URL of the file, without a trailing slash, for links and error messages
@@ -156,16 +156,29 @@ class Store(ABC):
         """Return the same store: a deep copy of an array or container reads from the same file."""
         return self
 
-    @property
-    def unwrapped(self) -> Store:
-        """The store itself, without wrappers that hold some of its values in memory."""
-        return self
-
-    # ---- reading ----------------------------------------------------------------------------------------------------
+    # ---- a new store must have these ---------------------------------------------------------------------------------
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """Return the value of ``key``, or None."""
+
+    @abstractmethod
+    def _set(self, key: str, value: bytes) -> None:
+        """Set ``key``; a reader sees the old value or the new one, never a part."""
+
+    @abstractmethod
+    def _delete(self, keys: Iterable[str]) -> None:
+        """Delete those ``keys`` that exist."""
+
+    @abstractmethod
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return whether something exists at the location."""
+
+    # ---- reading: a store may have a better way than these -----------------------------------------------------------
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return the values of those ``keys`` that exist."""
@@ -189,33 +202,31 @@ class Store(ABC):
         """Open the value of ``key`` to read parts of it; None if it does not exist, or the store cannot open values."""
         return None
 
-    def inlined(self, key: str) -> bytes | None:
-        """Return the value of ``key`` if it is in memory already, None otherwise."""
+    def sample(self, key: str, size: int) -> str | None:
+        """Return a digest of both ends of a value of ``size`` bytes, which identifies a copy; or None."""
+        # copies of a file differ in their times, and a digest of all of it would take as long as a download
+        parts = self.get_ranges(key, [(0, min(size, _SAMPLE_BYTES)), (max(0, size - _SAMPLE_BYTES), size)])
+        return None if parts is None else hashlib.sha256(b"".join(parts)).hexdigest()
+
+    def state(self, key: str) -> FileState | None:
+        """Return size, tag and time of the value of ``key``; None if it does not exist, or they are unknown."""
         return None
 
-    def pin(self) -> None:
-        """Keep reading the present file: if it is replaced, reading raises an error."""
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield all keys below ``prefix/``."""
+        return iter(self.sizes(prefix))
 
-    # ---- writing ----------------------------------------------------------------------------------------------------
+    def list_documents(self) -> Iterator[str]:
+        """Yield the keys of all metadata documents except consolidated ones."""
+        return (key for key in self.list_prefix("") if key.rpartition("/")[2] in DOCUMENTS)
 
-    @abstractmethod
-    def _set(self, key: str, value: bytes) -> None:
-        """Set ``key``; a reader sees the old value or the new one, never a part."""
+    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
+        """Yield the keys that are not below an array."""
+        for key in () if "" in arrays else self.list_prefix(""):
+            if not any(key[: slash.start()] in arrays for slash in re.finditer("/", key)):
+                yield key
 
-    def _refuse_change(self) -> None:
-        """Refuse to set or delete keys of a store that is read only."""
-        if not self.abilities.change:
-            raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another location.")
-
-    def _commit_changes(self, message: str) -> None:
-        """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
-
-    def has_changes(self) -> bool:
-        """Return whether there are changes that are not visible yet. Only for a store that ``commits``."""
-        return False
-
-    def _discard_changes(self) -> None:
-        """Discard all changes that are not visible yet. Only for a store that ``commits``."""
+    # ---- writing: likewise; only a `store.transaction.Change` calls these --------------------------------------------
 
     def _set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys, in any order."""
@@ -223,7 +234,7 @@ class Store(ABC):
             self._set(key, value)
 
     def _create(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it does not exist, in one step."""
+        """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
         return None
 
     @contextmanager
@@ -241,16 +252,28 @@ class Store(ABC):
         """Give the value of ``source`` a second key without a copy, if the store can; return whether it did."""
         return False
 
-    @abstractmethod
-    def _delete(self, keys: Iterable[str]) -> None:
-        """Delete those ``keys`` that exist."""
-
     def _delete_below(self, path: str) -> None:
         """Delete all keys below ``path/``, and their folders in a store with folders."""
         self._delete(list(self.list_prefix(path)))
 
     def _delete_unfinished(self, folders: Iterable[str], beginning: str = "") -> None:
         """Delete files in ``folders`` that a writer left unfinished when it died, and those with that ``beginning``."""
+
+    def _refuse_change(self) -> None:
+        """Refuse to set or delete keys of a store that is read only."""
+        if not self.abilities.change:
+            raise ReadOnlyStoreError(self.abilities.why, store=self.location, remedy="Write to another location.")
+
+    # ---- what only some stores have: folders, queues, caches, sessions -----------------------------------------------
+
+    @property
+    def unwrapped(self) -> Store:
+        """The store itself, without wrappers that hold some of its values in memory."""
+        return self
+
+    def inlined(self, key: str) -> bytes | None:
+        """Return the value of ``key`` if it is in memory already, None otherwise."""
+        return None
 
     def drain(self) -> None:
         """Wait until everything that was set is in the store."""
@@ -261,51 +284,20 @@ class Store(ABC):
     def sync(self) -> None:
         """Wait, if the store is durable, until what was set is on the disk; servers acknowledge only stored values."""
 
-    # ---- listing ----------------------------------------------------------------------------------------------------
-
-    def list_documents(self) -> Iterator[str]:
-        """Yield the keys of all metadata documents except consolidated ones."""
-        return (key for key in self.list_prefix("") if key.rpartition("/")[2] in DOCUMENTS)
-
-    def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield all keys below ``prefix/``."""
-        return iter(self.sizes(prefix))
-
-    @abstractmethod
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Return ``{key: bytes}`` of all keys below ``prefix/``."""
-
-    @abstractmethod
-    def exists(self) -> bool:
-        """Return whether something exists at the location."""
+    def pin(self) -> None:
+        """Keep reading the present file: if it is replaced, reading raises an error."""
 
     def is_empty_folder(self) -> bool:
         """Return whether the location is an empty local folder."""
         return False
 
-    def state(self, key: str) -> FileState | None:
-        """Return size, tag and time of the value of ``key``; None if it does not exist, or they are unknown."""
-        return None
-
-    def sample(self, key: str, size: int) -> str | None:
-        """Return a digest of both ends of a value of ``size`` bytes, which identifies a copy; or None."""
-        # copies of a file differ in their times, and a digest of all of it would take as long as a download
-        parts = self.get_ranges(key, [(0, min(size, _SAMPLE_BYTES)), (max(0, size - _SAMPLE_BYTES), size)])
-        return None if parts is None else hashlib.sha256(b"".join(parts)).hexdigest()
-
-    def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
-        """Yield the keys that are not below an array."""
-        for key in () if "" in arrays else self.list_prefix(""):
-            if not any(key[: slash.start()] in arrays for slash in re.finditer("/", key)):
-                yield key
+    def is_blocked(self, key: str) -> bool:
+        """Return whether a folder, a pipe or a device has the name of a key."""
+        return False
 
     def names_without_values(self, path: str) -> Iterator[str]:
         """Yield the names below ``path/`` of folders, pipes and devices, which are not values."""
         return iter(())
-
-    def is_blocked(self, key: str) -> bool:
-        """Return whether a folder, a pipe or a device has the name of a key."""
-        return False
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
         """Refuse keys and paths of nodes that lead out of the store, by their name or by a symbolic link."""
@@ -313,7 +305,17 @@ class Store(ABC):
             if not name or is_outside(name):
                 raise outside_error(name, self.location)
 
-    # ---- other files ------------------------------------------------------------------------------------------------
+    def has_changes(self) -> bool:
+        """Return whether there are changes that are not visible yet. Only for a store that ``commits``."""
+        return False
+
+    def _commit_changes(self, message: str) -> None:
+        """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
+
+    def _discard_changes(self) -> None:
+        """Discard all changes that are not visible yet. Only for a store that ``commits``."""
+
+    # ---- other files -------------------------------------------------------------------------------------------------
 
     def neighbour(self, location: str) -> Store | None:
         """Return another file of the same opened file system; None if files are opened by their location."""

@@ -135,7 +135,7 @@ class ObjectStore(RemoteStore):
         return self._called(create, key, "written")
 
     def _remove(self, keys: Sequence[str]) -> None:
-        # Google has no request for many keys in obstore, which would send one after the other
+        # obstore deletes up to 1,000 keys with one request, but sends one for each key of Google
         if self._scheme in GOOGLE_SCHEMES:
             list(at_once(lambda key: self._delete_some([key]), keys))
             return
@@ -293,7 +293,7 @@ class FsspecStore(RemoteStore):
         except _ABSENT:
             raise
         except library_errors() as error:
-            # RFC 9110, section 14.1.2: no range of an empty value is satisfiable
+            # RFC 9110, section 14.1.2: an empty value satisfies no range that counts from the start
             is_of_range = status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
             if is_of_range and self._state(key).size == 0:
                 return b""

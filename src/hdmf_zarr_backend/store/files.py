@@ -71,6 +71,7 @@ def replace(partial: str, target: str) -> None:
     if not os.path.lexists(target):
         os.rename(partial, target)
         return
+    # where two names cannot be exchanged, nothing is at the path between the two renames; see `restore_old`
     if not _renameat2(partial, target, _EXCHANGE):
         aside = f"{partial}{_ASIDE}"
         os.rename(target, aside)
@@ -83,25 +84,26 @@ def replace(partial: str, target: str) -> None:
     try:
         remove(partial)
     except OSError as error:
-        warn(f"the new file is in its place; {partial!r}, the old one, stays: {error}", stacklevel=3)
+        warn(f"the new file is complete; {partial!r}, the old one, could not be deleted: {error}", stacklevel=3)
 
 
 def move_into_place(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
     """Move a complete file or folder to its place; with ``exclusive`` only if nothing is there."""
     if durable:
         sync_files(partial)
-    (place if exclusive else replace)(partial, target)
+    (move_exclusively if exclusive else replace)(partial, target)
     if durable:
         sync_folder(os.path.dirname(target))
 
 
-def place(partial: str, target: str) -> None:
+def move_exclusively(partial: str, target: str) -> None:
     """Move ``partial`` to ``target``, which must not exist, in one step among competing processes."""
     try:
         if _renameat2(partial, target, _NO_REPLACE):
             return
+        # os.rename replaces a file on POSIX, and not on Windows
         if os.name == "nt":
-            os.rename(partial, target)  # does not replace on Windows
+            os.rename(partial, target)
         elif os.path.isfile(partial):
             try:
                 os.link(partial, target)
@@ -112,7 +114,8 @@ def place(partial: str, target: str) -> None:
             else:
                 os.unlink(partial)
         else:
-            os.mkdir(target)  # reserves the name in one step; a folder can be renamed onto an empty one
+            # mkdir reserves the name in one step, and a folder can be renamed onto an empty one
+            os.mkdir(target)
             try:
                 os.rename(partial, target)
             except BaseException:
@@ -149,7 +152,8 @@ def partial_path(target: str) -> str:
 
 def _named(target: str, name: str) -> str:
     folder, last = os.path.split(target)
-    digest = hashlib.sha256(os.fsencode(last)).hexdigest()[:8]  # other names may have the same beginning
+    # names have at most 255 bytes, and other targets may begin with the same letters
+    digest = hashlib.sha256(os.fsencode(last)).hexdigest()[:8]
     return os.path.join(folder, f".{last[:_NAME_LETTERS]}.{digest}.{name}{PARTIAL}")
 
 
@@ -194,7 +198,8 @@ def sweep(target: str) -> None:
     """
     done = [path + BESIDE for path in conversions(target) if not os.path.lexists(path)]
     for path in [*_beside(target, _NEW), *_beside(target, _EITHER, rf"\{_ASIDE}"), *done]:
-        with suppress(OSError):  # it belongs to another user; its name is never used again
+        # what belongs to another user stays, and is in nobody's way: its name is never used again
+        with suppress(OSError):
             discard(path)
 
 
@@ -205,9 +210,10 @@ def remove(path: str) -> None:
         return
     try:
         shutil.rmtree(path)
-    except (OSError, RecursionError):  # paths are too long, or folders nested too deep
+    except (OSError, RecursionError):
+        # paths are too long, or folders are nested too deep: all of them are moved to the top first
         folders = [path]
-        for folder in folders:  # all below are moved to the top
+        for folder in folders:
             for entry in list(os.scandir(folder)):
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(os.path.join(path, uuid.uuid4().hex))
@@ -245,6 +251,7 @@ class NewFolder(LocalStore):
             super()._set(key, value)
 
     def _replaces(self, key: str) -> bool:
+        # nobody reads a new file before it is complete, unless another run continues it; that one writes all documents
         return self.is_kept and key.rpartition("/")[2] not in DOCUMENTS
 
     def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
@@ -258,6 +265,7 @@ class NewFolder(LocalStore):
         self._delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
 
     def _make_parent(self, path: str) -> None:
+        # a worker on another machine may not see this disk, and would write to a folder that nobody renames
         if not self._folders and not os.path.isdir(self.root):
             problem = f"the folder {self.root!r} does not exist for this process"
             remedy = "Workers on other machines need access to the folder of the target under the same path."
@@ -269,6 +277,7 @@ RECORD = ".hdmf_conversion.json"
 """Name of the record in the folder."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""Where Linux has an id of the present start of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,8 +307,12 @@ class Resumption:
         if not begun:
             discard(path)  # the new folder has this name
             drop(path + BESIDE)
-        now = _this_boot()
-        # files that were not checked since the machine was started stay doubtful for later runs too
+        try:
+            now: str | None = _BOOT.read_text(encoding="ascii").strip()
+        except OSError:
+            now = None  # not Linux
+        # a restart, as after a power cut, may have lost the ends of chunks. Files that were not checked since then stay
+        # doubtful for later runs too
         boot = begun[0] if begun else now
         os.makedirs(path, exist_ok=True)
         folder = NewFolder(path, location=location)
@@ -321,7 +334,15 @@ class Resumption:
         differences: list[str] = []
         for folder in folders:
             with suppress(MetadataError, TypeError, ValueError, KeyError):
-                record = _record_of(folder)
+                if os.path.islink(folder):
+                    continue
+                inside = LocalStore(folder).get(RECORD)
+                beside = LocalStore(os.path.dirname(folder)).get(os.path.basename(folder) + BESIDE)
+                record = dict(load(inside or beside or b"", key=RECORD))
+                number = record.pop("folder", None)
+                # with another number, it is the old target: the two have exchanged their names
+                if not inside and number != os.stat(folder).st_ino:
+                    continue
                 boot = record.pop("boot")
                 if folder == path and dump(record) == dump(self.record):
                     return [boot]
@@ -332,24 +353,3 @@ class Resumption:
             remedy_cli = "Run it without --resume, which starts again."
             raise ConflictError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
         return []
-
-
-def _record_of(folder: str) -> dict[str, Any]:
-    """Return the record of a folder, which is in it or beside it."""
-    if os.path.islink(folder):
-        raise ValueError(folder)
-    inside = LocalStore(folder).get(RECORD)
-    beside = LocalStore(os.path.dirname(folder)).get(os.path.basename(folder) + BESIDE)
-    record = dict(load(inside or beside or b"", key=RECORD))
-    number = record.pop("folder", None)
-    if not inside and number != os.stat(folder).st_ino:
-        raise ValueError(folder)  # it is the old target: the two have exchanged their names
-    return record
-
-
-def _this_boot() -> str | None:
-    """Return an id of the present start of the machine, None if the system has none."""
-    try:
-        return _BOOT.read_text(encoding="ascii").strip()
-    except OSError:
-        return None

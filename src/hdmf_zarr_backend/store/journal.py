@@ -178,7 +178,7 @@ class LastRecord:
     def is_committed(self, store: Store) -> bool:
         """Return whether the commit is in the store: then readers see the change."""
         stored = store.get_many(self.final)
-        return all(digest(stored.get(key)) == wanted for key, wanted in self.final.items())
+        return all(digest(stored.get(key)) == expected for key, expected in self.final.items())
 
     def is_carried_out(self, store: Store) -> bool:
         """Return whether both this record and the commit are in the store."""
@@ -207,6 +207,7 @@ def _encoded(head: dict[str, Any], values: Iterable[bytes], optional: dict[str, 
 def _parts(text: bytes, sizes: str) -> tuple[Any, dict[str, bytes]] | None:
     """Return the head of a record and its values, whose sizes are in a part of the head; None if it is cut off."""
     line, end, values = text.partition(b"\n")
+    # a record without all of its bytes was not put to its end, so no key in it has changed
     try:
         head = parse_fast(line)
     except ValueError:
@@ -230,10 +231,11 @@ def _parts(text: bytes, sizes: str) -> tuple[Any, dict[str, bytes]] | None:
 
 def _of_version_1(head: Any) -> Any:
     """Return the head of a record of version 1, of earlier versions of this package, as one of the present version."""
-    if "final" in head:  # all documents had to be set; those that are gone were deleted after them
-        gone = {key: None for key, wanted in head["final"].items() if wanted is None}
-        final = {key: wanted for key, wanted in head["final"].items() if wanted is not None}
-        return {**head, "final": final or gone, "root": gone, "crc32": 0}
+    # its last record had no other documents of the root: all had to be set, and others were deleted after them
+    if "final" in head:
+        deleted = {key: None for key, expected in head["final"].items() if expected is None}
+        final = {key: expected for key, expected in head["final"].items() if expected is not None}
+        return {**head, "final": final or deleted, "root": deleted, "crc32": 0}
     root = [key for key in (".zmetadata", ".zattrs", "zarr.json") if key in (*head["old"], *head["absent"])]
     mark = head.get("mark") or {"documents": {}, "hidden": []}
     hides = {key: digest(text.encode()) for key, text in mark["documents"].items()}
@@ -242,6 +244,7 @@ def _of_version_1(head: Any) -> Any:
 
 def _checked_keys(stored: Any) -> list[str]:
     """Refuse what is not a list of keys, and keys that are the root, lead out of it, or belong to the journal."""
+    # a journal may be crafted: a recovery must not write or delete anything outside of the file
     if not isinstance(stored, list) or not all(isinstance(key, str) for key in stored):
         raise ValueError("it lists something that is not a key")
     for key in stored:
@@ -258,7 +261,7 @@ def _checked_numbers(stored: Any) -> dict[str, int]:
 
 
 def _digests(stored: Any) -> dict[str, str | None]:
-    if not all(wanted is None or isinstance(wanted, str) for wanted in stored.values()):
+    if not all(value is None or isinstance(value, str) for value in stored.values()):
         raise ValueError("it has something other than digests")
     return dict(stored)
 
@@ -301,7 +304,8 @@ def _pieces(store: Store, key: str) -> Iterator[bytes]:
     while piece is not None:
         yield piece[:_PIECE_BYTES]
         start += _PIECE_BYTES
-        is_last = len(piece) <= _PIECE_BYTES  # a range that begins at the end of a value is an error in some stores
+        # one byte more was requested, since a range that begins at the end of a value is an error in some stores
+        is_last = len(piece) <= _PIECE_BYTES
         piece = None if is_last else store.get_range(key, start, start + _PIECE_BYTES + 1)
 
 
@@ -321,7 +325,8 @@ def remove_journal(store: Store, records: int, aside: Iterable[str]) -> None:
 
 
 def delete_leftovers(store: Store) -> None:
-    """Delete what a writer has left that died while it deleted its journal; a server has a last record at the most."""
+    """Delete what a writer has left that died while it deleted its journal."""
+    # in local files only: on a server the last record is left at the most, and finding more would take a listing
     store._delete_unfinished([""], JOURNAL)
 
 
@@ -378,17 +383,20 @@ def _recover(store: Store, change: str) -> str:
         done = "was complete, and its journal was removed"
     else:
         _check_own(store, root, marks, may_undo=last is None)
-        store._delete([LAST_RECORD])  # a half restored state must not look complete
+        # if this ends half way, what is restored must not look like the commit of this record
+        store._delete([LAST_RECORD])
         store.sync()
         for record in _records(store, change):
             steps.restore(record)
-        if marks:  # the file stays hidden while keys are left: readers would find half of them restored
+        # a hidden file stays hidden while keys are left: readers would find half of them restored
+        if marks:
             steps.check()
             store.sync()
         set_root(store, _differing(store, root))
         done = "was interrupted and has been undone"
     steps.check()
     store.sync()
+    # the writer may have died in the middle of a value, which is a file with another name then
     store._delete_unfinished(folders)
     remove_journal(store, records, aside)
     delete_leftovers(store)
@@ -404,10 +412,11 @@ def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_u
     text = store.get(first) if first else None
     if text is None or text == root[first] or digest(text) in marks:
         return
+    # after a power cut, it may be a part of a document, which is nobody's commit
     try:
         is_document = isinstance(parse_fast(text), dict)
     except ValueError:
-        is_document = False  # a part of a document, after a power cut
+        is_document = False
     if not is_document:
         return
     undo = f" To undo both changes, delete the key {first!r}, and run `zarrio repair`." if may_undo else ""
@@ -421,26 +430,29 @@ def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_u
 
 def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
     """Warn if a change of a file that is read is not complete: values assigned to its arrays may be old or new."""
+    # the usual case takes one look, and reads no key
     if store.folder is not None and not os.path.lexists(os.path.join(store.folder, JOURNAL)):
-        return  # the usual case, without reading a key
+        return
     try:
-        left = pending(store)
-        last = None if left is None else _last_record(store.unwrapped, left.id)
-        if left is None or (last is not None and last.is_committed(store.unwrapped)):
-            return  # what is left does not concern readers
-    except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
+        first = pending(store)
+        last = None if first is None else _last_record(store.unwrapped, first.id)
+        # what has to be done after a commit does not concern readers
+        if first is None or (last is not None and last.is_committed(store.unwrapped)):
+            return
+    except StoreRefusedError:
+        # S3 refuses a key that does not exist if the user may not list the bucket
         return
     except MetadataError as error:
         warn_of_journal(store, f"{error.problem}; values that were assigned to existing arrays may be new")
         return
     state, advice = "was interrupted", "Run `zarrio repair` first."
-    if not left.holder.is_gone():
+    if not first.holder.is_gone():
         if only_dead:
             return
         state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
     warn_of_journal(
         store,
-        f"a change by {left.holder} {state}. The file is read as it was before, except values that were assigned to "
+        f"a change by {first.holder} {state}. The file is read as it was before, except values that were assigned to "
         f"existing arrays: they may be new. {advice}",
     )
 
@@ -449,10 +461,12 @@ def _records(store: Store, change: str) -> Iterator[Record]:
     """Yield the records of a change one by one, since together they may be larger than memory."""
     for number in itertools.count():
         record = Record.decode(store.get(record_key(number)), store.location)
-        if record is None or record.id != change:  # of an earlier change, whose journal was not removed completely
+        # one of an earlier change, whose journal was not removed completely, is not a part of this one
+        if record is None or record.id != change:
             return
         keys = [*record.old, *record.absent, *record.aside, *record.late, *record.root]
-        store.check_inside(keys, [*record.below, *record.aside_keys()])  # which may be no links to other files either
+        # values put aside must not be symbolic links either, which would bring another file into this one
+        store.check_inside(keys, [*record.below, *record.aside_keys()])
         yield record
 
 
@@ -473,7 +487,7 @@ class _Steps:
         self._left: dict[str, str] = {}
 
     def each(self, function: Callable[[str], object], keys: Iterable[str]) -> None:
-        """Call a function with each key, and note the keys for which it fails; not if nothing answers."""
+        """Call a function with each key, and collect the keys for which it fails; stop if nothing answers."""
         for key in keys:
             try:
                 function(key)
@@ -484,13 +498,13 @@ class _Steps:
 
     def _all_or_each(self, function: Callable[[list[str]], object], keys: Iterable[str]) -> None:
         """Call a function with all keys at once; if it fails, with each alone."""
-        wanted = list(keys)
+        every = list(keys)
         try:
-            function(wanted)
+            function(every)
         except StoreUnreachableError:
             raise
         except FAILURES:
-            self.each(lambda key: function([key]), wanted)
+            self.each(lambda key: function([key]), every)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
@@ -499,6 +513,7 @@ class _Steps:
             try:
                 self._store._delete(some)
             except StoreRefusedError:
+                # a bucket may allow puts and no deletions, which matters only for keys that exist
                 if any(self._store.get_range(key, 0, 1) is not None for key in some):
                     raise
 
@@ -524,7 +539,8 @@ class _Steps:
         def copy_back(key: str) -> None:
             try:
                 link_or_copy(store, copies[key], key)
-            except FAILURES:  # without a copy, it did not change
+            except FAILURES:
+                # if the writer died before it put the copy aside, the value did not change
                 if list(map(digest, _pieces(store, copies[key]))) != list(map(digest, _pieces(store, key))):
                     raise
 
@@ -537,13 +553,13 @@ class _Steps:
         """Raise an error that names the keys that are left."""
         if not self._left:
             return
-        left = len(self._left)
-        shown = few(list(map(repr, self._left)))
+        count = len(self._left)
         raise StoreError(
-            f"an interrupted change is not undone or finished completely: {left:,} "
-            f"{'keys are' if left > 1 else 'key is'} left: {shown} ({next(iter(self._left.values()))})",
+            f"an interrupted change is not undone or finished completely: {count:,} "
+            f"{'keys are' if count > 1 else 'key is'} left: {few(list(map(repr, self._left)))} "
+            f"({next(iter(self._left.values()))})",
             store=self._store.location,
-            remedy="Everything else has been. Make these keys writable, and run `zarrio repair`.",
+            remedy="All others are done. Make these keys writable, and run `zarrio repair`.",
         )
 
 

@@ -235,19 +235,14 @@ class LocalStore(Store):
             names = {entry.name: entry for entry in self._entries(prefix)}
             yield from (prefix + name for name in names if name in DOCUMENTS)
             # an array may have a million chunks, and no documents below it
-            if ".zarray" not in names and not self._has_chunks(prefix, names):
+            is_array = ".zarray" in names
+            # chunks of format 3 are below "c" or a number, which may also be names of members of a group
+            if "zarr.json" in names and any(name == "c" or name.isdigit() for name in names):
+                with suppress(ValueError, RecursionError):  # of a document that is not JSON: reading it raises them
+                    document = parse_fast(self.get(f"{prefix}zarr.json") or b"")
+                    is_array |= isinstance(document, dict) and document.get("node_type") == "array"
+            if not is_array:
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
-
-    def _has_chunks(self, prefix: str, names: Iterable[str]) -> bool:
-        """Return whether the folders below a document of format 3 hold chunks; a group may have a member ``c``."""
-        # chunks are below "c" or, in the encoding v2, below numbers; most documents are not read for that
-        if "zarr.json" not in names or not any(name == "c" or name.isdigit() for name in names):
-            return False
-        try:
-            document = parse_fast(self.get(f"{prefix}zarr.json") or b"")
-        except (ValueError, RecursionError):
-            return False  # reading it raises the error
-        return isinstance(document, dict) and document.get("node_type") == "array"
 
     def sizes(self, prefix: str) -> dict[str, int]:
         files = ((key, size_of(entry)) for key, entry, is_parent in self._walk(prefix) if not is_parent)

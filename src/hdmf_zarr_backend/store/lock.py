@@ -293,7 +293,13 @@ class FileLock(WriterLock):
 
     def _locks(self, descriptor: int, *, break_lock: bool, existed: bool) -> bool:
         """Lock an open file; return False if its lock was broken, or another file has its name by now."""
-        holder = self._holder(descriptor) if self._is_file else None
+        holder = None
+        if self._is_file and os.fstat(descriptor).st_size:
+            os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte, and hides it from readers
+            try:
+                holder = Holder.of(json.loads(os.read(descriptor, _RECORD_BYTES)))
+            except _UNREADABLE:
+                raise self._foreign("holds something other than the record of a lock") from None
         try:
             is_mine = lock_descriptor(descriptor, blocking=False)
         except OSError as error:
@@ -316,7 +322,6 @@ class FileLock(WriterLock):
                 return False
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)
-            # Windows locks the first byte, and hides it from readers
             os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
         # the file of a lock may be empty: its writer died, or the disk was full
         self.follows |= self._is_file and existed
@@ -336,16 +341,6 @@ class FileLock(WriterLock):
         problem = f"the lock file {self._path!r} {problem}, and is left as it is"
         remedy = "This package did not make it. Look at it, and move or delete it before you write here."
         return StoreRefusedError(problem, store=self.location, remedy=remedy)
-
-    def _holder(self, descriptor: int) -> Holder | None:
-        """Return the holder in the lock file, None if it is empty; refuse a file with other content."""
-        if not os.fstat(descriptor).st_size:
-            return None
-        os.lseek(descriptor, 1, os.SEEK_SET)  # Windows locks the first byte
-        try:
-            return Holder.of(json.loads(os.read(descriptor, _RECORD_BYTES)))
-        except _UNREADABLE:
-            raise self._foreign("holds something other than the record of a lock") from None
 
     def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

@@ -257,7 +257,7 @@ def check_abilities(store: Store, mode: str) -> None:
     possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
     if not possible.get(mode, abilities.write):
         problem = f"{abilities.why}: the mode {mode!r} is not possible"
-        remedy = "Read it with mode 'r', and export it to another place to change it."
+        remedy = "Read it with mode 'r', and export it to another location to change it."
         remedy_cli = "Copy it with `zarrio convert`, and change the copy."
         raise ReadOnlyStoreError(problem, store=store.location, remedy=remedy, remedy_cli=remedy_cli)
 

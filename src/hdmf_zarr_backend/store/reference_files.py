@@ -268,7 +268,7 @@ def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Record
     if not parts or not all(isinstance(part, dict) for part in parts):
         raise NotZarrError("this is not a file of references", store=location, remedy="Check the path.")
     references, templates = parts
-    recorded = _parse_record(document, location) if "refs" in document else {}
+    recorded = Recorded.of_document(document, location) if "refs" in document else {}
     return {key: _value(key, value, templates, location) for key, value in references.items()}, recorded
 
 
@@ -303,6 +303,9 @@ RECORD = "_hdmf"
 _RECREATE = "Create the references again: `zarrio convert --to virtual --overwrite`, or restore that file as it was."
 
 
+_TYPES = {"size": int, "etag": str, "mtime_ns": int, "relative": str, "sample": str}
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """The record of one file."""
@@ -315,27 +318,26 @@ class Recorded:
         """Return the record as JSON."""
         size, etag, time = self.state.size, self.state.etag, self.state.mtime_ns
         record = {"relative": self.relative, "sample": self.sample, "size": size, "etag": etag}
-        record |= {"mtime_ns": time} if etag is None else {}  # which is less exact
+        # the tag of a server is exact; its time is in whole seconds
+        record |= {"mtime_ns": time} if etag is None else {}
         return {name: value for name, value in record.items() if value is not None}
 
-
-_TYPES = {"size": int, "etag": str, "mtime_ns": int, "relative": str, "sample": str}
-
-
-def _parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
-    """Return ``{url: Recorded}`` of a file of references, ``{}`` if it has no record; else a MetadataError."""
-    record = document.get(RECORD, {})
-    sources = record.get("sources", {}) if isinstance(record, dict) else None
-    if not isinstance(sources, dict) or not all(isinstance(entry, dict) for entry in sources.values()):
-        raise _damaged("the record of its sources", location)
-    recorded = {}
-    for url, entry in sources.items():
-        fields: dict[str, Any] = {name: entry.get(name) for name in _TYPES}
-        if fields["size"] is None or any(type(fields[name]) not in (kind, type(None)) for name, kind in _TYPES.items()):
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
+        """Return ``{url: Recorded}`` of a file of references, ``{}`` if it has no record; else a MetadataError."""
+        record = document.get(RECORD, {})
+        sources = record.get("sources", {}) if isinstance(record, dict) else None
+        if not isinstance(sources, dict) or not all(isinstance(entry, dict) for entry in sources.values()):
             raise _damaged("the record of its sources", location)
-        state = FileState(fields["size"], fields["etag"], fields["mtime_ns"])
-        recorded[url] = Recorded(state, fields["relative"], fields["sample"])
-    return recorded
+        recorded = {}
+        for url, entry in sources.items():
+            fields: dict[str, Any] = {name: entry.get(name) for name in _TYPES}
+            is_typed = all(type(fields[name]) in (kind, type(None)) for name, kind in _TYPES.items())
+            if fields["size"] is None or not is_typed:
+                raise _damaged("the record of its sources", location)
+            state = FileState(fields["size"], fields["etag"], fields["mtime_ns"])
+            recorded[url] = cls(state, fields["relative"], fields["sample"])
+        return recorded
 
 
 @dataclass(slots=True)

@@ -136,7 +136,7 @@ def completed(config: Any, location: str) -> dict[str, Any]:
     try:
         complete = {"retry_timeout": RETRY_SECONDS, **(config or {})}
         complete["retry_timeout"] = duration(complete["retry_timeout"])
-        # obstore panics at a number that has no place in its type
+        # obstore panics at a number that its type cannot hold
         if "max_retries" in complete and not 0 <= int(complete["max_retries"]) < 2**31:
             raise ValueError("max_retries is not a number of requests")
         if "backoff" in complete:
@@ -148,11 +148,11 @@ def completed(config: Any, location: str) -> dict[str, Any]:
     return complete
 
 
-def no_such_option(name: str, known: Iterable[str], location: str, library: str) -> UsageError:
-    """Return the error for a storage option that is not among the ``known`` ones, and not one of a library."""
+def no_such_option(name: str, names: Iterable[str], location: str, library: str) -> UsageError:
+    """Return the error for a storage option that is not among the given ones, and not one of a library."""
     from difflib import get_close_matches  # imported here: for this message only
 
-    similar = get_close_matches(name, sorted(known), n=1)
+    similar = get_close_matches(name, sorted(names), n=1)
     remedy = f"Did you mean {similar[0]!r}?" if similar else f"Check its name. If it is one of {library}, install that."
     return UsageError(f"there is no storage option {name!r} for this URL", store=location, remedy=remedy)
 

@@ -70,7 +70,7 @@ A = TypeVar("A")
 BATCH_BYTES = 8 * 2**20
 """Values that replace others wait for each other up to this size, so that one record has all their old values.
 
-So much of the values that are set after the commit is in memory, too.
+Of the values that are set after the commit, as much is in memory.
 """
 
 
@@ -85,6 +85,7 @@ class Writer:
         self, store: Store, *, break_lock: bool = False, replaces: bool = False, durable: bool = False
     ) -> None:
         self.store: Store = store.unwrapped
+        # before the lock: a change that cannot wait for the disk could be neither finished nor undone
         if durable and is_staged(self.store):
             check_sync()
         self.lock: WriterLock = writer_lock(store, break_lock=break_lock, replaces=replaces)
@@ -150,12 +151,12 @@ class Writer:
         return MarkedChange(self, mark)
 
     def commit_session(self, message: str) -> None:
-        """Make the changes in the session of a store visible whose sessions are transactions."""
+        """Make the changes visible that are in the session of a store with transactions of its own."""
         self.check_session()
         self.store._commit_changes(message)
 
     def check_session(self) -> None:
-        """Refuse a session in which a part of a change is that failed."""
+        """Refuse a session that has a part of a change that failed: nothing can take it out again."""
         if self.is_torn:
             problem = "a change failed in a session that had others before, and a part of it is in the session"
             raise self._refusal(problem, "Discard the changes of the session, and open the file again.")
@@ -182,20 +183,21 @@ class Writer:
 def open_for_writing(
     store: Store, *, break_lock: bool = False, report: Callable[[str], object] | None = None
 ) -> Iterator[Writer]:
-    """Yield the writer of an existing file, in which what a dead writer has left is undone or finished.
+    """Yield the writer of an existing file, after undoing or finishing what a dead writer has left.
 
     That is given to ``report``, by default as a JournalWarning.
     """
     with Writer(store, break_lock=break_lock) as writer:
         writer.put_right(report)
-        if writer.store.abilities.consolidates:  # what a writer has left that died while it deleted its journal
+        # a writer that dies while it deletes its journal leaves the last record, and perhaps values put aside
+        if writer.store.abilities.consolidates:
             writer.store._delete([LAST_RECORD])
             delete_leftovers(writer.store)
         yield writer
 
 
 def is_staged(store: Store) -> bool:
-    """Tell whether an existing file stays until a new one is complete; otherwise it is deleted first."""
+    """Return whether an existing file stays until a new one is complete; otherwise it is deleted first."""
     return (store.folder or store.zip_file) is not None
 
 
@@ -216,7 +218,7 @@ def new_local_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Ite
 
 
 def put_file(folder: Store, name: str, value: bytes) -> None:
-    """Put a remote file that is one value, such as a file of references: that is a transaction by itself."""
+    """Put a remote file that is one value, such as a file of references; one put is a transaction."""
     folder._set(name, value)
 
 
@@ -230,7 +232,7 @@ class Change:
         self.reader: Store = store
         self._store = store
         self._lock = None if writer is None else writer.lock
-        self._gone: list[str] = []
+        self._deleted: list[str] = []  # after the commit
         self._count = 0
         self._is_over = False
 
@@ -254,7 +256,7 @@ class Change:
         return not self._is_over and self._count > 0
 
     def create(self, *paths: str) -> None:
-        """Announce nodes that do not exist: all keys below them are new; ConflictError if there are such keys."""
+        """Announce nodes that do not exist: all keys below them are new; ConflictError if such keys exist."""
 
     def is_created(self, path: str) -> bool:
         """Return whether a path is that of a node that was announced, or below it."""
@@ -284,7 +286,7 @@ class Change:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete keys after the commit, since readers may need them until then."""
-        self._gone += keys
+        self._deleted += keys
 
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
         """Make readers refuse the file, or the format, of the ``mark`` until the commit.
@@ -319,17 +321,18 @@ class Change:
         self.drain()
         self._complete(root)
         self._is_over = True
-        return self._count + len(root) + len(self._gone)
+        return self._count + len(root) + len(self._deleted)
 
     def _complete(self, root: Root) -> None:
         """Set the documents of the root, that of the commit last."""
         set_root(self._store, dict(reversed([*root.items()])))
-        if self._gone:
-            self._store._delete(self._gone)
+        if self._deleted:
+            self._store._delete(self._deleted)
 
     def abort(self, error: BaseException | None = None) -> None:
         """Undo everything, unless it is committed; a failure to do so is added to ``error`` as a note."""
-        if not self._is_over and (self._lock is None or self._lock.is_held):  # a fork undoes nothing
+        # a fork undoes nothing: its parent goes on writing
+        if not self._is_over and (self._lock is None or self._lock.is_held):
             self._is_over = True
             self._undo(error)
 
@@ -362,9 +365,9 @@ class _Journal:
 
     def __init__(self, writer: Writer) -> None:
         self.id = uuid.uuid4().hex
-        self.records = 0
-        self.keys: set[str] = set()
-        self.late: dict[str, str] = {}  # where values are kept that are set after the commit
+        self.records = 0  # how many there are
+        self.recorded: set[str] = set()  # keys whose old values, or absence, are in the records
+        self.late: dict[str, str] = {}  # keys that are set after the commit, and those of their values in the journal
         self.aside: list[str] = []  # the keys of values that are kept outside of the records
         self.nodes: list[str] = []  # announced, and do not exist
         self.streams: list[str] = []  # announced keys whose old values are too large for a record
@@ -388,13 +391,13 @@ class _Journal:
         streams = [key for key in streams if key not in new]
         exist = _of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
         aside = {key: number for number, key in enumerate(compress(streams, exist), first)}
-        kept = {key: value for key, value in old.items() if value is not None}
-        fresh = dict.fromkeys((*old, *streams, *new))
+        values = {key: value for key, value in old.items() if value is not None}
+        keys = dict.fromkeys((*old, *streams, *new))
         record = Record(
             self.id,
             Holder.here(),
-            kept,
-            absent=[key for key in fresh if key not in kept and key not in aside],
+            values,
+            absent=[key for key in keys if key not in values and key not in aside],
             below=nodes,
             aside=aside,
             late={key: number for number, key in enumerate(late, first + len(aside))},
@@ -404,16 +407,18 @@ class _Journal:
         )
         self.is_broken = True
         if not self.records:
+            # the recovery of the next writer reads on until it finds no record of this change: none may be left
             self._lock.check()
             delete_leftovers(store)
         self.records += 1
         store._set(record_key(self.records - 1), record.encode())
+        # after the record, which names them: nobody would delete what a dead writer has put aside before it
         self.aside += record.aside_keys()
         list(_of_each(store, lambda key: link_or_copy(store, key, aside_key(self.id, aside[key])), [*aside]))
         self.late |= {key: aside_key(self.id, number) for key, number in record.late.items()}
         store._set_many({self.late[key]: value for key, value in late.items()})
         store.sync()
-        self.keys.update(fresh)
+        self.recorded.update(keys)
         if not is_part:
             self.nodes, self.streams, self.new = [], [], set()
         self.is_broken = False
@@ -466,7 +471,8 @@ class _LateValues(Mapping[str, bytes]):
     def set(self) -> None:
         """Set all of them."""
         for batch in self._batches:
-            values = self._store.get_many([self._aside[key] for key in batch])  # not if somebody has recovered the file
+            # a value is missing if the lock was broken, and the next writer has finished this change
+            values = self._store.get_many([self._aside[key] for key in batch])
             self._store._set_many({key: values[aside] for key in batch if (aside := self._aside[key]) in values})
         self._store._set_many(self.waiting)
 
@@ -488,17 +494,20 @@ class JournalledChange(Change):
         self._root = tuple(root)
         self._stored_root: dict[str, bytes | None] = {}
         self._is_hidden = False
-        # two wrappers: the method `get` of a ChainMap is not safe for threads
+        # two wrappers: ChainMap.get looks twice, and misses a value that another thread moves on in between
         self.reader: Store = InlinedStore(InlinedStore(self._queue, self._late), self._waiting)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # other processes record nothing, so the announcements of their nodes are recorded first
         with self._mutex:
-            self._record()  # the announcements of nodes: other processes record nothing
+            self._record()
         return Puts, (self._store,)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         super().__exit__(kind, error, trace)
-        if error is None:  # the caller knows the file as it is now
+        # after an error the caller takes the file for the old one: repeating the change would record keys as new that
+        # the commit has set, and undoing that would delete them
+        if error is None:
             self._writer.is_outdated = False
 
     @property
@@ -511,7 +520,8 @@ class JournalledChange(Change):
         fresh = [path for path in paths if not self.is_created(path)]
         are_there = _of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
         for path, exists in zip(fresh, are_there, strict=True):
-            if exists:  # undoing the change would delete them
+            # undoing the change would delete these keys
+            if exists:
                 problem = "the store has keys below a new node, although the metadata have no such node"
                 remedy = "Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
                 raise ConflictError(problem, store=self._store.location, path=absolute(path), remedy=remedy)
@@ -531,7 +541,8 @@ class JournalledChange(Change):
     def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
         with self._mutex:
             if is_late:
-                self._journal.late.pop(key, None)  # another value of it is recorded anew
+                # an earlier value of this key may be in the journal already: this one is recorded again
+                self._journal.late.pop(key, None)
                 self._late.add(key, value, self._record)
                 return
             if not self._may_be_set(key):
@@ -551,14 +562,14 @@ class JournalledChange(Change):
             if self._journal.nodes:
                 self._record()
             return True
-        return key in self._journal.keys
+        return key in self._journal.recorded
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         with self._mutex:
-            coming = self._journal
-            fresh = [key for key in keys if not self._may_be_set(key) and key not in coming.streams]
-            coming.streams += fresh
-            coming.new.update(fresh if are_new else ())
+            journal = self._journal
+            fresh = [key for key in keys if not self._may_be_set(key) and key not in journal.streams]
+            journal.streams += fresh
+            journal.new.update(fresh if are_new else ())
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
@@ -574,10 +585,12 @@ class JournalledChange(Change):
         with self._mutex:
             differing = self._record(documents, mark=mark)
             self._queue.drain()
-            self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
+            # like a commit: a writer whose lock is broken could hide the file of the next one
+            self._writer.lock.check()
             self._is_hidden = True
-            for is_gone in (False, True):  # readers refuse it before the documents go that they would use instead
-                set_root(self._store, {key: text for key, text in mark.items() if (text is None) == is_gone})
+            # readers must refuse the file before the documents are deleted that they would use instead
+            for is_deleted in (False, True):
+                set_root(self._store, {key: text for key, text in mark.items() if (text is None) == is_deleted})
                 self._store.sync()
             self._stored_root |= mark
             self._put_documents(differing)
@@ -595,41 +608,43 @@ class JournalledChange(Change):
         The documents are set by the caller, as is the ``root``, with which the record is the last one.
         """
         self._check_usable()
-        coming, journal = dict(documents or {}), self._journal
-        rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.keys]
-        unseen = (key for key in dict.fromkeys((*self._waiting, *coming)) if key not in journal.new)
-        replaced = [key for key in unseen if key not in journal.keys and not self.is_created(key)]
+        differing, journal, is_last = dict(documents or {}), self._journal, root is not None
+        root_keys = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.recorded]
+        others = (key for key in dict.fromkeys((*self._waiting, *differing)) if key not in journal.new)
+        replaced = [key for key in others if key not in journal.recorded and not self.is_created(key)]
         late = {key: value for key, value in self._late.waiting.items() if key not in journal.late}
-        is_last = root is not None
-        others = (journal.nodes, journal.streams, journal.new, late, mark, is_last and self._gone)
-        if not (replaced or is_last or any(others)):
-            return coming
+        # a record has these too, so that one is needed even if no old value is replaced
+        has_more = any((journal.nodes, journal.streams, journal.new, late, mark, is_last and self._deleted))
+        if not (replaced or is_last or has_more):
+            return differing
         old: dict[str, bytes | None] = {}
         size = 0
-        for key, value in _stored(self._store, [*rooted, *replaced]):
-            if key in rooted:
+        for key, value in _stored(self._store, [*root_keys, *replaced]):
+            if key in root_keys:
                 self._stored_root[key] = value
-            elif value == coming.get(key, self._waiting.get(key)):
+            elif value == differing.get(key, self._waiting.get(key)):
                 self._waiting.pop(key, None)
-                coming.pop(key, None)
+                differing.pop(key, None)
                 continue
+            # by the size of the old values: 200 KiB in memory may replace 200 MiB
             elif size + len(value or b"") > BATCH_BYTES and size:
-                journal.put(old, rooted, is_part=True)
+                journal.put(old, root_keys, is_part=True)
                 self._put_waiting([key for key in old if key in self._waiting])
                 old, size = {}, 0
             old[key] = value
-            size += 0 if key in rooted else len(value or b"")
-        is_other = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
-        if old.keys() - {*rooted} or any(others) or (is_other and old):
-            journal.put(old, rooted, late, mark)
+            size += 0 if key in root_keys else len(value or b"")
+        root_differs = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
+        if old.keys() - {*root_keys} or has_more or (root_differs and old):
+            journal.put(old, root_keys, late, mark)
         self._put_waiting(list(self._waiting))
         self._bytes = 0
-        return coming
+        return differing
 
     def _put_waiting(self, keys: Iterable[str]) -> None:
         for key in keys:
+            # in this order, so that a reader in another thread finds the value in one of the two
             self._queue._set(key, self._waiting[key])
-            del self._waiting[key]  # readers find it in the queue
+            del self._waiting[key]
             self._count += 1
 
     def _check_usable(self) -> None:
@@ -655,10 +670,23 @@ class JournalledChange(Change):
         with self._mutex:
             self.describe(documents)
             self._root, journal = tuple(root), self._journal
-            parts = (self._waiting, journal.nodes, journal.streams, self._late, self._documents, root, self._gone)
-            is_whole = bool(root) or not self._store.is_durable  # whatever a power cut leaves of one key
+            parts = (self._waiting, journal.nodes, journal.streams, self._late, self._documents, root, self._deleted)
+            # a power cut may leave a part of a key, unless it is one of the root
+            is_whole = bool(root) or not self._store.is_durable
             if not journal.records and sum(map(len, parts)) <= 1 and is_whole:
-                return self._commit_one(root)
+                # one key is set or deleted, which needs no journal
+                store, writer = self._store, self._writer
+                only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._deleted)}
+                writer.lock.check()
+                try:
+                    self._set_commit(only, lambda: all(store.get(key) == value for key, value in only.items()))
+                except BaseException as error:
+                    # after Ctrl-C, the key may be set
+                    writer.is_outdated = not isinstance(error, FAILURES)
+                    raise
+                self._is_over = writer.is_outdated = True
+                store.sync()
+                return 1
             documents = {key: text for key, text in self._documents.items() if key not in root}
             differing = self._record(documents, root=root)
             if journal.records:
@@ -668,20 +696,6 @@ class JournalledChange(Change):
             self._is_over = True
         return self._count
 
-    def _commit_one(self, root: Root) -> int:
-        """Set or delete the one key that changes: that is a transaction by itself."""
-        store, writer = self._store, self._writer
-        writer.lock.check()
-        only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._gone)}
-        try:
-            self._set_commit(only, lambda: all(store.get(key) == value for key, value in only.items()))
-        except BaseException as error:
-            writer.is_outdated = not isinstance(error, FAILURES)  # Ctrl-C: the key may be set
-            raise
-        self._is_over = writer.is_outdated = True
-        store.sync()
-        return 1
-
     def _commit(self, root: Root) -> None:
         """Put the last record and the commit, and do what follows."""
         store, writer, journal = self._store, self._writer, self._journal
@@ -690,7 +704,7 @@ class JournalledChange(Change):
         commit = {key: text for key, text in differing.items() if key == first}
         rest = {key: text for key, text in differing.items() if key != first}
         final = {key: digest(text) for key, text in commit.items()}
-        writer.last = last = LastRecord(journal.id, final, rest, self._gone)
+        writer.last = last = LastRecord(journal.id, final, rest, self._deleted)
         writer.is_unfinished = True
         if commit:
             self._set_commit({LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
@@ -698,16 +712,17 @@ class JournalledChange(Change):
         writer.lock.check()
         self._set_commit(commit or {LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
         store.sync()
-        self._is_over = writer.is_outdated = True  # committed, even if what follows fails
-        self._count += len(commit) + len(rest) + len(self._gone) + len(self._late)
+        # from here on readers see the change, even if what follows fails
+        self._is_over = writer.is_outdated = True
+        self._count += len(commit) + len(rest) + len(self._deleted) + len(self._late)
         try:
             set_root(store, rest)
             if rest:
                 store.sync()
             self._late.set()
-            if self._gone:
-                store._delete(self._gone)
-            if self._late or self._gone:
+            if self._deleted:
+                store._delete(self._deleted)
+            if self._late or self._deleted:
                 store.sync()
             remove_journal(store, journal.records, journal.aside)
             writer.is_unfinished = False
@@ -734,11 +749,11 @@ class JournalledChange(Change):
         except FAILURES as failed:
             if error is None:
                 raise
-            seen = "the file as it was, except values that were assigned to existing arrays"
+            old = "the file as it was, except values that were assigned to existing arrays"
             error.add_note(
                 f"What was written could not be undone ({failed}). It is undone when {self._store.location} is "
                 "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see "
-                f"{'an IncompleteStoreError' if self._is_hidden else seen}."
+                f"{'an IncompleteStoreError' if self._is_hidden else old}."
             )
 
 
@@ -756,6 +771,7 @@ class SessionChange(Change):
         self._replaces = replaces
 
     def __enter__(self) -> Self:
+        # here, and not where the change is made: an error after this discards it
         if self._replaces:
             self._count += 1
             try:
@@ -785,42 +801,41 @@ class SessionChange(Change):
 
 
 class StagedChange(Change):
-    """A new local folder or zip file, which is made beside its place and renamed."""
+    """A new local folder or zip file, which is made beside its target and renamed."""
 
-    def __init__(self, writer: Writer, *, exclusive: bool) -> None:
+    def __init__(self, writer: Writer, *, exclusive: bool, new: NewFolder | None = None) -> None:
         self._writer = writer
         self._exclusive = exclusive
         self._target = writer.store.folder or writer.store.zip_file or ""
-        self._partial = partial_path(self._target)
-        self._close: Callable[[], None] = lambda: None
+        self._partial = partial_path(self._target) if new is None else new.root
+        # closes a zip file; `_finish` is called when all is in the new file, right before the rename
+        self._close: Callable[[], object] = lambda: None
+        self._finish = self._close
+        store: Store | None = new
         with os_errors(self._target, "written"):
-            super().__init__(self._new_store(writer.store.location), writer)
+            if store is None and writer.store.folder:
+                os.makedirs(self._partial)
+                store = NewFolder(self._partial, location=writer.store.location)
+            elif store is None:
+                from hdmf_zarr_backend.store.zip import NewZipStore  # on use: readers do not need zipfile
 
-    def _new_store(self, location: str) -> Store:
-        if self._writer.store.folder:
-            os.makedirs(self._partial)
-            return NewFolder(self._partial, location=location)
-        from hdmf_zarr_backend.store.zip import NewZipStore  # on use: readers do not need zipfile
-
-        os.makedirs(os.path.dirname(self._target), exist_ok=True)
-        archive = NewZipStore(self._partial, location)
-        self._close = archive.close
-        return archive
+                os.makedirs(os.path.dirname(self._target), exist_ok=True)
+                store = NewZipStore(self._partial, writer.store.location)
+                self._close = self._finish = store.close
+        super().__init__(store, writer)
 
     def _complete(self, root: Root) -> None:
         super()._complete(root)
         self._writer.lock.check()
         with os_errors(self._target, "written"):
-            self._before_the_rename()
+            self._finish()
             move_into_place(
                 self._partial, self._target, exclusive=self._exclusive, durable=self._writer.store.is_durable
             )
-        with suppress(OSError):  # the new file is complete, whatever is left beside it
-            for path in conversions(self._target):  # obsolete, because the file was made in another way
+        # the new file is complete, whatever is left beside it; interrupted conversions are obsolete now
+        with suppress(OSError):
+            for path in conversions(self._target):
                 self._writer.discard(path, path + BESIDE)
-
-    def _before_the_rename(self) -> None:
-        self._close()
 
     def _undo(self, error: BaseException | None) -> None:
         with suppress(OSError, ValueError):
@@ -838,12 +853,17 @@ class ResumableChange(StagedChange):
 
     def __init__(self, writer: Writer, resumption: Resumption, *, exclusive: bool) -> None:
         self._resumption = resumption
-        super().__init__(writer, exclusive=exclusive)
+        target = writer.store.folder or writer.store.zip_file or ""
+        with os_errors(target, "written"):
+            self._new = resumption.begin(target, writer.store.location, writer.discard)
+        super().__init__(writer, exclusive=exclusive, new=self._new)
 
-    def _new_store(self, location: str) -> Store:
-        self._new = self._resumption.begin(self._target, location, self._writer.discard)
-        self._partial = self._new.root
-        return self._new
+        def set_record_aside() -> None:
+            # not deleted: without it, a run that ends before the rename would be started again by the next one
+            with suppress(FileNotFoundError):  # an earlier run has moved it
+                os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + BESIDE)
+
+        self._finish = set_record_aside
 
     def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
         return self._new.kept(path, is_whole)
@@ -853,11 +873,6 @@ class ResumableChange(StagedChange):
         if self._new.is_resumed:
             self._new.delete_partial()
         super()._complete(root)
-
-    def _before_the_rename(self) -> None:
-        """Move the record beside the folder, which is complete; without it the folder would be started again."""
-        with suppress(FileNotFoundError):  # an earlier run has moved it
-            os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + BESIDE)
 
     def _undo(self, error: BaseException | None) -> None:
         is_kept = isinstance(error, (StoreError, ResourceError, OSError)) and self._resumption.is_asked
@@ -882,7 +897,8 @@ class MarkedChange(Change):
         super().__init__(QueuedStore(store), writer)
         self._writer = writer
         old = list(store.list_prefix(""))
-        if JOURNAL in old:  # without the consolidated document, readers would see the half of a change
+        # without the consolidated document, readers would see the half of an interrupted change
+        if JOURNAL in old:
             with suppress(MetadataError, ConflictError):  # it cannot be undone, and is deleted with the file
                 recover(store)
             old = list(store.list_prefix(""))
@@ -897,12 +913,15 @@ class MarkedChange(Change):
     def _complete(self, root: Root) -> None:
         self._writer.lock.check()
         left = dict.fromkeys(self._marked - root.keys())
-        self._store = self._writer.store  # one after the other
+        # not the queue: the document that readers trust must be the last one
+        self._store = self._writer.store
         try:
             super()._complete({**root, **left})
-        except FAILURES:  # an answer may be lost
+        except FAILURES:
+            # the answer may be lost, and the put done
             if any(self._store.get(key) != text for key, text in root.items()):
                 raise
 
     def _undo(self, error: BaseException | None) -> None:
-        self._store.abandon()  # so that no put runs after the error was raised
+        # no put may run after the error was raised; the file stays visibly incomplete
+        self._store.abandon()

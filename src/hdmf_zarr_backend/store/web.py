@@ -111,11 +111,11 @@ class WebStore(RemoteStore):
         except ModuleNotFoundError as error:
             remedy = f"Install them with: {install_command('remote')}"
             raise UsageError("web servers need fsspec and aiohttp", store=self.location, remedy=remedy) from error
-        known = {*signature(aiohttp.ClientSession._request).parameters, *_OF_FILES}
-        known |= {"client_options", "client_kwargs", "retry_config"}
-        unknown = next((name for name in self._settings["request"] if name not in known), None)
+        names = {*signature(aiohttp.ClientSession._request).parameters, *_OF_FILES}
+        names |= {"client_options", "client_kwargs", "retry_config"}
+        unknown = next((name for name in self._settings["request"] if name not in names), None)
         if unknown is not None:
-            raise no_such_option(unknown, known, self.location, "aiohttp")
+            raise no_such_option(unknown, names, self.location, "aiohttp")
         self._is_checked = True
 
     # ---- the contract -----------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class WebStore(RemoteStore):
         return self._run(self._request("GET", key, most=most + 1))[1]
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
-        # near ranges are one request; one request with many ranges (multipart/byteranges) is refused by many servers
+        # near ranges are read with one request; several ranges in a request are not supported by S3 and many servers
         runs = list(joined({number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None}))
         others = {number: each for number, each in enumerate(ranges) if each[1] is None}
 
@@ -226,7 +226,18 @@ class WebStore(RemoteStore):
                 if target is None:
                     self._is_resolved = True
                     return await self._answer(response, key, most, is_range=bool(extent))
-            url = self._followed(key, urljoin(url, target))
+            url = urljoin(url, target)
+            try:
+                origin = origin_of(url)
+            except ValueError as error:
+                raise OSError(f"a redirect to {url!r}") from error
+            if origin == self._origin or origin in self._moved or self.read_rules.external_links == "follow":
+                continue
+            # the user has named this file by its URL, so the server may tell once where it is, as that of DANDI does
+            if key == self.named_key and not self.read_rules.is_linked and not self._is_resolved:
+                self._moved.add(origin)
+                continue
+            raise redirect_refused(self.location, key, url)
         raise OSError(f"more than {_MOST_REDIRECTS} redirects")
 
     async def _answer(self, response: Any, key: str, most: int | None, *, is_range: bool) -> _Answer:
@@ -245,20 +256,6 @@ class WebStore(RemoteStore):
             if most is not None and len(body) >= most:
                 break
         return response.headers, bytes(body)
-
-    def _followed(self, key: str, target: str) -> str:
-        """Return the target of a redirect, if it may be followed."""
-        try:
-            origin = origin_of(target)
-        except ValueError as error:
-            raise OSError(f"a redirect to {target!r}") from error
-        if origin == self._origin or origin in self._moved or self.read_rules.external_links == "follow":
-            return target
-        # the user has named this file by its URL, so the server may say once where it is, as api.dandiarchive.org does
-        if key == self.named_key and not self.read_rules.is_linked and not self._is_resolved:
-            self._moved.add(origin)
-            return target
-        raise redirect_refused(self.location, key, target)
 
     def _opened(self) -> Any:
         """Return the session of aiohttp, whose connections are used again."""

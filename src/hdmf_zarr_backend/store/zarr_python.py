@@ -49,7 +49,7 @@ B = TypeVar("B")
 
 _zarr: Any = zarr  # to the type checker, which sees one release
 
-_ROOM = {
+_UNKNOWN_ARRAY = {
     "zarr_format": 3,
     "node_type": "array",
     "data_type": "uint8",
@@ -197,27 +197,25 @@ class IcechunkStore(ZarrPythonStore):
         with self._order:
             try:
                 super()._put_value(key, value)
+                return
             except IcechunkError:
                 if is_document(key):
                     raise
-                self._make_room(key)
-                super()._put_value(key, value)
-
-    def _make_room(self, key: str) -> None:
-        node = node_of(key).strip("/")
-        name = f"{node}/zarr.json".lstrip("/")
-        index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
-        text = self._get(name)
-        # the rest of the document is replaced at the end, and Icechunk compares chunks with the shape only
-        if text is None:
-            array: dict[str, Any] = {**_ROOM, "shape": [2**31] * len(index)}
-            array["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [1] * len(index)}}
-        else:
-            array = load(text, key=name)
-            chunks = array["chunk_grid"]["configuration"]["chunk_shape"]
-            rows = zip(array["shape"], index, chunks, strict=True)
-            array["shape"] = [max(length, (position + 1) * chunk) for length, position, chunk in rows]
-        super()._put_value(name, dump(array))
+            # the chunk is outside of the array, or has none: the document gets a shape that includes the chunk
+            node = node_of(key).strip("/")
+            name = f"{node}/zarr.json".lstrip("/")
+            index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
+            text = self._get(name)
+            if text is None:
+                array: dict[str, Any] = {**_UNKNOWN_ARRAY, "shape": [2**31] * len(index)}
+                array["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [1] * len(index)}}
+            else:
+                array = load(text, key=name)
+                chunks = array["chunk_grid"]["configuration"]["chunk_shape"]
+                rows = zip(array["shape"], index, chunks, strict=True)
+                array["shape"] = [max(length, (position + 1) * chunk) for length, position, chunk in rows]
+            super()._put_value(name, dump(array))
+            super()._put_value(key, value)
 
     def _remove(self, keys: Sequence[str]) -> None:
         # chunks before their array: Icechunk refuses a chunk whose array is gone
@@ -248,7 +246,7 @@ def store_of_zarr(source: Any) -> Store | None:
         source = source.store  # of a session
     if is_of_obstore:
         source = zarr.storage.ObjectStore(source)
-    # by obstore itself: it reads many ranges with one request, and streams values, for which zarr has no call
+    # by obstore itself, which reads near ranges with one request, and streams values
     if isinstance(source, zarr.storage.ObjectStore) and not source.read_only:
         bucket = store_of_bucket(source.store, path)
         if bucket is not None:

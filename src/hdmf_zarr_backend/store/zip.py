@@ -166,7 +166,7 @@ class NewZipStore(ZipStore):
         raise not_shared(self.location, "a zip file is written by one process")
 
     def get(self, key: str) -> bytes | None:
-        # zipfile refuses to write while an entry is open for reading
+        # zipfile refuses to read while an entry is being written
         with self._writing:
             return super().get(key)
 
