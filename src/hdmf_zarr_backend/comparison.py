@@ -53,7 +53,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
 )
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.nodes import indices_of
+from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import is_hdf5, located, open_store
 
@@ -178,17 +178,22 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
     """
     if not aligned(a.shape, b.shape):
         return
+    # the order of keys in the JSON of a cached specification means nothing
     as_json = path.startswith(_SPECIFICATIONS) and isinstance(a.dtype, Text) and isinstance(b.dtype, Text)
-    found = Findings(a.dtype, b.dtype, path)
+    findings = Findings(a.dtype, b.dtype, path)
     only = tuple(slice(0, 1) for _ in b.shape or ())  # of shapes that differ, both have one element
     for selection in _blocks(a, b):
         left, right = _read(a, selection), _read(b, selection if a.shape == b.shape else only)
         if isinstance(left, DamagedFileError) or isinstance(right, DamagedFileError):
-            yield Difference(path, "unreadable", _reason(left), _reason(right))
+            reason_a, reason_b = (
+                f"{values.problem}. {values.remedy}" if isinstance(values, DamagedFileError) else None
+                for values in (left, right)
+            )
+            yield Difference(path, "unreadable", reason_a, reason_b)
             break
         values = (_canonical_json(left), _canonical_json(right)) if as_json else (left, right)
-        found.add(*values, tuple(part.start for part in selection))
-    yield from found.by_kind.values()
+        findings.add(*values, tuple(part.start for part in selection))
+    yield from findings.by_kind.values()
 
 
 def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError:
@@ -197,10 +202,6 @@ def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFile
         return dataset.read(selection)
     except DamagedFileError as error:
         return error
-
-
-def _reason(values: Values | DamagedFileError) -> str | None:
-    return f"{values.problem}. {values.remedy}" if isinstance(values, DamagedFileError) else None
 
 
 def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
@@ -221,9 +222,8 @@ def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
         block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
         if block[axis] < shape[axis]:
             break
-    for index in indices_of(tuple(-(-length // size) for length, size in zip(shape, block, strict=True))):
-        sides = zip(index, block, shape, strict=True)
-        yield tuple(slice(i * size, min((i + 1) * size, length)) for i, size, length in sides)
+    for index in indices_of(grid_of(shape, tuple(block))):
+        yield chunk_region(index, tuple(block), shape)
 
 
 def _element_bytes(element: Element) -> int:
@@ -238,13 +238,13 @@ def _element_bytes(element: Element) -> int:
 
 
 def _canonical_json(values: Values) -> Values:
-    made = np.empty(values.size, dtype=object)
+    result = np.empty(values.size, dtype=object)
     for index, text in enumerate(values.flat):
         try:
-            made[index] = json.dumps(json.loads(text), sort_keys=True)
+            result[index] = json.dumps(json.loads(text), sort_keys=True)
         except (ValueError, RecursionError):  # not JSON, or nested too deep: compared as text
-            made[index] = text
-    return made.reshape(values.shape)
+            result[index] = text
+    return result.reshape(values.shape)
 
 
 class Findings:
@@ -272,6 +272,7 @@ class Findings:
                 first = np.unravel_index(int(mask.argmax()), mask.shape)
                 index = [int(i) + start for i, start in zip_longest(first, origin, fillvalue=0)]
                 place, items = (f"{index}" if index else "") + column, (_item(a[first]), _item(b[first]))
+                # counted below, once for all fields of a row
                 self.by_kind[kind] = Difference(self._path, kind, *items, self._attribute, place, count=0)
             if unequal is _unequal_numbers:
                 known = self.by_kind[kind]
@@ -280,11 +281,11 @@ class Findings:
             elements = np.asarray(mask.any(axis=tuple(range(left.ndim, mask.ndim))))
             rows[kind] = rows[kind] | elements if kind in rows else elements
         for kind, elements in rows.items():
-            found = self.by_kind[kind]
-            self.by_kind[kind] = replace(found, count=found.count + int(np.count_nonzero(elements)))
+            known = self.by_kind[kind]
+            self.by_kind[kind] = replace(known, count=known.count + int(np.count_nonzero(elements)))
 
 
-# --------------------------------------------------------------------------------- equality of elements
+# ---- equality of elements --------------------------------------------------------------------------------------------
 
 
 def _columns(
@@ -299,26 +300,28 @@ def _columns(
     elif isinstance(type_a, ArrayOf) and isinstance(type_b, ArrayOf):
         if type_a.shape == type_b.shape:
             yield from _columns(a, b, type_a.base, type_b.base, column)
-    elif (unequal := _comparison(type_a, type_b)) is not None:
-        inner = type_a
+    elif isinstance(type_a, _NUMBERS) and isinstance(type_b, _NUMBERS):
+        yield False, column, a, b, _unequal_numbers
+    elif isinstance(type_a, Sequence) and isinstance(type_b, Sequence):
+        inner: Element = type_a
         while isinstance(inner, (ArrayOf, Sequence)):
             inner = inner.base
-        yield isinstance(inner, Reference), column, a, b, unequal
+        yield isinstance(inner, Reference), column, a, b, partial(_unequal_sequences, type_a.base, type_b.base)
+    elif type(type_a) is type(type_b):
+        unequal = _unequal_times if isinstance(type_a, Time) else _unequal_items
+        yield isinstance(type_a, Reference), column, a, b, unequal
 
 
-def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | None:
-    if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
-        return _unequal_numbers
-    if type(a) is not type(b):
-        return None
-    if isinstance(a, Time):
-        return lambda a, b: np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
-    if isinstance(a, Sequence) and isinstance(b, Sequence):
-        return partial(_unequal_sequences, a.base, b.base)
-    return lambda a, b: np.asarray(a != b, dtype=np.bool_)
+def _unequal_items(a: Values, b: Values) -> _Mask:
+    return np.asarray(a != b, dtype=np.bool_)
+
+
+def _unequal_times(a: Values, b: Values) -> _Mask:
+    return np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
 
 
 def _unequal_numbers(a: Values, b: Values) -> _Mask:
+    # equal bytes first, which is the usual case, and much faster
     if a.dtype == b.dtype and np.array_equal(np.ravel(a).view(np.uint8), np.ravel(b).view(np.uint8)):
         return np.zeros(a.shape, dtype=np.bool_)
     a, b = a.astype(widened(a.dtype), copy=False), b.astype(widened(b.dtype), copy=False)
@@ -357,9 +360,9 @@ def _largest_difference(a: Values, b: Values) -> float | None:
 def _unequal_sequences(base_a: Element, base_b: Element, a: Values, b: Values) -> _Mask:
     unequal = np.zeros(a.size, dtype=np.bool_)
     for index, (item_a, item_b) in enumerate(zip(a.flat, b.flat, strict=True)):
-        found = Findings(base_a, base_b)
-        found.add(item_a, item_b)
-        unequal[index] = item_a.shape != item_b.shape or bool(found.by_kind)
+        findings = Findings(base_a, base_b)
+        findings.add(item_a, item_b)
+        unequal[index] = item_a.shape != item_b.shape or bool(findings.by_kind)
     return unequal.reshape(a.shape)
 
 
@@ -467,16 +470,16 @@ def compare(
             for kind, source in known
         )
         with_values = values and not {"value", "reference"} <= set(ignore)
-        found: list[Difference] = []
+        differences: list[Difference] = []
         paths_a, paths_b = set(left), set(right)
         for path in sorted(paths_a | paths_b):
             if path not in paths_b:
-                found.append(Difference(path, "missing", left[path].kind, None))
+                differences.append(Difference(path, "missing", left[path].kind, None))
             elif path not in paths_a:
-                found.append(Difference(path, "extra", None, right[path].kind))
+                differences.append(Difference(path, "extra", None, right[path].kind))
             else:
-                found += _compare_nodes(path, left[path], right[path], with_values=with_values)
-        return [difference for difference in found if difference.kind not in ignore]
+                differences += _compare_nodes(path, left[path], right[path], with_values=with_values)
+        return [difference for difference in differences if difference.kind not in ignore]
 
 
 def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:
@@ -512,9 +515,9 @@ def _compare_attributes(
             yield Difference(path, "attribute-shape", left.shape, right.shape, name)
         if left.value is None or right.value is None or not aligned(left.shape, right.shape):
             continue
-        found = Findings(left.dtype, right.dtype, path, name, kind)
-        found.add(left.value, right.value)
-        yield from found.by_kind.values()
+        findings = Findings(left.dtype, right.dtype, path, name, kind)
+        findings.add(left.value, right.value)
+        yield from findings.by_kind.values()
 
 
 def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
@@ -538,13 +541,13 @@ def _type_changes(a: Element, b: Element) -> set[str]:
         return {"dtype"}
     if isinstance(a, Text):
         return {"text-encoding"}
-    found = set().union(*(_type_changes(inner_a[name], inner_b[name]) for name in inner_a))
+    changes = set().union(*(_type_changes(inner_a[name], inner_b[name]) for name in inner_a))
     if _parts(a) != _parts(b):
-        found.add("dtype")
+        changes.add("dtype")
     order_a, order_b = (getattr(each, "byte_order", "|") for each in (a, b))
     if order_a != order_b and "|" not in {order_a, order_b}:
-        found.add("byte-order")
-    return found
+        changes.add("byte-order")
+    return changes
 
 
 def _parts(element: Element) -> tuple[Any, ...]:
@@ -577,10 +580,10 @@ def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterato
     growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
     if growth_a != growth_b:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
-    found = Findings(a.dtype, b.dtype)
+    findings = Findings(a.dtype, b.dtype)
     if a.fill is not None and b.fill is not None:
-        found.add(a.fill, b.fill)
-    if found.by_kind or (a.fill is None) != (b.fill is None):
+        findings.add(a.fill, b.fill)
+    if findings.by_kind or (a.fill is None) != (b.fill is None):
         fill_a, fill_b = (None if each.fill is None else each.fill.tolist() for each in (a, b))
         yield Difference(path, "fill", fill_a, fill_b)
 

@@ -82,6 +82,8 @@ __all__ = ["ConversionReport", "convert"]
 Format: TypeAlias = Literal["zarr", "hdf5"]
 
 
+# Which options have an effect for which source and target (None: any); the others are refused, since an option that is
+# silently ignored looks like one that works.
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _OF_WRITES = frozenset({"consolidate_metadata", "doc"})
 _OF_VIRTUAL = frozenset({"durable", "executor", "external_links", "memory_budget", "progress"})

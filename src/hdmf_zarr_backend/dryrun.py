@@ -3,7 +3,7 @@
 The plan of a write is made as it is for writing, and not carried out: no store is touched. One chunk of each array is
 read and encoded to estimate what the array will take.
 
-Source: `ZarrIO.write`, `ZarrIO.export` and `convert`, whose plans are made.
+Source: `ZarrIO.write`, `ZarrIO.export` and `convert`, whose plans these are.
 """
 
 from __future__ import annotations
@@ -166,18 +166,18 @@ def dry_run(
         A container, as for `ZarrIO.write`; an open io of any backend, as for `ZarrIO.export`; an HDF5 file, as for
         `convert`.
     target : str or Path, optional
-        Where it would be written: links to other files are relative to it. Nothing is looked up there. None: in the
+        The path it would be written to: links to other files are relative to it. Nothing is read there. None: in the
         working directory, and errors name no target.
     manager : BuildManager, optional
-        As of `ZarrIO`; None: that of pynwb for an ``NWBFile``, else that of hdmf.common.
+        Maps containers to builders. None: that of pynwb for an ``NWBFile``, else that of hdmf.common.
     zarr_format : {2, 3, "both"}, optional
-        As of `ZarrIO`.
+        Zarr format of the file. None: the one that `ZarrIO` or `convert` would choose.
     estimate : bool
-        Encode one chunk of each array.
+        Encode one chunk of each array, to estimate the stored bytes.
     write_options : WriteOptions, optional
-        As of `ZarrIO` and `convert`.
+        How the file would be written.
     **options
-        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``read_options``.
+        Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``codec``, ``shards``, ``read_options``.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def dry_run(
     No block is read from a data chunk iterator. If its largest shape is bounded on all axes, that is its shape; else
     the lengths of open axes are unknown.
     """
-    place = os.path.abspath(_NO_TARGET if target is None else target)
+    location = os.path.abspath(_NO_TARGET if target is None else target)
     try:
         if isinstance(source, (str, os.PathLike)):
             names = frozenset({"codec", "shards", "read_options"})
@@ -210,39 +210,42 @@ def dry_run(
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()
             zarr_format = zarr_format or format_for((2, 3), nczarr=writing.nczarr, shards=options.get("shards"))
-            return _of_hdf5(local_path(source), place, zarr_format, writing, options, estimate=estimate)
+            return _of_hdf5(local_path(source), location, zarr_format, writing, options, estimate=estimate)
         is_export = isinstance(source, HDMFIO)
         if not is_export and not hasattr(source, "container_source"):
             raise UsageError(
                 f"a {type(source).__name__} cannot be written",
                 remedy="Give a container, an open io, or the path of an HDF5 file.",
             )
-        pynwb: Any = sys.modules.get("pynwb")  # which is loaded where there is one of its containers, else not needed
+        # not imported: it is loaded where there is one of its containers, and not needed elsewhere
+        pynwb: Any = sys.modules.get("pynwb")
         if manager is None:
             is_nwb = pynwb is not None and (is_export or isinstance(source, pynwb.NWBFile))
             manager = pynwb.get_manager() if is_nwb else get_manager()
         given: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
         with (
             nullcontext() if is_export else _unplaced(source),
-            _PlanningIO(place, "w", manager, **given) as io,
+            _PlanningIO(location, "w", manager, **given) as io,
         ):
             (io.export if is_export else io.write)(source, **options)
-            made = io.request
-            return _of_plan(io.plan, made.targets.location, made.options, has_both=made.has_both, estimate=estimate)
+            request = io.request
+            target_location, has_both = request.targets.location, request.has_both
+            return _of_plan(io.plan, target_location, request.options, has_both=has_both, estimate=estimate)
     except ZarrBackendError as error:
-        if target is None and error.store == place:  # which the caller has not named
+        # not a path that the caller has not named
+        if target is None and error.store == location:
             error.store = None
         raise
 
 
 class _PlanningIO(ZarrIO):
-    """Makes the plan of a write, and leaves it at that."""
+    """Plans a write, and does not carry it out."""
 
     request: WriteRequest
     plan: WritePlan
 
     def open(self) -> None:
-        """Look at nothing: what is at the place stays as it is."""
+        """Read nothing: what is at the location stays unchanged."""
         self._is_open = True
 
     def _carry_out(self, request: WriteRequest) -> None:
@@ -252,7 +255,8 @@ class _PlanningIO(ZarrIO):
 
 @contextmanager
 def _unplaced(container: Any) -> Iterator[None]:
-    """Restore ``container_source`` of containers that belong to no file; hdmf sets it to the planned file."""
+    """Restore ``container_source`` of containers that belong to no file."""
+    # hdmf sets it to the planned file, and takes a container with a source for one that was written there
     homeless, stack = [], [container]
     while stack:
         child = stack.pop()
@@ -301,7 +305,8 @@ def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: 
         arrays = _arrays(plan, location, inlined, estimate=estimate)
         if has_both:
             plan_3 = plan_format_3(PlannedKeys(plan, location), hierarchy)
-            for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():  # chunks in two forms
+            # arrays that format 3 cannot read in their form of format 2 have their chunks in both forms
+            for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():
                 first = arrays[path]
                 arrays[path] = replace(
                     first,

@@ -74,7 +74,15 @@ class Hdf5Planner:
         for placed in self.tree.nodes:
             with reading(placed.file.location, text_of(placed.raw)):
                 self._plan(placed, notes)
-        self._plan_links(notes)
+        for link in self.tree.links:
+            parent, name = split(link.path)
+            group = self.plan.hierarchy.get(parent)
+            assert isinstance(group, Group)
+            group.attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
+            if link.note is not None:
+                notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note
+        for parent, links in self.tree.notes.items():
+            notes[parent].setdefault(HDF5, {}).setdefault("links", {}).update(links)
         for path, note in notes.items():
             if note:
                 node = self.plan.hierarchy.get(path)
@@ -162,22 +170,23 @@ class Hdf5Planner:
         data = Hdf5Data(placed.file, placed.raw)
         if self.rules is not None:
             check_allocated(data.dataset(), self.rules)
-        found = data.describe()
-        found.note.update(self._named_type(node))
+        description = data.describe()
+        description.note.update(self._named_type(node))
         values: Any = data
-        if found.kind in ("object", "compound"):
+        if description.kind in ("object", "compound"):
             values = ReferenceData(placed.file, placed.raw, self._references)
-        elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
-            values = data[tuple(slice(0, n) for n in data.shape)]  # so that it is read only once
+        elif data.shape and description.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
+            # at once, because the plan looks at the values, and the write reads them again
+            values = data[tuple(slice(0, n) for n in data.shape)]
         options = Layout(compressor=None if self.codec == "keep" else self.codec)
-        if self.keeps_chunks and found.kind == "number" and found.chunks is not None:
-            options.chunks = found.chunks + found.inner
-        planned = plan_described(values, found, options, self._encoder(placed.file))
+        if self.keeps_chunks and description.kind == "number" and description.chunks is not None:
+            options.chunks = description.chunks + description.inner
+        planned = plan_described(values, description, options, self._encoder(placed.file))
         if self.codec == "keep":
-            keep_codecs(found, planned)
-        if found.kind == "number" and data.shape:
-            take_chunks(data.dataset(), found, planned, keep=self.codec == "keep")
-        if is_joined(found, planned):
+            keep_codecs(description, planned)
+        if description.kind == "number" and data.shape:
+            take_chunks(data.dataset(), description, planned, keep=self.codec == "keep")
+        if is_joined(description, planned):
             self.joined.append(placed.path)
         ask_for_shards(planned, self.shards)
         array: Dataset[Attributes] = planned.node
@@ -193,19 +202,6 @@ class Hdf5Planner:
             array.attributes[NOTES] = planned.notes
         self.plan.hierarchy.add(placed.path, array)
         self.plan.arrays[placed.path] = planned
-
-    # ---- links ------------------------------------------------------------------------------------------------------
-
-    def _plan_links(self, notes: dict[str, dict[str, Any]]) -> None:
-        for link in self.tree.links:
-            parent, name = split(link.path)
-            node = self.plan.hierarchy.get(parent)
-            assert isinstance(node, Group)
-            node.attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
-            if link.note is not None:
-                notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note
-        for parent, links in self.tree.notes.items():
-            notes[parent].setdefault(HDF5, {}).setdefault("links", {}).update(links)
 
 
 # ---- whether pynwb can read a file, before anything is written -------------------------------------------------------
@@ -255,8 +251,9 @@ def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
     try:
         _check_read(source, read)
     except ZarrBackendError as error:
+        # not the location of the planned file, which does not exist yet
         if not isinstance(error, UnsupportedFileError):
-            error.store = None  # the planned file does not exist yet
+            error.store = None
         error.locate(source)
         raise
 
@@ -288,7 +285,7 @@ def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
         store: Any = main.store.unwrapped
         with NWBZarrIO(store, mode="r", lazy=False) as io:
             io.read()
-            # a file of hdmf-zarr keeps no types
+            # a file of hdmf-zarr keeps no types: an unsigned attribute is a number there, and only the schema knows
             return {} if NOTES in attributes else unsigned_attributes(io.read_builder())
 
     return _check_read(main.location, read)
@@ -317,8 +314,9 @@ def _check_read(source: str, read: Callable[[], T]) -> T:
     from hdmf_zarr_backend.hdmf.schema import OTHER_VERSION
 
     try:
+        # without the warnings of pynwb: the conversion itself warns
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the conversion itself warns
+            warnings.simplefilter("ignore")
             return read()
     except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
@@ -333,6 +331,7 @@ def _check_read(source: str, read: Callable[[], T]) -> T:
 
 def _reason(error: BaseException) -> str:
     """Return the original error of hdmf or pynwb in one line."""
+    # that of hdmf for a container that cannot be constructed contains the whole builder: thousands of lines
     from hdmf.build.errors import ConstructError  # slow to import
 
     from hdmf_zarr_backend.hdmf.targets import builder_path
@@ -342,6 +341,6 @@ def _reason(error: BaseException) -> str:
         if error.__cause__ is not None:
             return _reason(error.__cause__)
         text = f"{error.problem}, at {error.path}"
-    elif isinstance(error, ConstructError) and len(error.args) == 2:  # its text is the content of the builder
+    elif isinstance(error, ConstructError) and len(error.args) == 2:
         text = f"{error.args[1].rstrip('.')}, at {builder_path(error.args[0])}"
     return f"{type(error).__name__}: {' '.join(text.split())[:300]}"

@@ -46,28 +46,6 @@ _OLD_CHUNK = re.compile(r"[0-9]+(?:[./][0-9]+)*")
 _SHOWN = 5
 
 
-def _keys_of_format_2(store: Store, hierarchy: Hierarchy) -> list[str]:
-    """Return the documents of format 2 of a file that has format 3 too, and the chunks that only they refer to."""
-    # the consolidated one is not a document of a node, so some stores do not list it
-    listed = [*store.list_documents(), *store.get_many([zarr2.CONSOLIDATED])]
-    documents = {key for key in listed if split(key)[1] in _OLD}
-    unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
-    if unknown:
-        shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
-        raise ConflictError(
-            f"{counted(len(unknown), 'node')} in format 2 only: {shown}",
-            store=store.location,
-            remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
-        )
-    chunks: list[str] = []
-    for key in sorted(documents):
-        path, name = split(key)
-        node = hierarchy.get(path)
-        if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
-            chunks += [key for key in store.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
-    return [*chunks, *sorted(documents)]
-
-
 @dataclass(slots=True, frozen=True)
 class UpgradeReport:
     """The result of an upgrade.
@@ -99,7 +77,13 @@ class UpgradeReport:
     def __str__(self) -> str:
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
         if self.dry_run:
-            return self._forecast(number)
+            parts = []
+            if self.kept or self.encoded:
+                arrays = f" ({printable(', '.join(self.encoded_arrays))})" if self.encoded else ""
+                parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again{arrays}"]
+            if self.removed:
+                parts.append(f"{counted(self.removed, 'key')} of format {5 - self.formats[0]} removed")
+            return f"would have Zarr {number}: {', '.join(parts)}" if parts else f"Zarr {number} already, nothing to do"
         if self.kept or self.encoded:
             return f"Zarr {number} now: {counted(self.kept, 'array')} unchanged, {self.encoded:,} encoded again"
         if not self.removed:
@@ -107,16 +91,6 @@ class UpgradeReport:
         if self.formats == (2,):
             return f"Zarr {number} now: {counted(self.removed, 'key')} of format 3 removed"
         return f"Zarr {number} already, {counted(self.removed, 'remaining key')} of format 2 removed"
-
-    def _forecast(self, number: str) -> str:
-        parts = []
-        if self.kept or self.encoded:
-            parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again"]
-        if self.encoded:
-            parts[-1] += f" ({printable(', '.join(self.encoded_arrays))})"
-        if self.removed:
-            parts.append(f"{counted(self.removed, 'key')} of format {5 - self.formats[0]} removed")
-        return f"would have Zarr {number}: {', '.join(parts)}" if parts else f"Zarr {number} already, nothing to do"
 
 
 @known_arguments
@@ -202,16 +176,17 @@ def upgrade(
         )
     if dry_run:
         warn_of_pending(store)
-        found = _upgrade(store, parse(store, use_consolidated=False), None, options, keep=keep, drop=drop)
-        return replace(found, dry_run=True)
+        report = _upgrade(store, parse(store, use_consolidated=False), None, options, keep=keep, drop=drop)
+        return replace(report, dry_run=True)
     with open_for_writing(store) as writer:
         parsed = parse(store, use_consolidated=False)
         plan: WritePlan | None = None
-        if parsed.state == "2 is newer" and not keep and drop != 3:  # its format 3, which stays, is made alike first
+        # format 3 stays, so it first becomes what format 2 says, in a change of its own
+        if parsed.state == "2 is newer" and not keep and drop != 3:
             plan = derive_all(writer, parsed, options).plan
         with writer.change(root=registry.FIRST_KEYS) as change:
-            found = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
-        return found if plan is None else _report(store, plan, found.removed)
+            report = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
+        return report if plan is None else _report(store, plan, report.removed)
 
 
 def _upgrade(
@@ -259,11 +234,29 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, op
 
 def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, root: Root) -> int:
     """Commit the root of format 3, and delete format 2, its root with the commit; return how many keys."""
-    old = _keys_of_format_2(store, hierarchy)
+    # the consolidated one is not a document of a node, so some stores do not list it
+    listed = [*store.list_documents(), *store.get_many([zarr2.CONSOLIDATED])]
+    documents = {key for key in listed if split(key)[1] in _OLD}
+    unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
+    if unknown:
+        shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
+        raise ConflictError(
+            f"{counted(len(unknown), 'node')} in format 2 only: {shown}",
+            store=store.location,
+            remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
+        )
+    # the chunks of an array have other keys in format 3, if they were encoded again
+    keys: list[str] = []
+    for key in sorted(documents):
+        path, name = split(key)
+        node = hierarchy.get(path)
+        if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
+            keys += [key for key in store.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
+    keys += sorted(documents)
     if change is not None:
-        change.delete(key for key in old if key not in _OLD_ROOT)
-        change.commit({}, {**root, **dict.fromkeys(key for key in _OLD_ROOT if key in old)})
-    return len(old)
+        change.delete(key for key in keys if key not in _OLD_ROOT)
+        change.commit({}, {**root, **dict.fromkeys(key for key in _OLD_ROOT if key in documents)})
+    return len(keys)
 
 
 def _report(store: Store, plan: WritePlan, removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
@@ -322,7 +315,8 @@ def _without_format_3(store: Store, parsed: ParsedFile, change: Change | None) -
         )
     documents, chunks = keys_of_format_3(store)
     if change is not None:
-        root = [key for key in documents if key == zarr3.DOCUMENT]  # another program may have deleted it
+        # with the commit, so that readers see either format; another program may have deleted it already
+        root = [key for key in documents if key == zarr3.DOCUMENT]
         change.delete([*chunks, *(key for key in documents if key not in root)])
         change.commit({}, dict.fromkeys(root))
     return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.links import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.options import MEMORY_BUDGET, WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import MemoryStore
@@ -33,7 +33,7 @@ from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
-from hdmf_zarr_backend.write.sources import IndexedSource, forget_decoded
+from hdmf_zarr_backend.write.sources import IndexedSource, source_caches
 from hdmf_zarr_backend.write.writer import PlanWriter, planned_bytes
 
 MUCH_INLINED = 16 * 2**20
@@ -53,11 +53,11 @@ def references(tree: Hdf5Tree, zarr_format: int, progress: Progress, *, is_check
     inside: dict[str, bytes] = {}
     change = DirectChange(MemoryStore(inside, tree.target))
     change.commit({}, PlanWriter(change, plan, WriteOptions(progress=progress)).write())
-    document = _document(plan, staying, inside, files)
+    with source_caches(MEMORY_BUDGET):
+        document = _document(plan, staying, inside, files)
     for location, (store, name, record) in files.items():
         if store.state(name) != record.state:
             raise _has_changed(location)
-    forget_decoded()
     return plan, document
 
 
@@ -67,30 +67,32 @@ def references(tree: Hdf5Tree, zarr_format: int, progress: Progress, *, is_check
 def _leave(plan: WritePlan, tree: Hdf5Tree) -> dict[str, VirtualSource]:
     """Return the datasets that can stay in their file, by path, and remove their sources from the plan."""
     chosen: dict[str, VirtualSource] = {}
+    is_in_3 = plan.hierarchy.zarr_format == 3
     for placed in tree.nodes:
         planned = plan.arrays.get(placed.path)
         if planned is None or planned_bytes(planned) <= WHOLE_BYTES:
             continue
-        found = virtual_source(planned.source)
-        is_read = found is None and isinstance(planned.source, IndexedSource)
+        stored, source = planned.node.stored, virtual_source(planned.source)
+        is_read = source is None and isinstance(planned.source, IndexedSource)
         if is_read and describe(planned.node, planned.notes).form == "plain":
-            found = unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.stored.shape)
-        stored, is_in_3 = planned.node.stored, plan.hierarchy.zarr_format == 3
-        if found is None or found.shape != stored.shape:
+            source = unwritten(Hdf5Data(placed.file, placed.raw).dataset(), stored.shape)
+        if source is None or source.shape != stored.shape:
             continue
-        if is_in_3 and not is_expressible(found.filters, found.compressor):
+        if is_in_3 and not is_expressible(source.filters, source.compressor):
             continue
-        if found.inlined <= MUCH_INLINED or found.inlined < planned_bytes(planned) // 2:  # smaller than a copy
-            stored.chunks, stored.filters, stored.compressor = found.chunks, found.filters, found.compressor
-            if not found.is_complete:
-                stored.fill_value = encode_fill(found.fill[()], found.dtype)
-            planned.source = found
-            chosen[placed.path] = found
+        # not if most of its chunks would be in the JSON, where they take more than a copy: Base64 adds a third
+        if source.inlined <= MUCH_INLINED or source.inlined < planned_bytes(planned) // 2:
+            stored.chunks, stored.filters, stored.compressor = source.chunks, source.filters, source.compressor
+            if not source.is_complete:
+                stored.fill_value = encode_fill(source.fill[()], source.dtype)
+            planned.source = chosen[placed.path] = source
     adapt_plan(plan, location=tree.target)
-    staying = {path: found for path, found in chosen.items() if plan.arrays[path].source is found}
+    # `adapt_plan` has replaced the source of an array whose chunks are encoded differently in format 3
+    staying = {path: source for path, source in chosen.items() if plan.arrays[path].source is source}
     for path in staying:
         plan.arrays[path].source = None
-    if not all(found.is_complete for found in staying.values()):
+    # the root says that every chunk is stored, unless one of these lacks some
+    if not all(source.is_complete for source in staying.values()):
         notes_of(plan.hierarchy.root.attributes).pop(CHUNKS, None)
     return staying
 
@@ -155,31 +157,26 @@ def _document(
     inside: Mapping[str, bytes],
     files: Mapping[str, tuple[Store, str, Recorded]],
 ) -> bytes:
-    used = {found.location for found in staying.values()}
+    """Return the JSON, one line for each key."""
+    used = {source.location for source in staying.values()}
     recorded = {to_posix(location): record.as_json() for location, (_, _, record) in files.items() if location in used}
     record = {"version": FORMAT_VERSION, "sources": recorded}
+
+    def entry(key: str, value: bytes, *, is_text: bool = False) -> bytes:
+        text = value.decode("utf-8") if is_text else f"base64:{base64.b64encode(value).decode('ascii')}"
+        return f"{json.dumps(key)}: {json.dumps(text)}".encode()
+
     entries = []
     for key, value in inside.items():
         is_document = key.rpartition("/")[2] in DOCUMENTS or key == zarr2.CONSOLIDATED
-        entries.append(_entry(key, value.decode("utf-8") if is_document else _base64(value)))
-    for path, found in staying.items():
-        stored = plan.arrays[path].node.stored
-        url = json.dumps(to_posix(found.location))
-        for piece in found.pieces():
+        entries.append(entry(key, value, is_text=is_document))
+    for path, source in staying.items():
+        stored, url = plan.arrays[path].node.stored, json.dumps(to_posix(source.location))
+        for piece in source.pieces():
             key = join(path, stored.chunk_name(piece.indices))
             if piece.data is not None:
-                entries.append(_entry(key, _base64(piece.data)))
+                entries.append(entry(key, piece.data))
             else:
                 entries.append(f"{json.dumps(key)}: [{url}, {piece.offset}, {piece.size}]".encode())
     start = f'{{"version": 1,\n"{RECORD}": {json.dumps(record)},\n"refs": {{\n'.encode()
-    entries[0] = start + entries[0]
-    entries[-1] += b"\n}}\n"
-    return b",\n".join(entries)
-
-
-def _entry(key: str, text: str) -> bytes:
-    return f"{json.dumps(key)}: {json.dumps(text)}".encode()
-
-
-def _base64(value: bytes) -> str:
-    return f"base64:{base64.b64encode(value).decode('ascii')}"
+    return start + b",\n".join(entries) + b"\n}}\n"

@@ -63,6 +63,7 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
             store=getattr(source, "source", None),
             remedy="Open a Zarr file with mode 'r', or give the path of the file.",
         )
+    # an open io and a dry run have the nodes; anything else is opened
     hierarchy, location = getattr(getattr(source, "_parsed", source), "hierarchy", None), None
     if not isinstance(hierarchy, Hierarchy):
         store = open_store(source, storage_options)
@@ -74,8 +75,10 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
     array_class, group_class = classes.ArraySpec, classes.GroupSpec
     members: dict[str, dict[str, Any]] = defaultdict(dict)
     spec: Any = None
-    with gc_paused():  # a collection would take longer than making the model
-        for path, node in reversed([*hierarchy.walk()]):  # members first; not recursive, since files may be deep
+    # The garbage collector would take longer than making the model. Members come before their group, in a loop and not
+    # recursively, because files may be nested deeper than Python calls.
+    with gc_paused():
+        for path, node in reversed([*hierarchy.walk()]):
             known = (group_class, array_class)[isinstance(node, Dataset)].model_fields
             document = {key: value for key, value in _document(node, hierarchy.zarr_format).items() if key in known}
             with at(location, path):
@@ -101,7 +104,7 @@ def _array(array_class: Any, document: dict[str, Any]) -> Any:
 
 def model_json(hierarchy: Hierarchy) -> dict[str, Any]:
     """Return a file as JSON in the structure of ZEP 6: its documents, with all their keys, a group with ``members``."""
-    made: dict[str, dict[str, Any]] = {}
+    documents: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
         document = _document(node, hierarchy.zarr_format)
         if not isinstance(node, Dataset):
@@ -110,9 +113,9 @@ def model_json(hierarchy: Hierarchy) -> dict[str, Any]:
             document[_MEMBERS] = {}
         if path:
             parent, name = split(path)
-            made[parent][_MEMBERS][name] = document
-        made[path] = document
-    return made[""]
+            documents[parent][_MEMBERS][name] = document
+        documents[path] = document
+    return documents[""]
 
 
 def _document(node: Node, zarr_format: int) -> dict[str, Any]:

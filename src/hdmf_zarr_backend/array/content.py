@@ -44,7 +44,18 @@ from hdmf_zarr_backend.model.content import (
 )
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, UTF8, ArrayOf, Compound, Element, Reference, Target, Text
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, StoredArray, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Dataset,
+    Group,
+    Node,
+    StoredArray,
+    absolute,
+    join,
+    lengths_of,
+    relative,
+    split,
+)
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.opening import open_store
@@ -203,7 +214,7 @@ class ArrayReader:
                 self._checked.add(path)
             reader = ChunkReader(self._store, path, stored, self.cache)
             block = reader.read((*selection, *[slice(None)] * (len(stored.shape) - len(selection))))
-            lengths = tuple(part.stop - part.start for part in selection)
+            lengths = lengths_of(selection)
             return _block_values(block, means.element, lengths, self._resolve)
 
     def _fill(self, stored: StoredArray, means: Described) -> Values | None:

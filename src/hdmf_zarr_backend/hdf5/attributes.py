@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import h5py
@@ -41,7 +41,7 @@ from hdmf_zarr_backend.encoding.references import (
     is_reference,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.types import Array, axes_of, is_sparse, kind_word, memory_type, numpy_type, storable_type
+from hdmf_zarr_backend.hdf5.types import Array, axes_of, is_sparse, kind_of, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Element, Reference, Text
 
 LINK_ORDER = "link_order"
@@ -74,9 +74,13 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     if attribute.shape is None:
         return h5py.Empty(dtype), {**note, "space": "null"}
     values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
-    if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _of_json(values["json"][()])) is not None:
+    if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _from_json(values["json"][()])) is not None:
         return value, {}
-    if _only_in_note(element, values):
+    try:
+        is_in_zarr = all(values.flat) if isinstance(element, Reference) else kind_of(element) != "compound"
+    except ValueRefusedError:  # a sequence of variable length, or an array of text
+        is_in_zarr = False
+    if not is_in_zarr:
         return None, {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
     value = _value(values, element)
     if isinstance(element, Reference):
@@ -104,22 +108,15 @@ def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:
     return values
 
 
-def _only_in_note(element: Element, values: Array) -> bool:
-    if isinstance(element, Reference):
-        return not all(values.flat)
-    try:
-        return kind_word(element) == "compound"
-    except ValueRefusedError:
-        return True
-
-
 def as_json(value: Any) -> str:
     """Return a value that HDF5 has no type for as JSON; raises a TypeError or ValueError if it is none."""
     return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, sort_keys=True)
 
 
-def _of_json(text: Any) -> Any:
-    """Return the value of which `as_json` made this text; None for other text, which would not be written again."""
+def _from_json(text: Any) -> Any:
+    """Return the value of which `as_json` made this text; None for other text."""
+    # A compound with one field, "json", may be of another program. It is taken for ours only where this package would
+    # write the same text for its value, so that it is written back to HDF5 as it was.
     try:
         value = json.loads(text)
         (in_zarr,) = decode_attributes(
@@ -148,10 +145,10 @@ def _value(values: Array, element: Element) -> Any:
 def write_attribute(
     node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, named_type: NamedType, *, is_new: bool
 ) -> bool:
-    """Write one attribute to an HDF5 file; return whether it is JSON, since HDF5 has no type for the value.
+    """Write one attribute to an HDF5 file; return whether it is JSON, because HDF5 has no type for the value.
 
-    ``named_type`` returns the named type at a path if it equals the given type, else the given type. ``is_new`` tells
-    whether the file has the format of HDF5 1.8 or later.
+    ``named_type`` returns the named type at a path if it equals the given type, else the given type. ``is_new``: the
+    file has the format of HDF5 1.8 or later.
     """
     with refusing(f"the attribute {name!r}"):
         tid, values = _typed(name, value, note, refer)
@@ -165,7 +162,8 @@ def write_attribute(
         except OSError as error:
             if is_new:
                 raise
-            # HDF5 raises no specific error; other failures occur again
+            # HDF5 has no error of its own for an attribute of more than 64 KiB. Any other failure occurs again in the
+            # second attempt, and is raised there.
             raise NewerFormatNeededError(name) from error
         if values is not None and values.size:
             values = np.ascontiguousarray(values).reshape(values.shape)
@@ -175,15 +173,13 @@ def write_attribute(
 
 @contextmanager
 def refusing(what: str = "this") -> Iterator[None]:
-    """Turn errors of h5py for names, types, shapes and values that HDF5 refuses into `ValueRefusedError`.
-
-    Errors of the operating system, such as a full disk, are not changed: h5py sets their ``errno``.
-    """
+    """Turn errors of h5py for names, types, shapes and values that HDF5 refuses into `ValueRefusedError`."""
     try:
         yield
     except ZarrBackendError:
         raise  # some of these are also errors of Python
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
+        # h5py raises OSError for almost everything, but sets the errno only for errors of the operating system
         if isinstance(error, OSError) and error.errno is not None:
             raise
         problem = f"HDF5 does not take {what} ({error})"
@@ -195,7 +191,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
     noted = from_note(note["type"]) if note.get("type") is not None else None
     if noted is not None and note.get("space") == "null" and (value is None or np.size(value) == 0):
         return to_hdf5(noted), None
-    if noted is not None and "value" in note:  # it is kept only there
+    if noted is not None and "value" in note:  # Zarr has no other value
         tid = to_hdf5(noted)
         return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), refer_json(refer))
     references = _references(value)
@@ -219,15 +215,46 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
 
 
 def _in_own_type(value: Any, noted: Element | None) -> tuple[Any, Array] | None:
-    """Return the type for a value, and the values in it; None if HDF5 has no type for it."""
-    if not isinstance(value, dict) and not (isinstance(value, list) and value):  # NumPy makes text of mixed lists
-        default = default_element(value)
-        for element in dict.fromkeys((noted or default, default)):
-            tid = to_hdf5(element)
-            values = _fitting(value, element, numpy_type(tid))
+    """Return the type for a value, and the values in it; None if HDF5 has no type for it, or would lose something."""
+    if isinstance(value, dict) or (isinstance(value, list) and value):  # NumPy makes text of mixed lists
+        return None
+    default = default_element(value)
+    for element in dict.fromkeys((noted or default, default)):
+        tid = to_hdf5(element)
+        with suppress(ValueError, TypeError, OverflowError, ZarrBackendError):
+            values = _fitting(as_array(value), element, numpy_type(tid))
             if values is not None:
                 return tid, values
     return None
+
+
+def _fitting(array: Array, element: Element, dtype: np.dtype[Any]) -> Array | None:
+    """Return an array as ``dtype``, None if something would be lost."""
+    if isinstance(element, Text):
+        return _fitting_text(array, dtype)
+    if isinstance(element, Reference):
+        return None if array.size else np.empty(array.shape, dtype)
+    base = dtype.base
+    if base.names is not None:
+        return in_layout(array, base) if array.dtype.names == base.names else None
+    # elements that are objects are sequences, which only a note holds
+    if (letter_of(base) == "V" and array.dtype.kind != "V") or (base.kind == "O" and array.size):
+        return None
+    cast = array.astype(base)
+    # compared as bytes first: a NaN with a payload is not equal to itself
+    is_same = cast.tobytes() == array.tobytes() or np.array_equal(cast, array, equal_nan=letter_of(base) in "fc")
+    return cast if is_same and array.dtype.kind not in "OU" else None
+
+
+def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
+    items = array.reshape(-1).tolist()
+    if array.dtype.kind not in "OUST" or not all(isinstance(item, (str, bytes)) for item in items):
+        return None
+    raws = [decode_text(item) for item in items]
+    # NUL at the end is the padding of HDF5, so text that has one of its own would come back shorter
+    if dtype.kind == "S" and any(len(raw) > dtype.itemsize or raw.endswith(b"\0") for raw in raws):
+        return None
+    return array_of(raws, array.shape, dtype)
 
 
 def refer_json(refer: Refer) -> Callable[[Any], Any]:
@@ -249,45 +276,12 @@ def _references(value: Any) -> Any:
     return array if all(isinstance(item, ZarrReference) for item in array.flat) else None
 
 
-def _fitting(value: Any, element: Element, dtype: np.dtype[Any]) -> Array | None:
-    """Return the value as an array of ``dtype``, None if something would be lost."""
-    try:
-        array = as_array(value)
-        if isinstance(element, Text):
-            return _fitting_text(array, dtype)
-        if isinstance(element, Reference):
-            return np.empty(array.shape, dtype) if not array.size else None
-        base = dtype.base
-        if base.names is not None:
-            return in_layout(array, base) if array.dtype.names == base.names else None
-        # elements that are objects are sequences, which only a note holds
-        if (letter_of(base) == "V" and array.dtype.kind != "V") or (base.kind == "O" and array.size):
-            return None
-        cast = array.astype(base)
-        is_same = cast.tobytes() == array.tobytes() or bool(
-            np.array_equal(cast, array, equal_nan=letter_of(base) in "fc")
-        )
-        return cast if is_same and array.dtype.kind not in "OU" else None
-    except (ValueError, TypeError, OverflowError, ZarrBackendError):
-        return None
-
-
-def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    if array.dtype.kind not in "OUST":
-        return None
-    items = array.reshape(-1).tolist()
-    if not all(isinstance(item, (str, bytes)) for item in items):
-        return None
-    raws = [decode_text(item) for item in items]
-    if dtype.kind == "S" and any(len(raw) > dtype.itemsize or raw.endswith(b"\0") for raw in raws):
-        return None  # NUL fills it up
-    return array_of(raws, array.shape, dtype)
-
-
 def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
     """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, sorted by name."""
+    # Opened by index, HDF5 would sort the names again for each attribute: time in the square of their number, and real
+    # objects have thousands.
     names: list[bytes] = []
-    h5a.iterate(node, names.append)  # opened by index, HDF5 would sort them again for each attribute
+    h5a.iterate(node, names.append)
     for name in names:
         yield text_of(name), h5a.open(node, name)
 
@@ -299,6 +293,7 @@ def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
         names: list[bytes] = []
         if h5a.get_num_attrs(node):
             h5a.iterate(node, names.append, index_type=h5.INDEX_CRT_ORDER)
+        # the names only where they say something: most files are written in alphabetical order, or do not care
         note[ATTRIBUTE_ORDER] = [flags, *_unsorted(names)]
     if isinstance(node, h5g.GroupID) and (flags := created.get_link_creation_order()) & _TRACKED:
         note[LINK_ORDER] = [flags, *_unsorted(_links(node))]
@@ -334,22 +329,23 @@ def in_order(names: Iterable[str], note: dict[str, Any], key: str) -> list[str]:
     """Return names in the noted order, followed by those that the note lacks, sorted by name."""
     if not _flags(note, key):
         return list(names)
-    noted = note[key]
-    known = noted[1] if len(noted) > 1 and isinstance(noted[1], list) else []
-    rank = {name: place for place, name in enumerate(known) if isinstance(name, str)}
+    _, *rest = note[key]
+    known = rest[0] if rest and isinstance(rest[0], list) else []
+    rank = {name: position for position, name in enumerate(known) if isinstance(name, str)}
     return sorted(names, key=lambda name: (rank.get(name, len(rank)), raw_of(name)))
 
 
 def order_links(group: Any, note: dict[str, Any], creation: Any) -> None:
-    """Bring the links of a group into the noted order. Moving a link counts as creating it."""
+    """Bring the links of a group into the noted order."""
     if not _flags(note, LINK_ORDER):
         return
-    found = _links(group)
-    wanted = [raw_of(name) for name in in_order(map(text_of, found), note, LINK_ORDER)]
-    if found == wanted:
+    names = _links(group)
+    wanted = [raw_of(name) for name in in_order(map(text_of, names), note, LINK_ORDER)]
+    if names == wanted:
         return
+    # HDF5 has no call that sets the order, but a link that is moved counts as created last
     aside = b"aside"
-    while aside in found:
+    while aside in names:
         aside += b"_"
     for name in wanted:
         group.links.move(name, group, aside, creation)

@@ -53,7 +53,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     set_filters,
     usable,
 )
-from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_word, numpy_type, storable_type
+from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_of, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
 
@@ -99,21 +99,11 @@ class Description:
 _IN_ROWS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "object": REFERENCE, "region": REGION}
 
 
-def _in_rows(element: Element, dtype: np.dtype[Any]) -> Element:
-    """Return what rows in Zarr have for a field; what they have no type for is JSON."""
-    found = _IN_ROWS.get(kind_word(element))
-    if found is not None:
-        return found
-    if letter_of(dtype) in "biuf":
-        return element_of(plain(dtype))
-    return ASCII if dtype.kind == "S" else Opaque(dtype.itemsize)
-
-
 def describe(dataset: Any) -> Description:
     """Return type, shape and storage of an ``h5py.Dataset``."""
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
     element = storable_type(tid)
-    kind = kind_word(element)
+    kind = kind_of(element)
     dtype = numpy_type(tid)
     note: dict[str, Any] = {} if dataset.shape is not None else {"null": True}
     if dataset.chunks is not None:
@@ -127,12 +117,18 @@ def describe(dataset: Any) -> Description:
         note["enum"] = dict(noted["enum"])
     if isinstance(element, Text) and element.size is not None and element.charset == "utf-8":
         note["charset"] = "utf-8"
-    fields = element.fields if kind == "compound" and isinstance(element, Compound) else ()
+    fields: list[tuple[str, Element]] = []
+    for name, member in element.fields if kind == "compound" and isinstance(element, Compound) else ():
+        in_zarr = _IN_ROWS.get(kind_of(member))
+        if in_zarr is None and letter_of(dtype[name]) in "biuf":
+            in_zarr = element_of(plain(dtype[name]))
+        # what rows have no type for is JSON in them, and has the element of its bytes here
+        fields.append((name, in_zarr or (ASCII if dtype[name].kind == "S" else Opaque(dtype[name].itemsize))))
     description = Description(
         kind=kind,
         dtype=plain(dtype.base),
         element=element,
-        fields=tuple((name, _in_rows(member, dtype[name])) for name, member in fields),
+        fields=tuple(fields),
         inner=tuple(dtype.shape),
         maxshape=tuple(dataset.maxshape) if dataset.shape else None,
         chunks=dataset.chunks,
@@ -155,7 +151,7 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
         return
     if description.maxshape is not None:
         fill: Any = value[()] if is_text else value.astype(description.dtype)[()]
-        if description.kind == "text":  # None if it is not UTF-8, which text in Zarr has to be
+        if description.kind == "text":  # text in Zarr has to be UTF-8; other bytes are kept in the note only
             fill = text if isinstance(text := encode_text(fill), str) else None
         description.fill_value = fill
     if value.dtype.names is not None or is_text or description.fill_value is None or is_unusual_nan(value):
@@ -164,7 +160,8 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
     """Return the fill value of a dataset as an array without axes, zero if it is undefined."""
-    value = np.zeros((1,) if is_text else (), widened(dtype))  # h5py needs an axis for text, and none for other types
+    # h5py needs an axis for text, and none for other types
+    value = np.zeros((1,) if is_text else (), widened(dtype))
     if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         created.get_fill_value(value)
     return value.reshape(()) if is_text else value.astype(dtype.base, copy=False)
@@ -191,9 +188,9 @@ class DatasetForm(NamedTuple):
 
 def dataset_form(node: Dataset[Attributes], *, is_spec: bool = False) -> DatasetForm:
     """Return the type and shape of the dataset that an array becomes."""
-    found = elements.describe(node, is_spec=is_spec)
-    shape = found.shape
-    return DatasetForm(found.form, found.element, found.axes if shape is None else shape)
+    described = elements.describe(node, is_spec=is_spec)
+    shape = described.axes if described.shape is None else described.shape
+    return DatasetForm(described.form, described.element, shape)
 
 
 def creation_list(
@@ -201,14 +198,15 @@ def creation_list(
 ) -> Any:
     """Return the ``h5py.h5p.PropDCID`` to create a dataset with."""
     properties = h5p.create(h5p.DATASET_CREATE)
-    properties.set_obj_track_times(False)  # so that equal input gives equal files
+    # without the time of creation, so that equal input gives equal files
+    properties.set_obj_track_times(False)
     set_orders(properties, note or {})
     if shape and not (note or {}).get("null"):
         chunks = _chunks(stored, note, tid, shape, maxshape)
         if chunks is not None:
             properties.set_chunk(tuple(chunks))
-            set_filters(properties, _usable_filters(_filters(stored, note, tid), tid))
-    # HDF5 allows 64 KiB for a header message
+            set_filters(properties, _filters(stored, note, tid))
+    # compact values are in the header of the dataset, and HDF5 allows 64 KiB for a header message
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < 60_000:
         properties.set_layout(h5d.COMPACT)
     _set_fill(properties, stored, note or {}, element, tid)
@@ -228,8 +226,9 @@ def _chunks(
         chunks, itemsize = stored.chunks[: len(shape)], tid.get_size()
         is_suitable = LEAST_CHUNK_BYTES <= math.prod(chunks) * itemsize <= CHUNK_BYTES
         if numpy_dtype(stored.data_type).hasobject or not is_suitable:
-            # into equal parts along the first axis if possible
-            small = default_chunks(chunks, itemsize, target=2**20)  # the size of HDF5's chunk cache
+            # Into equal parts along the first axis if possible, of at most 1 MiB, the chunk cache of HDF5 by default: a
+            # chunk that does not fit there is decoded again for each read of a part of it.
+            small = default_chunks(chunks, itemsize, target=2**20)
             parts = -(-chunks[0] // small[0])
             chunks = (-(-chunks[0] // parts), *small[1:])
     # HDF5 refuses chunks that are longer than the maximum shape of the dataset
@@ -242,17 +241,17 @@ def _is_worth_compressing(stored: StoredArray) -> bool:
 
 
 def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipeline:
+    """Return the noted filters, else those of the codecs; with shuffle and gzip in place of unusable ones."""
     if note is not None:
-        steps = [step for step in note.get("filters", []) if isinstance(step, list) and len(step) == 3]
-        return [[int(number), int(flags), [int(value) for value in values]] for number, flags, values in steps]
-    if not _is_worth_compressing(stored):
+        # the note is of a file, and not trusted
+        listed = [step for step in note.get("filters", []) if isinstance(step, list) and len(step) == 3]
+        steps = [[int(number), int(flags), [int(value) for value in values]] for number, flags, values in listed]
+    elif not _is_worth_compressing(stored):
         return []
-    own = pipeline_of(stored.filters, stored.compressor, numpy_dtype(stored.data_type))
-    return own if own and {number for number, _, _ in own} <= BUILT_IN else _default_filters(tid)
-
-
-def _usable_filters(steps: Pipeline, tid: Any) -> Pipeline:
-    """Return the filters, with shuffle and gzip in place of unusable ones."""
+    else:
+        own = pipeline_of(stored.filters, stored.compressor, numpy_dtype(stored.data_type))
+        return own if own and {number for number, _, _ in own} <= BUILT_IN else _default_filters(tid)
+    # a lossy filter would lose more the second time: the values in Zarr are those that it left of the original ones
     lossy = _LOSSY | {SCALE_OFFSET} if tid.get_class() == h5t.FLOAT else _LOSSY
     kept = [step for step in steps if step[0] not in lossy and usable([step])]
     if len(kept) == len(steps):
@@ -275,7 +274,8 @@ def _default_filters(tid: Any) -> Pipeline:
 
 
 def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], element: Element, tid: Any) -> None:
-    """Set the fill value. h5py cannot mark it as undefined, which does not change what is stored."""
+    """Set the fill value of a new dataset."""
+    # a note may say "undefined", which h5py cannot set; it does not change what is stored
     noted = note.get("fill")
     dtype = numpy_type(tid)
     if isinstance(noted, dict) and "value" in noted:
@@ -289,5 +289,6 @@ def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], elemen
         value = np.array(chosen, own).astype(dtype)
     if dtype.kind in "OS":
         charset = element.charset if isinstance(element, Text) else "utf-8"
-        value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes wrong values for other text types
+        # of any other type of text h5py writes wrong values
+        value = np.array(value[()], dtype=h5py.string_dtype(charset))
     properties.set_fill_value(value.astype(widened(value.dtype), copy=False))

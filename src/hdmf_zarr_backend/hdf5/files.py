@@ -5,9 +5,7 @@ first read. All instances for the same state of a file share one descriptor, so 
 opened once.
 
 A `RemoteFile` is read in blocks by ranged requests, by h5py or by offset. h5py makes many small reads that are mostly
-close together, so recently used blocks are kept, and the index of a file takes few requests. While HDF5 waits for bytes
-it holds its lock. The garbage collector must not free an h5py object in a thread of the store during that time, because
-it would wait for the lock forever (h5py issue 2019).
+close together, so recently used blocks are kept, and the index of a file takes few requests.
 
 The values of a dataset can be in other files: raw files ("external storage") and the sources of virtual datasets. Any
 file can be a raw file, and HDF5 blocks on a pipe. Therefore a raw file is read by default only if it is inside the
@@ -45,12 +43,13 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.model.links import is_url, why_not
-from hdmf_zarr_backend.model.nodes import gc_paused
+from hdmf_zarr_backend.model.nodes import gc_paused, grid_of
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
 from hdmf_zarr_backend.store.base import FileState, Store, resource_failure
 from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.zip import RangeFile
 
+# All readers of a file share one descriptor: a file of thousands of datasets would need more than the system allows.
 _open: weakref.WeakValueDictionary[tuple[str, int, int], FileBytes] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -98,7 +97,8 @@ class FileBytes:
     def read(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes from ``offset``. Threads may read concurrently."""
         data = self._read(offset, size)
-        while len(data) < size:  # one read returns at most 2 GB
+        # Linux returns at most 2 GiB for one read, whatever is asked for
+        while len(data) < size:
             more = self._read(offset + len(data), size - len(data))
             if not more:
                 self.check()
@@ -112,7 +112,8 @@ class FileBytes:
         try:
             if hasattr(os, "pread"):
                 return os.pread(descriptor, size, offset)
-            with self._lock:  # Windows
+            # Windows has no read at an offset, so threads take turns
+            with self._lock:
                 os.lseek(descriptor, offset, os.SEEK_SET)
                 return os.read(descriptor, size)
         except (OSError, OverflowError) as error:
@@ -155,10 +156,10 @@ def file_bytes(path: str) -> FileBytes:
 
 def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
     with _lock:
-        found = _open.get((path, size, mtime_ns))
-        if found is None:
-            found = _open[path, size, mtime_ns] = FileBytes(path, size, mtime_ns)
-        return found
+        file = _open.get((path, size, mtime_ns))
+        if file is None:
+            file = _open[path, size, mtime_ns] = FileBytes(path, size, mtime_ns)
+        return file
 
 
 class RemoteFile:
@@ -169,22 +170,23 @@ class RemoteFile:
         self.options = dict(options)
         self._store: Store
         self._store, self._name = open_parent(location, self.options)
-        found = self._store.state(self._name)
-        if found is None:
+        present = self._store.state(self._name)
+        if present is None:
             raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the URL.")
-        if state is not None and found != state:
+        if state is not None and present != state:
             raise _changed(location)
-        self.state = found
+        self.state = present
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         self._lock = threading.Lock()
         with _lock:
             _known[repr(self)] = self
 
     def __repr__(self) -> str:
-        return quote(self.path, safe="/:?&=%+,;@~!$'()*#[]")  # h5py uses it as file name, which must be ASCII
+        # h5py uses the repr of a file object as the name of the file, which must be ASCII
+        return quote(self.path, safe="/:?&=%+,;@~!$'()*#[]")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.path, self.options, self.state)
+        return _in_other_process, (self.path, self.options, self.state)
 
     @property
     def size(self) -> int:
@@ -217,19 +219,22 @@ class RemoteFile:
             if number in self._blocks:
                 self._blocks.move_to_end(number)
                 return self._blocks[number]
-        found = self._request(number * BLOCK, min((number + 1) * BLOCK, self.size))
+        # not within the lock, so that threads request blocks at the same time
+        block = self._request(number * BLOCK, min((number + 1) * BLOCK, self.size))
         with self._lock:
-            self._blocks[number] = found
+            self._blocks[number] = block
             while len(self._blocks) > 128:
                 self._blocks.popitem(last=False)
-        return found
+        return block
 
     def _request(self, start: int, stop: int) -> bytes:
+        # HDF5 holds its lock while it waits for these bytes. If the garbage collector frees an h5py object meanwhile,
+        # in a thread of the store, both wait forever (h5py issue 2019).
         with gc_paused():
-            found = self._store.get_range(self._name, start, stop)
-        if found is None:
+            data = self._store.get_range(self._name, start, stop)
+        if data is None:
             raise StoreNotFoundError("it was deleted while it was read", store=self.path, remedy="Start again.")
-        return found
+        return data
 
 
 class _Stream(RangeFile):
@@ -249,8 +254,8 @@ def remote_file(name: str) -> RemoteFile | None:
         return _known.get(name)
 
 
-def _again(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:
-    """Return the file in another process; all datasets share one."""
+def _in_other_process(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:
+    """Return the file in another process, where all datasets share one, with its blocks."""
     same = (file for file in list(_known.values()) if (file.path, file.state) == (location, state))
     return next(same, None) or RemoteFile(location, options, state)
 
@@ -283,7 +288,7 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
         if lack is not None:
             raise lack from error
         names = [] if dataset is None else _raw_names(dataset.get_create_plist())
-        missing = [name for name in names if not os.path.exists(_raw_place(name, location))]
+        missing = [name for name in names if not os.path.exists(_raw_location(name, location))]
         if missing:
             raise DamagedFileError(
                 f"its values are in the external file {missing[0]!r}, which does not exist",
@@ -316,15 +321,17 @@ def check_depth(rules: ReadOptions, location: str, path: str) -> None:
 
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
     """Refuse a dataset with values in files that the policy does not allow, before any of them is opened."""
+    # HDF5 follows the sources of virtual datasets to any depth, opens any file, and crashes where a dataset takes its
+    # values from itself. So all of them are visited here, before HDF5 reads one value.
     done: set[_Source] = set()
 
     def follow(dataset: Any, origin: str, trail: tuple[_Source, ...]) -> None:
         """Check the files of a dataset and of its virtual sources; ``trail`` has the datasets that led to it."""
         created = dataset.get_create_plist()
         for name in dict.fromkeys(_raw_names(created)):
-            place = _raw_place(name, origin)
-            _check(place, origin, path, policy, free=False)
-            if os.path.isfile(place):
+            raw_file = _raw_location(name, origin)
+            _check(raw_file, origin, path, policy, free=False)
+            if os.path.isfile(raw_file):
                 warn(f"{location}: the values of {path} are read from the raw file {name!r}.", stacklevel=4)
         if created.get_layout() != h5d.VIRTUAL:
             return
@@ -335,40 +342,55 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
             raise DamagedFileError(problem, store=location, path=path, remedy=remedy)
         if here in done:
             return
-        for place, inner in _sources(created, origin):
-            if place != origin:
-                _check(place, origin, path, policy, free=True)
-            with _opened(dataset, origin, place, inner) as source:
+        for target, inner in _sources(created, origin):
+            if target != origin:
+                _check(target, origin, path, policy, free=True)
+            with _opened(dataset, origin, target, inner) as source:
                 if source is not None:
-                    follow(source, place, (*trail, here))
+                    follow(source, target, (*trail, here))
         done.add(here)
 
     follow(dataset, location, ())
 
 
-def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, free: bool) -> None:
-    refused = why_not(os.path.realpath(place), origin, policy, free=free, kind="files with values")
-    if refused is None and os.path.lexists(place) and os.path.exists(place) and not os.path.isfile(place):
+def _check(target: str, origin: str, path: str, policy: ExternalLinks | None, *, free: bool) -> None:
+    """Refuse a file with values that the policy does not allow, or that is a pipe or a device: HDF5 blocks on these."""
+    refused = why_not(os.path.realpath(target), origin, policy, free=free, kind="files with values")
+    if refused is None and os.path.exists(target) and not os.path.isfile(target):
         refused = "it is not a regular file", {}
     if refused is not None:
         problem, remedies = refused
-        problem = f"its values are in the file {place!r}, which is refused: {problem}"
+        problem = f"its values are in the file {target!r}, which is refused: {problem}"
         raise LinkRefusedError(problem, store=origin, path=path, **remedies or {"remedy": "Do not trust the file."})
 
 
 def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
-    """Yield file and path of the sources of a virtual dataset, for each place where HDF5 may look for them."""
+    """Yield file and path of the sources of a virtual dataset, for each location where HDF5 may look for them."""
+    folders = [os.path.dirname(origin), os.path.dirname(os.path.realpath(origin)), os.getcwd()]
+    if prefix := os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", os.path.dirname(origin)):
+        folders.insert(0, prefix)
     for number in range(created.get_virtual_count()):
-        name = created.get_virtual_filename(number)
-        for place in [origin] if name == "." else _source_places(name, origin):
-            yield place, os.fsencode(created.get_virtual_dsetname(number))
+        name, path = created.get_virtual_filename(number), os.fsencode(created.get_virtual_dsetname(number))
+        locations = list(dict.fromkeys(os.path.join(folder, name) for folder in folders))
+        if name == ".":
+            locations = [origin]
+        elif is_url(origin):
+            locations = [os.path.abspath(name)]
+        elif "%" in name:  # "%b" is the number of a block and "%%" is "%": any file with a matching name may be read
+            parts = (map(glob.escape, each.split("%%")) for each in locations)
+            patterns = ("%".join(part.replace("%b", "*") for part in each) for each in parts)
+            locations = [match for pattern in patterns for match in glob.glob(pattern)]
+        else:
+            locations = [each for each in locations if os.path.lexists(each)] or locations[:1]
+        for location in locations:
+            yield location, path
 
 
 @contextmanager
-def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]:
+def _opened(dataset: Any, origin: str, target: str, path: bytes) -> Iterator[Any]:
     """Open the source of a virtual dataset; None if HDF5 does not find one, and would read fill values."""
-    is_same = place == origin
-    file = h5py.File(h5py.h5i.get_file_id(dataset)) if is_same else opened_file(place)
+    is_same = target == origin
+    file = h5py.File(h5py.h5i.get_file_id(dataset)) if is_same else opened_file(target)
     with nullcontext() if is_same or file is None else file:
         node = None
         with suppress(*H5_ERRORS):
@@ -389,34 +411,18 @@ def opened_file(location: str) -> Any:
         return None
 
 
-def _source_places(name: str, origin: str) -> list[str]:
-    """Return the paths where HDF5 may look for the source of a virtual dataset; ``%b`` matches numbers."""
-    if is_url(origin):
-        return [os.path.abspath(name)]
-    folders = [os.path.dirname(origin), os.path.dirname(os.path.realpath(origin)), os.getcwd()]
-    prefix = os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", os.path.dirname(origin))
-    places = dict.fromkeys(os.path.join(folder, name) for folder in (*([prefix] if prefix else []), *folders))
-    if "%" not in name:
-        return [place for place in places if os.path.lexists(place)] or list(places)[:1]
-    return [
-        found
-        for place in places
-        for found in glob.glob("%".join(glob.escape(part).replace("%b", "*") for part in place.split("%%")))
-    ]
-
-
 def _raw_names(created: Any) -> list[str]:
     return [os.fsdecode(created.get_external(number)[0]) for number in range(created.get_external_count())]
 
 
-def _raw_place(name: str, location: str) -> str:
+def _raw_location(name: str, location: str) -> str:
     prefix = os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", os.path.dirname(location))
     return os.path.abspath(os.path.join(prefix, name))
 
 
 # ---- values that were never written ---------------------------------------------------------------------------------
-# HDF5 allocates a dataset when it is written, so a file of some kilobytes can declare terabytes of fill values. A copy
-# stores all chunks, and would write all of them.
+# HDF5 allocates a dataset when it is written, so a file of a few kilobytes can declare terabytes of fill values. A copy
+# stores all chunks, and would write them all.
 
 
 def check_allocated(dataset: Any, rules: ReadOptions) -> None:
@@ -426,10 +432,10 @@ def check_allocated(dataset: Any, rules: ReadOptions) -> None:
         return
     if dataset.chunks is None:
         absent = 0 if dataset.id.get_storage_size() else dataset.size * element
-        what = f"no byte of the {absent:,} of its values was ever written"
+        what = f"none of the {absent:,} bytes of its values was ever written"
     else:
         chunk = math.prod(dataset.chunks) * element
-        stated = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
+        stated = math.prod(grid_of(dataset.shape, dataset.chunks))
         if stated * chunk <= rules.limits.max_unwritten_bytes:
             return
         count = stated - dataset.id.get_num_chunks()
@@ -454,25 +460,25 @@ class OpenGroups:
 
     def __init__(self, file_id: Any) -> None:
         self._file_id = file_id
-        self._way: list[tuple[bytes, Any]] = []
+        self._groups: list[tuple[bytes, Any]] = []
 
     def within(self, raw: bytes) -> tuple[Any, bytes]:
         """Return the open parent group of the object at an absolute path, and its name in that group."""
         parent, _, name = raw.rpartition(b"/")
         if not parent:
             return self._file_id, raw
-        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
-            self._way.pop()
-        known, group = self._way[-1] if self._way else (b"", self._file_id)
+        while self._groups and not parent.startswith(self._groups[-1][0] + b"/") and parent != self._groups[-1][0]:
+            self._groups.pop()
+        known, group = self._groups[-1] if self._groups else (b"", self._file_id)
         for step in parent[len(known) + 1 :].split(b"/") if known != parent else ():
             known += b"/" + step
             group = h5g.open(group, step)
-            self._way.append((known, group))
+            self._groups.append((known, group))
         return group, name
 
     def close(self) -> None:
         """Close the groups."""
-        self._way.clear()
+        self._groups.clear()
 
 
 class SourceFile(OpenGroups):
@@ -520,5 +526,6 @@ class SourceFile(OpenGroups):
         """Close the file."""
         self._last = None
         super().close()
-        with suppress(*H5_ERRORS):  # all values are read, so an error of the system does not matter
+        # all values are read, so an error of the system does not matter
+        with suppress(*H5_ERRORS):
             self.file.close()

@@ -26,10 +26,9 @@ import math
 import os
 import struct
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias
 
 import h5py
@@ -51,7 +50,8 @@ BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})
 """Filters of every HDF5 library; others are plugins."""
 
 OPTIONAL, MANDATORY = 1, 0
-_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")  # by the filter's number of the codec
+# by the filter's number of the codec; 3 is Snappy, which numcodecs does not include
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")
 _LZ4_HEADER = struct.Struct(">QI")
 _UNSIGNED = 2**32
 _DAMAGED = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
@@ -117,7 +117,7 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
         return None
     codecs: list[Config] = []
     for number, _, options in entries:
-        config = _CONFIGS[number](options, dtype) if number in _CONFIGS else None
+        config = _config_of(number, options, dtype)
         if config is None:
             return None
         codecs.append(config)
@@ -147,39 +147,34 @@ def _is_ordered(pipeline: Sequence[Sequence[Any]]) -> bool:
     return SHUFFLE not in others and {FLETCHER32, LZ4}.isdisjoint(numbers[:-1])
 
 
-def _option(options: list[int], position: int, default: int) -> int:
-    return options[position] if position < len(options) else default
+def _config_of(number: int, options: list[int], dtype: np.dtype[Any]) -> Config | None:
+    """Return the codec for one filter, None if it has no counterpart."""
 
+    def option(position: int, default: int) -> int:
+        return options[position] if position < len(options) else default
 
-def _shuffle(options: list[int], dtype: np.dtype[Any]) -> Config | None:
-    size = _option(options, 0, dtype.itemsize)
-    fits = size > 0 and (size % dtype.itemsize == 0 or dtype.itemsize % size == 0)  # elements may be arrays of dtype
-    return {"id": "shuffle", "elementsize": size} if fits else None
-
-
-def _zstd(options: list[int], dtype: np.dtype[Any]) -> Config | None:
-    level = _option(options, 0, 3)
-    return {"id": "zstd", "level": level - _UNSIGNED if level >= _UNSIGNED // 2 else level}
-
-
-def _blosc(options: list[int], dtype: np.dtype[Any]) -> Config | None:
-    """Options 4 to 6 are the user's, 0 to 3 are set by the filter. Source: the registered filter 32001."""
-    clevel, shuffle, code = (_option(options, position, default) for position, default in ((4, 5), (5, 1), (6, 0)))
-    name = _BLOSC_NAMES[code] if code < len(_BLOSC_NAMES) else None
-    if name is None or shuffle > 2:
-        return None
-    return {"id": "blosc", "cname": name, "clevel": min(9, clevel), "shuffle": shuffle, "blocksize": 0}
-
-
-_CONFIGS: dict[int, Callable[[list[int], np.dtype[Any]], Config | None]] = {
-    DEFLATE: lambda options, dtype: {"id": "zlib", "level": min(9, _option(options, 0, 6))},
-    SHUFFLE: _shuffle,
-    FLETCHER32: lambda options, dtype: {"id": "fletcher32"},
-    BZIP2: lambda options, dtype: {"id": "bz2", "level": min(9, max(1, _option(options, 0, 9)))},
-    BLOSC: _blosc,
-    LZ4: lambda options, dtype: {"id": "lz4", "acceleration": 1},
-    ZSTD: _zstd,
-}
+    match number:
+        case 1:  # DEFLATE
+            return {"id": "zlib", "level": min(9, option(0, 6))}
+        case 2:  # SHUFFLE; elements may be arrays of dtype
+            size = option(0, dtype.itemsize)
+            fits = size > 0 and (size % dtype.itemsize == 0 or dtype.itemsize % size == 0)
+            return {"id": "shuffle", "elementsize": size} if fits else None
+        case 3:  # FLETCHER32
+            return {"id": "fletcher32"}
+        case 307:  # BZIP2
+            return {"id": "bz2", "level": min(9, max(1, option(0, 9)))}
+        case 32001:  # BLOSC: options 0 to 3 are set by the filter itself, the user's come after them
+            code, shuffle = option(6, 0), option(5, 1)
+            name, clevel = _BLOSC_NAMES[code] if code < len(_BLOSC_NAMES) else None, min(9, option(4, 5))
+            config = {"id": "blosc", "cname": name, "clevel": clevel, "shuffle": shuffle, "blocksize": 0}
+            return config if name is not None and shuffle <= 2 else None
+        case 32004:  # LZ4
+            return {"id": "lz4", "acceleration": 1}
+        case 32015:  # ZSTD; a negative level is stored as unsigned
+            level = option(0, 3)
+            return {"id": "zstd", "level": level - _UNSIGNED if level >= _UNSIGNED // 2 else level}
+    return None
 
 
 # ---- numcodecs -> HDF5 ----------------------------------------------------------------------------------------------
@@ -198,11 +193,10 @@ def pipeline_of(
         return list(map(list, _entries(noted) or ()))
     pipeline: Pipeline = []
     for config in configs:
-        identity = str(config.get("id"))
-        entry = _FILTERS[identity](config, dtype) if identity in _FILTERS else None
-        if entry is None:
+        step = _filter_of(config, dtype)
+        if step is None:
             return None
-        pipeline.append(entry)
+        pipeline.append(step)
     return pipeline if _is_ordered(pipeline) else None
 
 
@@ -216,31 +210,30 @@ def _level(config: Config, default: int) -> int:
     return level if isinstance(level, int) else default
 
 
-def _from_shuffle(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
-    # HDF5 shuffles by the size of the dataset's elements, whatever the option is; netcdf-c writes 0 for that size
-    size = config.get("elementsize", 4) or dtype.itemsize
-    return [SHUFFLE, OPTIONAL, [size]] if size == dtype.itemsize else None
-
-
-def _from_blosc(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
-    name, shuffle = config.get("cname", "lz4"), config.get("shuffle", 1)
-    if shuffle == -1:
-        shuffle = 2 if dtype.itemsize == 1 else 1
-    clevel = config.get("clevel", 5)
-    if not isinstance(name, str) or name not in _BLOSC_NAMES or shuffle not in (0, 1, 2) or clevel not in range(10):
-        return None
-    return [BLOSC, MANDATORY, [0, 0, 0, 0, clevel, shuffle, _BLOSC_NAMES.index(name)]]
-
-
-_FILTERS: dict[str, Callable[[Config, np.dtype[Any]], list[Any] | None]] = {
-    "zlib": lambda config, dtype: [DEFLATE, OPTIONAL, [min(9, max(0, _level(config, 1)))]],
-    "shuffle": _from_shuffle,
-    "fletcher32": lambda config, dtype: [FLETCHER32, MANDATORY, []],
-    "bz2": lambda config, dtype: [BZIP2, MANDATORY, [min(9, max(1, _level(config, 9)))]],
-    "blosc": _from_blosc,
-    "lz4": lambda config, dtype: [LZ4, MANDATORY, [0]],
-    "zstd": lambda config, dtype: [ZSTD, MANDATORY, [_level(config, 3) % _UNSIGNED]],
-}
+def _filter_of(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
+    """Return number, flags and options of the filter for one codec, None if it has no counterpart."""
+    match config.get("id"):
+        case "zlib":
+            return [DEFLATE, OPTIONAL, [min(9, max(0, _level(config, 1)))]]
+        case "shuffle":
+            # HDF5 shuffles by the size of the dataset's elements, whatever the option is; netcdf-c writes 0 for it
+            size = config.get("elementsize", 4) or dtype.itemsize
+            return [SHUFFLE, OPTIONAL, [size]] if size == dtype.itemsize else None
+        case "fletcher32":
+            return [FLETCHER32, MANDATORY, []]
+        case "bz2":
+            return [BZIP2, MANDATORY, [min(9, max(1, _level(config, 9)))]]
+        case "blosc":
+            name, shuffle, clevel = config.get("cname", "lz4"), config.get("shuffle", 1), config.get("clevel", 5)
+            if shuffle == -1:  # AUTOSHUFFLE of numcodecs: by bits for single bytes, else by bytes
+                shuffle = 2 if dtype.itemsize == 1 else 1
+            if isinstance(name, str) and name in _BLOSC_NAMES and shuffle in (0, 1, 2) and clevel in range(10):
+                return [BLOSC, MANDATORY, [0, 0, 0, 0, clevel, shuffle, _BLOSC_NAMES.index(name)]]
+        case "lz4":
+            return [LZ4, MANDATORY, [0]]
+        case "zstd":
+            return [ZSTD, MANDATORY, [_level(config, 3) % _UNSIGNED]]
+    return None
 
 
 def filters_of(created: Any) -> Pipeline:
@@ -266,7 +259,8 @@ def _is_registered(number: int) -> bool:
 def set_filters(created: Any, pipeline: Pipeline) -> None:
     """Add the filters to a dataset creation property list (``h5py.h5p.PropDCID``)."""
     for number, flags, options in pipeline:
-        # each time, bitshuffle itself adds three values before those of the user
+        # The filter of bitshuffle puts three values of its own in front of the user's, each time it is set. Those in a
+        # note are of the first time, and would be doubled.
         created.set_filter(number, flags, tuple(options[3:] if number == BITSHUFFLE else options))
 
 
@@ -276,10 +270,9 @@ def is_snappy(data: bytes) -> bool:
 
 
 def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
-    """Check the chunks of a block before HDF5 decodes them with a plugin, if numcodecs or h5py can.
-
-    If a chunk is cut off, the plugin of bzip2 does not end, and those of LZF, Zstd and LZ4 return what was in memory.
-    """
+    """Check the chunks of a block before HDF5 decodes them with a plugin, if numcodecs or h5py can."""
+    # If a chunk is cut off, the plugin of bzip2 does not end, and those of LZF, Zstd, LZ4 and Blosc return what was in
+    # memory. The filters that every HDF5 library has notice it.
     created, size = node.get_create_plist(), _stored_bytes(node.get_type())
     entries = filters_of(created)
     numbers = {number for number, _, _ in entries}
@@ -293,20 +286,26 @@ def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
     info = h5o.get_info(node)
     known, checked = _CHECKED.get((info.fileno, info.addr), frozenset()), []
     with ExitStack() as files:
-        lzf = cache(lambda: _empty_lzf(nbytes, files))  # made once: it takes longer than to decode a small chunk
+        # one for all chunks: making it takes about a millisecond, longer than decoding a small chunk
+        lzf: Any = None
         for start in itertools.product(*starts):
             checked.append(start)
             if start in known:
                 continue
-            try:  # `get_chunk_info_by_coord` takes the longer, the more chunks there are
+            # `get_chunk_info_by_coord` would tell whether the chunk is stored, in a time that grows with their number
+            try:
                 with phil:
                     mask, data = node.read_direct_chunk(start)
             except (RuntimeError, OSError, MemoryError):  # an old h5py takes a missing chunk for a huge one
                 continue  # it is not stored, or HDF5 says why it cannot be read
             if len(data) == nbytes:
-                continue  # a chunk at the edge may have no filters
+                continue  # a chunk at the edge may have no filters (`H5Pset_chunk_opts`)
             if pipeline is None:
-                _check_lzf(lzf(), data, nbytes, is_plain=bool(mask >> len(entries) - 1 & 1))
+                if lzf is None:  # a dataset of one chunk, of ``nbytes`` and a mark, in a file in memory
+                    file = h5py.File(uuid.uuid4().hex, "w", driver="core", backing_store=False)
+                    shape = (nbytes + _MARK_BYTES,)
+                    lzf = files.enter_context(file).create_dataset("x", shape, "u1", chunks=shape, compression="lzf")
+                _check_lzf(lzf, data, nbytes, is_plain=bool(mask >> len(entries) - 1 & 1))
             elif not (BLOSC in numbers and is_snappy(data)):
                 pipeline.decode(data, nbytes, mask=mask)
     _CHECKED.clear()
@@ -319,18 +318,10 @@ _CHECKED: dict[tuple[int, int], frozenset[tuple[int, ...]]] = {}
 _MARK_BYTES = 16
 
 
-def _empty_lzf(nbytes: int, files: ExitStack) -> Any:
-    """Return a dataset of one chunk of LZF, of ``nbytes`` and a mark, in a file in memory, which ``files`` closes."""
-    file = files.enter_context(h5py.File(uuid.uuid4().hex, "w", driver="core", backing_store=False))
-    shape = (nbytes + _MARK_BYTES,)
-    return file.create_dataset("x", shape, "u1", chunks=shape, compression="lzf")
-
-
 def _check_lzf(dataset: Any, data: bytes, nbytes: int, *, is_plain: bool) -> None:
-    """Make sure that a chunk of LZF decodes to ``nbytes``, which neither its filter nor HDF5 does.
-
-    Bytes behind it must come out behind ``nbytes``. They are new each time, so that they are not in memory from before.
-    """
+    """Make sure that a chunk of LZF decodes to ``nbytes``, which neither its filter nor HDF5 does."""
+    # A run of literals behind the chunk must come out behind ``nbytes``. It is new each time, so that it cannot be in
+    # memory from the chunk before.
     mark, behind = os.urandom(_MARK_BYTES), b""
     with phil, suppress(OSError):
         dataset.id.write_direct_chunk((0,), data + bytes([len(mark) - 1]) + mark)
@@ -341,7 +332,8 @@ def _check_lzf(dataset: Any, data: bytes, nbytes: int, *, is_plain: bool) -> Non
 
 
 def _stored_bytes(tid: Any) -> int:
-    """Return the bytes of an element in a chunk: text of any length is a pointer in memory, and 16 bytes in a file."""
+    """Return the bytes of an element in a chunk of a file."""
+    # text of any length is a pointer in memory, and 16 bytes in a file: length, address of a heap, index in it
     if isinstance(tid, h5t.TypeStringID) and tid.is_variable_str():
         return 16
     size: int = tid.get_size()
@@ -366,20 +358,21 @@ def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
     if not 0 < total < _UNSIGNED or not block_size:
         raise ValueError("an LZ4 header with impossible lengths")
     blocks: list[tuple[int, memoryview]] = []
-    place, left = _LZ4_HEADER.size, total
+    start, left = _LZ4_HEADER.size + 4, total
     while left:
-        if place + 4 > len(view):
+        if start > len(view):
             raise ValueError("LZ4 blocks are missing")
-        size, length = int.from_bytes(view[place : place + 4], "big"), min(block_size, left)
-        if place + 4 + size > len(view):
+        stop, length = start + int.from_bytes(view[start - 4 : start], "big"), min(block_size, left)
+        if stop > len(view):
             raise ValueError("an LZ4 block ends early")
-        blocks.append((length, view[place + 4 : place + 4 + size]))
-        place, left = place + 4 + size, left - length
+        blocks.append((length, view[start:stop]))
+        start, left = stop + 4, left - length
     return total, blocks
 
 
 def _lz4_decoded(data: Any, most: int) -> bytes:
     total, blocks = _lz4_blocks(data)
+    # checked before anything is decoded: the header of a crafted file must not decide how much memory is taken
     if total > most:
         raise ValueError(f"an LZ4 header that states {total:,} bytes")
     codec = _codec({"id": "lz4"})
@@ -406,7 +399,8 @@ def lz4_to_hdf5(data: bytes) -> bytes:
     total, block = int.from_bytes(data[:4], "little"), data[4:]
     if not block or not 0 < total < 2**31:
         raise ChunkError("an LZ4 chunk has no header")
-    if len(block) >= total:  # the filter would read it as an uncompressed block
+    # the filter takes a block that did not shrink for an uncompressed one, and numcodecs always compresses
+    if len(block) >= total:
         try:
             block = bytes(_codec({"id": "lz4"}).decode(data))
         except DECODE_ERRORS as error:

@@ -86,31 +86,36 @@ def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> Planned
     Its codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards.
     """
     keeps = options.is_left_open
-    found = describe(dataset)
+    description = describe(dataset)
     data = CheckedDataset(dataset)
-    planned = plan_described(data, found, options, reference)
+    planned = plan_described(data, description, options, reference)
     if type(planned.source) is IndexedSource and planned.source.data is data:
         planned.source = H5Source(data, planned.source.dtype)
     if keeps:
-        keep_codecs(found, planned)
-    if found.kind == "number" and dataset.shape:
-        take_chunks(dataset, found, planned, keep=keeps)
+        keep_codecs(description, planned)
+    if description.kind == "number" and dataset.shape:
+        take_chunks(dataset, description, planned, keep=keeps)
     return planned
 
 
-def plan_described(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
+def plan_described(data: Any, description: Description, options: Layout, reference: Encode) -> PlannedArray:
     """Plan the copy of an HDF5 dataset whose description is known.
 
     ``data`` has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
     ``reference`` encodes an element that is a reference.
     """
     shape = data.shape
-    _complete(options, shape, found)
-    planned = _plan_null(found, options) if shape is None else _plan_kind(data, found, options, reference)
+    if options.maxshape is None and description.maxshape is not None:
+        options.maxshape = description.maxshape + description.inner
+    if options.chunks is None and description.kind == "number" and shape and not options.chooses_by_elements:
+        options.chunks = chunks_from_hdf5(shape, description.dtype.itemsize, _chunks_of(description))
+    if options.fill_value is None:
+        options.fill_value = description.fill_value
+    planned = _plan_kind(data, description, options, reference)
     if options.maxshape is not None and "maxshape" not in planned.notes:
         planned.notes["maxshape"] = list(options.maxshape)
-    note = dict(found.note)
-    noted = to_note(found.element)
+    note = dict(description.note)
+    noted = to_note(description.element)
     if to_note(elements.describe(planned.node, {**planned.notes, HDF5: note}).stored) != noted:
         note["type"] = noted
     if note or shape:
@@ -118,33 +123,28 @@ def plan_described(data: Any, found: Description, options: Layout, reference: En
     return planned
 
 
-def _complete(options: Layout, shape: tuple[int, ...] | None, found: Description) -> None:
-    """Fill in missing options from the HDF5 dataset."""
-    if options.maxshape is None and found.maxshape is not None:
-        options.maxshape = found.maxshape + found.inner
-    if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
-        chunks = None if found.chunks is None else found.chunks + found.inner
-        options.chunks = chunks_from_hdf5(shape, found.dtype.itemsize, chunks)
-    if options.fill_value is None:
-        options.fill_value = found.fill_value
-
-
-def _plan_null(found: Description, options: Layout) -> PlannedArray:
-    """Plan an array without elements for a dataset that has only a type."""
-    if found.kind == "number":
-        return plan_stored(np.zeros(0, found.dtype), found.dtype, options)
-    element = found.element if isinstance(found.element, Reference) else UTF8
-    node, notes = new_dataset(element, (0,), options)
-    return PlannedArray(node, notes=notes)
-
-
-def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
-    kind = found.kind
-    if kind == "compound":
-        return _plan_h5_rows(data, found, options, reference)
-    if isinstance(found.element, Reference):
+def _plan_kind(data: Any, description: Description, options: Layout, reference: Encode) -> PlannedArray:
+    kind = description.kind
+    if data.shape is None:  # an array without elements, for a dataset that has only a type
+        if kind == "number":
+            return plan_stored(np.zeros(0, description.dtype), description.dtype, options)
+        element = description.element if isinstance(description.element, Reference) else UTF8
+        node, notes = new_dataset(element, (0,), options)
+        return PlannedArray(node, notes=notes)
+    if isinstance(description.element, Compound) and kind == "compound":
+        if len(data.shape) > 1:
+            problem = f"a compound with text or references has {len(data.shape)} axes"
+            raise ValueRefusedError(problem, remedy="Store it with one axis, which is all that HDMF supports.")
+        encoders = [_h5_encoder(member, data, reference) for _, member in description.element.fields]
+        rows = data if data.shape else [data[()]]
+        length = data.shape[0] if data.shape else 1
+        planned = plan_rows(rows, length, description.fields, options, reference, encoders)
+        if not data.shape:
+            as_scalar(planned.node, planned.notes)
+        return planned
+    if isinstance(description.element, Reference):
         given = data if data.shape else [data[()]]  # which may be a null reference
-        return plan_references(given, data.shape, options, reference, element=found.element)
+        return plan_references(given, data.shape, options, reference, element=description.element)
     if not data.shape:
         value = data[()]
         if isinstance(value, np.void) and value.dtype.names is None:
@@ -152,20 +152,7 @@ def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode
         return plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
     if kind in ("text", "ascii"):
         return plan_text(data, data.shape, kind, options)
-    return plan_stored(data, found.dtype, options)
-
-
-def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
-    if len(data.shape) > 1:
-        problem = f"a compound with text or references has {len(data.shape)} axes"
-        raise ValueRefusedError(problem, remedy="Store it with one axis, which is all that HDMF supports.")
-    assert isinstance(found.element, Compound)
-    encoders = [_h5_encoder(member, data, reference) for _, member in found.element.fields]
-    rows = data if data.shape else [data[()]]
-    planned = plan_rows(rows, data.shape[0] if data.shape else 1, found.fields, options, reference, encoders)
-    if not data.shape:
-        as_scalar(planned.node, planned.notes)
-    return planned
+    return plan_stored(data, description.dtype, options)
 
 
 def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
@@ -193,19 +180,20 @@ def _json_number(value: Any) -> Any:
     return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
-def keep_codecs(found: Description, planned: PlannedArray) -> None:
+def keep_codecs(description: Description, planned: PlannedArray) -> None:
     """Give a planned array the codecs that the HDF5 dataset has, whatever its chunks are, if Zarr has them all.
 
     Of text and references, whose bytes differ from those in HDF5, it is the compressor alone.
     """
     stored = planned.node.stored
-    pipeline = codecs_of(found.note.get("filters", []), found.dtype)
-    if pipeline is None or not pipeline.codecs or stored.compressor is None:  # a scalar has no compressor
+    pipeline = codecs_of(description.note.get("filters", []), description.dtype)
+    # a scalar has no compressor, and gets none
+    if pipeline is None or not pipeline.codecs or stored.compressor is None:
         return
     compressors = [config for config in pipeline.codecs if config["id"] not in _NO_COMPRESSORS]
-    if found.kind != "number":
+    if description.kind != "number":
         stored.compressor = dict(compressors[-1]) if compressors else stored.compressor
-    elif pipeline.divides(math.prod(stored.chunks) * found.dtype.itemsize):
+    elif pipeline.divides(math.prod(stored.chunks) * description.dtype.itemsize):
         if compressors:
             stored.filters, stored.compressor = pipeline.filters, pipeline.compressor
         else:  # the default compressor comes after them
@@ -215,23 +203,23 @@ def keep_codecs(found: Description, planned: PlannedArray) -> None:
 _NO_COMPRESSORS = ("shuffle", "fletcher32")
 
 
-def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
+def take_chunks(dataset: Any, description: Description, planned: PlannedArray, *, keep: bool) -> None:
     """Use the chunks of an HDF5 dataset as they are, or at least read its values without the HDF5 library.
 
     A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied. The source
     of ``planned`` is replaced. ``keep``: the planned codecs are those of the dataset, so equal chunks can be copied.
     """
     node, old = planned.node, planned.source
-    is_small = node.stored.size * found.dtype.itemsize <= WHOLE_BYTES
+    is_small = node.stored.size * description.dtype.itemsize <= WHOLE_BYTES
     if (
-        (is_small and node.stored.chunks != _chunks_of(found))
+        (is_small and node.stored.chunks != _chunks_of(description))
         or not isinstance(old, IndexedSource)
-        or old.dtype != found.dtype
+        or old.dtype != description.dtype
     ):
         return
-    chunked = plan_raw(dataset, found)
+    chunked = plan_raw(dataset, description)
     if chunked is None:
-        contiguous = None if is_small else plan_contiguous(dataset, found)
+        contiguous = None if is_small else plan_contiguous(dataset, description)
         if contiguous is not None and contiguous.shape == node.stored.shape:
             planned.source = contiguous
         return
@@ -244,17 +232,17 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
         planned.source = chunked.decoded()
 
 
-def is_joined(found: Description, planned: PlannedArray) -> bool:
+def is_joined(description: Description, planned: PlannedArray) -> bool:
     """Tell whether the chunks of an array consist of several small chunks of the HDF5 dataset."""
-    chunks, stored = _chunks_of(found), planned.node.stored
+    chunks, stored = _chunks_of(description), planned.node.stored
     return (
-        found.kind == "number"
+        description.kind == "number"
         and chunks is not None
         and len(chunks) == len(stored.shape)
         and any(length > min(chunk, n) for length, chunk, n in zip(stored.chunks, chunks, stored.shape, strict=True))
     )
 
 
-def _chunks_of(found: Description) -> tuple[int, ...] | None:
+def _chunks_of(description: Description) -> tuple[int, ...] | None:
     """Return the chunk shape of an HDF5 dataset with the axes of an element, None if it is not chunked."""
-    return None if found.chunks is None else found.chunks + found.inner
+    return None if description.chunks is None else description.chunks + description.inner

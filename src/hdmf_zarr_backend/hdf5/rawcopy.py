@@ -35,14 +35,13 @@ from hdmf_zarr_backend.hdf5.filters import (
     LZ4,
     CodecPipeline,
     Config,
-    Pipeline,
     codecs_of,
     filters_of,
     is_snappy,
     lz4_to_hdf5,
 )
 from hdmf_zarr_backend.hdf5.types import Array
-from hdmf_zarr_backend.model.nodes import chunk_region
+from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, lengths_of
 from hdmf_zarr_backend.store.base import resource_failure
 from hdmf_zarr_backend.write.sources import cache_of
 
@@ -50,9 +49,11 @@ Index = tuple[int, ...]
 
 Region = tuple[slice, ...]
 
+# Runs of fewer bytes are not read one by one, but together with what is between them, up to so many times the bytes of
+# the request.
 _LEAST_RUN = 2**16
-_SLAB = 8 * 2**20
 _MOST_WASTE = 8
+_SLAB = 8 * 2**20
 
 UNFILTERED = 2**32 - 1
 """The filter mask of a chunk to which no filter was applied."""
@@ -104,19 +105,11 @@ class RawChunks:
     The index is read once with the HDF5 library. From then on the operating system reads bytes at their offsets, so
     threads do not wait for the global lock of HDF5, and processes need no HDF5.
 
-    No zarr code runs inside the callback of h5py: while the library holds its lock, another thread whose garbage
-    collector frees an h5py object would wait forever.
-
-    Some positions from the library are checked by reading one chunk both ways. Until 1.14.3, offsets leave out the user
-    block. Up to 2.0, chunks of an extensible array (one unlimited axis) are counted as if that axis were the first, so
-    one chunk would be mistaken for another.
-
     Shape, chunks and grid include the axes of elements that are arrays. ``where`` has ``offset``, ``size`` and ``mask``
     of each stored chunk, in the order of iteration, see `StoredChunk`. Without a ``file``, HDF5 has to read the chunks,
     and this cannot be sent to other processes.
 
-    Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`; issue
-    3003 of HDFGroup/hdf5 for user blocks; the order of extensible arrays was observed with HDF5 1.14.2 and 2.0.0.
+    Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`.
     """
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
@@ -125,11 +118,11 @@ class RawChunks:
             raise UsageError(problem, path=dataset.name, remedy="Read its values instead.")
         self.shape: tuple[int, ...] = (*dataset.shape, *inner)
         self.chunks: tuple[int, ...] = (*dataset.chunks, *inner)
-        self.grid = tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
+        self.grid = grid_of(self.shape, self.chunks)
         self.location = str(dataset.file.filename)
         self.name = str(dataset.name)
         self._rank = len(dataset.shape)
-        self._wanted: frozenset[int] | None = None
+        self._part: frozenset[int] | None = None
         self._positions, self.where = _list_chunks(dataset)
         self._direct: _Direct | None = None
         self.file = plain_file(dataset) if not np.any(self.where["offset"] == _NOWHERE) else None
@@ -144,35 +137,35 @@ class RawChunks:
     def find(self, index: Index) -> StoredChunk | None:
         """Return the position of the chunk at ``index``, None if it is not stored."""
         position = self._position(index)
-        if self._wanted is not None and position not in self._wanted:
+        if self._part is not None and position not in self._part:
             problem = f"the chunk {index} is not in this part of the dataset"
             remedy = "Read it from the dataset itself."
             raise UsageError(problem, store=self.location, path=self.name, remedy=remedy)
-        place = int(np.searchsorted(self._positions, position))
-        if place == len(self._positions) or self._positions[place] != position:
+        row = int(np.searchsorted(self._positions, position))
+        if row == len(self._positions) or self._positions[row] != position:
             return None
-        return StoredChunk._make(self.where[place].item())
+        return StoredChunk._make(self.where[row].item())
 
     def read(self, index: Index) -> bytes | None:
         """Return the bytes of the chunk at ``index`` as stored in the file, None if it is not stored."""
-        found = self.find(index)
-        return None if found is None else self.read_found(index, found)
+        chunk = self.find(index)
+        return None if chunk is None else self.read_at(index, chunk)
 
-    def read_found(self, index: Index, found: StoredChunk) -> bytes:
-        """Return the bytes of the chunk at ``index``, which `find` located at ``found``."""
+    def read_at(self, index: Index, chunk: StoredChunk) -> bytes:
+        """Return the bytes of the chunk at ``index``, whose position `find` has returned."""
         if self._direct is not None:
             data, mask = self._direct.read(index[: self._rank])
-            if len(data) != found.size or found.mask not in (mask, UNFILTERED):
+            if len(data) != chunk.size or chunk.mask not in (mask, UNFILTERED):
                 problem = f"the chunk {index} has changed since the copy was planned"
                 remedy = "Do not write to the HDF5 file before the copy is complete."
                 raise StoreError(problem, store=self.location, path=self.name, remedy=remedy)
             return data
         assert self.file is not None
-        return self.file.read(found.offset, found.size)
+        return self.file.read(chunk.offset, chunk.size)
 
-    def index_at(self, place: int) -> Index:
-        """Return the index of the stored chunk at position ``place`` in the order of iteration."""
-        return tuple(int(i) for i in np.unravel_index(self._positions[place], self.grid))
+    def index_at(self, row: int) -> Index:
+        """Return the index of the stored chunk in a row of ``where``."""
+        return tuple(int(i) for i in np.unravel_index(self._positions[row], self.grid))
 
     def stored(self) -> Iterator[tuple[Index, StoredChunk]]:
         """Yield index and position of the stored chunks in the order of iteration, much faster than `find` for each."""
@@ -190,16 +183,17 @@ class RawChunks:
     def part(self, indices: Iterable[Index]) -> RawChunks:
         """Return a copy that contains only the chunks at ``indices``, small enough to be sent with a task."""
         wanted = frozenset(self._position(index) for index in indices)
-        if self._wanted is not None:
-            wanted &= self._wanted
+        if self._part is not None:
+            wanted &= self._part
+        # not `numpy.isin`, which would sort all positions again for each task
         ordered = np.array(sorted(wanted), np.int64)
         kept = np.searchsorted(self._positions, ordered)
         is_stored = kept < len(self)
         is_stored[is_stored] = self._positions[kept[is_stored]] == ordered[is_stored]
         kept = kept[is_stored]
-        cut = object.__new__(RawChunks)
-        cut.__dict__.update(self.__dict__, _positions=self._positions[kept], where=self.where[kept], _wanted=wanted)
-        return cut
+        part = object.__new__(RawChunks)
+        part.__dict__.update(self.__dict__, _positions=self._positions[kept], where=self.where[kept], _part=wanted)
+        return part
 
     def _position(self, index: Index) -> int:
         position = 0
@@ -209,6 +203,7 @@ class RawChunks:
 
     def _compare(self, direct: _Direct, userblock: int) -> bool:
         """Tell whether the smallest chunk has the same bytes read either way, after adding the user block if needed."""
+        # until 1.14.3 the offsets leave out the user block (issue 3003 of HDFGroup/hdf5)
         if not len(self):
             return True
         index = self.index_at(int(np.argmin(self.where["size"])))
@@ -226,18 +221,19 @@ def is_listable(dataset: Any) -> bool:
     """Tell whether the stored chunks of an ``h5py.Dataset`` can be listed: it is chunked, and h5py supports it."""
     if dataset.chunks is None or dataset.is_virtual or not hasattr(dataset.id, "chunk_iter"):
         return False
-    count = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
-    return bool(count < 2**62)
+    # chunks are numbered by int64, and a damaged file may state any shape
+    return math.prod(grid_of(dataset.shape, dataset.chunks)) < 2**62
 
 
 def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
     """Return the positions of the stored chunks in the grid, ascending, and their places in the file, in one pass."""
-    chunks = dataset.chunks
-    grid = [-(-n // c) for n, c in zip(dataset.shape, chunks, strict=True)]
+    grid = grid_of(dataset.shape, dataset.chunks)
     positions, offsets, sizes, masks = array("q"), array("Q"), array("Q"), array("I")
-    steps = list(zip(chunks, grid, strict=True))
+    steps = list(zip(dataset.chunks, grid, strict=True))
     outside = 0
 
+    # No code of zarr runs in this callback: while the library holds its lock, another thread whose garbage collector
+    # frees an h5py object would wait forever.
     def note(chunk: Any) -> None:
         nonlocal outside
         position = 0
@@ -254,19 +250,18 @@ def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
     where = np.empty(len(positions), _WHERE)
     where["offset"], where["size"], where["mask"] = offsets, sizes, masks
     order = np.argsort(positions, kind="stable")
-    found, where = np.array(positions, np.int64)[order], where[order]
-    if outside or np.any(found[1:] == found[:-1]) or not _is_order_certain(dataset, found, grid):
+    numbers, where = np.array(positions, np.int64)[order], where[order]
+    if outside or np.any(numbers[1:] == numbers[:-1]) or not _is_order_certain(dataset, numbers, grid):
         raise _uncertain(dataset)
-    return found, where
+    return numbers, where
 
 
-def _is_order_certain(dataset: Any, positions: npt.NDArray[np.int64], grid: list[int]) -> bool:
-    """Tell whether HDF5 certainly counted the chunks along the right axes.
-
-    It may count wrongly if the only unlimited axis is not the first, and the axes before it have more than one chunk.
-    In that case it never counts further along these axes, so a chunk at a higher position on them proves the count
-    right.
-    """
+def _is_order_certain(dataset: Any, positions: npt.NDArray[np.int64], grid: Index) -> bool:
+    """Tell whether HDF5 certainly counted the chunks along the right axes."""
+    # Up to 2.0, chunks of an extensible array (one unlimited axis) are counted as if that axis were the first, and one
+    # chunk would be mistaken for another. Observed with HDF5 1.14.2 and 2.0.0. This matters if the axes before it have
+    # more than one chunk. A wrong count never goes further along these axes, so a chunk at a higher position on them
+    # proves the count right.
     unlimited = [axis for axis, bound in enumerate(dataset.maxshape) if bound is None]
     if len(unlimited) != 1 or not len(positions):
         return True
@@ -290,13 +285,14 @@ def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
     if file.driver != "sec2" or file.mode != "r" or file.swmr_mode:
         return None
     try:
-        found = file_bytes(file.filename)
-        if os.name == "posix" and not found.is_file(os.fstat(file.id.get_vfd_handle())):
-            return None  # replaced, or a relative name after a change of the working directory
-        found.check()
+        source = file_bytes(file.filename)
+        # another file may be there by now: this one was replaced, or its name is relative to a former working directory
+        if os.name == "posix" and not source.is_file(os.fstat(file.id.get_vfd_handle())):
+            return None
+        source.check()
     except StoreError:
         return None
-    return found
+    return source
 
 
 # ---- HDF5 -> Zarr: datasets in chunks -------------------------------------------------------------------------------
@@ -331,11 +327,11 @@ class DecodedH5Source:
     def decode(self, index: Index) -> Array:
         """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored."""
         with at(self.raw, self.raw.name):
-            found = self.raw.find(index)
-            if found is None:
+            position = self.raw.find(index)
+            if position is None:
                 return np.broadcast_to(self.fill_scalar(), self.chunks)
-            data = self.raw.read_found(index, found)
-            decoded = self.pipeline.decode(data, math.prod(self.chunks) * self.dtype.itemsize, mask=found.mask)
+            data = self.raw.read_at(index, position)
+            decoded = self.pipeline.decode(data, math.prod(self.chunks) * self.dtype.itemsize, mask=position.mask)
             return np.frombuffer(decoded, self.dtype).reshape(self.chunks)
 
     def fill_scalar(self) -> Array:
@@ -347,7 +343,7 @@ class DecodedH5Source:
         parts = list(self._overlaps(region))
         if len(parts) == 1:
             return self._read_part(parts[0].chunk, parts[0].inner)
-        block: Array = np.empty(tuple(part.stop - part.start for part in region), self.dtype)
+        block: Array = np.empty(lengths_of(region), self.dtype)
         for index, inside, outside in parts:
             block[outside] = self._read_part(index, inside)
         return block
@@ -356,17 +352,15 @@ class DecodedH5Source:
         return overlaps(normalise(region, self.shape), self.chunks)
 
     def _read_part(self, index: Index, inside: tuple[Any, ...]) -> Array:
-        """Return a part of a chunk. The complete chunk is cached, unless no other part of it has values."""
-        recent, key = cache_of("HDF5"), f"{self._number}/{index}"
-        chunk: Array | None = recent.get(key)
-        part: Array
-        if chunk is not None:
-            part = chunk[inside]
-            return part
-        chunk = self.decode(index)
-        part = chunk[inside]
-        if part.size < math.prod(min(c, n - i * c) for i, c, n in zip(index, self.chunks, self.shape, strict=True)):
-            recent.put(key, chunk)
+        """Return a part of a chunk."""
+        cache, key = cache_of("HDF5"), f"{self._number}/{index}"
+        chunk: Array | None = cache.get(key)
+        is_cached = chunk is not None
+        chunk = self.decode(index) if chunk is None else chunk
+        part: Array = chunk[inside]
+        # cached only if there are other values in it, which another target chunk will ask for
+        if not is_cached and part.size < math.prod(lengths_of(chunk_region(index, self.chunks, self.shape))):
+            cache.put(key, chunk)
         return part
 
 
@@ -378,14 +372,14 @@ class RawH5Source(DecodedH5Source):
 
     def encoded(self, index: Index) -> bytes | None:
         """Return the Zarr chunk at ``index``; one that HDF5 did not compress, or does not store, is encoded here."""
-        found = self.raw.find(index)
-        if found is None:
+        position = self.raw.find(index)
+        if position is None:
             if self._fill_chunk is None:
                 self._fill_chunk = self._encode(self.decode(index))
             return self._fill_chunk
         with at(self.raw, self.raw.name):
-            is_filtered = not found.mask & ((1 << len(self.pipeline.codecs)) - 1)
-            data = self.raw.read_found(index, found) if is_filtered else None
+            is_filtered = not position.mask & ((1 << len(self.pipeline.codecs)) - 1)
+            data = self.raw.read_at(index, position) if is_filtered else None
             stored = None if data is None else self.pipeline.stored(data)
         return stored if stored is not None else self._encode(self.decode(index))
 
@@ -419,39 +413,38 @@ class ContiguousH5Source:
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``, which may be read-only."""
-        lengths = tuple(part.stop - part.start for part in region)
+        lengths = lengths_of(region)
         if not math.prod(lengths):
             return np.empty(lengths, self.dtype)
-        with at(self.file.path, self.name):
-            return self._read(region, lengths)
-
-    def _read(self, region: Region, lengths: tuple[int, ...]) -> Array:
         axis = len(region) - 1  # the last axis that is read in part: all axes after it form one run of bytes
         while axis > 0 and lengths[axis] == self.shape[axis]:
             axis -= 1
-        if axis <= 0:
-            return self._run(region).reshape(lengths)
-        run = math.prod(lengths[axis:]) * self.dtype.itemsize
-        block: Array = np.empty(lengths, self.dtype)
-        if run < _LEAST_RUN and self.shape[axis] <= _MOST_WASTE * lengths[axis]:
-            self._fill_by_slabs(block, region, axis)
-        else:
-            for outer in itertools.product(*map(range, lengths[:axis])):
-                start = tuple(slice(part.start + i, part.start + i + 1) for i, part in zip(outer, region, strict=False))
-                block[outer] = self._run((*start, *region[axis:])).reshape(lengths[axis:])
-        return block
+        with at(self.file.path, self.name):
+            if axis <= 0:
+                return self._run(region).reshape(lengths)
+            block: Array = np.empty(lengths, self.dtype)
+            run_bytes = math.prod(lengths[axis:]) * self.dtype.itemsize
+            if run_bytes < _LEAST_RUN and self.shape[axis] <= _MOST_WASTE * lengths[axis]:
+                self._fill_by_slabs(block, region, axis)
+            else:
+                for outer in np.ndindex(*lengths[:axis]):
+                    corner = (part.start + i for part, i in zip(region, outer, strict=False))
+                    run = self._run((*(slice(i, i + 1) for i in corner), *region[axis:]))
+                    block[outer] = run.reshape(lengths[axis:])
+            return block
 
     def _fill_by_slabs(self, block: Array, region: Region, axis: int) -> None:
-        """Read complete rows of ``axis`` and keep the requested part, which is faster than many short reads."""
+        """Read complete rows of ``axis`` and keep the requested part."""
+        # much faster than many short reads, although most of what is read may be thrown away
         row = math.prod(self.shape[axis:]) * self.dtype.itemsize
         step = max(1, _SLAB // row)
         rows = region[axis - 1]
         whole = [slice(0, n) for n in self.shape[axis:]]
-        for outer in itertools.product(*map(range, block.shape[: axis - 1])):
-            place = tuple(slice(part.start + i, part.start + i + 1) for i, part in zip(outer, region, strict=False))
+        for outer in np.ndindex(*block.shape[: axis - 1]):
+            corner = [slice(part.start + i, part.start + i + 1) for i, part in zip(outer, region, strict=False)]
             for start in range(rows.start, rows.stop, step):
                 stop = min(start + step, rows.stop)
-                slab = self._run((*place, slice(start, stop), *whole))
+                slab = self._run((*corner, slice(start, stop), *whole))
                 inside: tuple[Any, ...] = (*outer, slice(start - rows.start, stop - rows.start))
                 block[inside] = slab.reshape(stop - start, *self.shape[axis:])[(slice(None), *region[axis:])]
 
@@ -460,8 +453,7 @@ class ContiguousH5Source:
         first = 0
         for part, length in zip(region, self.shape, strict=True):
             first = first * length + part.start
-        count = math.prod(part.stop - part.start for part in region)
-        size = self.dtype.itemsize
+        count, size = math.prod(lengths_of(region)), self.dtype.itemsize
         return np.frombuffer(self.file.read(self.offset + first * size, count * size), self.dtype)
 
 
@@ -474,22 +466,17 @@ def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Sourc
     file, offset = plain_file(dataset), dataset.id.get_offset()  # None for values in other files, and for no values
     if file is None or offset is None:
         return None
-    shape = (*dataset.shape, *description.inner)
-    source = ContiguousH5Source(file, int(offset), shape, description.dtype, str(dataset.name))
-    return source if _reads_as(source, dataset) else None
-
-
-def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
-    """Tell whether the first elements are the same read either way (offsets of old libraries leave out user blocks)."""
-    outer = len(dataset.shape)
-    few = max(1, 4096 // max(1, math.prod(source.shape[outer:]) * source.dtype.itemsize))
+    inner = description.inner
+    source = ContiguousH5Source(file, int(offset), (*dataset.shape, *inner), description.dtype, str(dataset.name))
+    # The first elements must be the same read either way: until 1.14.3 offsets leave out the user block (issue 3003 of
+    # HDFGroup/hdf5).
+    few = max(1, 4096 // max(1, math.prod(inner) * description.dtype.itemsize))
     region = (*(slice(0, 1) for _ in dataset.shape[:-1]), slice(0, min(few, dataset.shape[-1])))
-    whole = tuple(slice(0, n) for n in source.shape[outer:])
     try:
-        ours = source.read((*region, *whole))
+        own = source.read((*region, *(slice(0, n) for n in inner)))
     except (ChunkError, StoreError):
-        return False
-    return ours.tobytes() == np.ascontiguousarray(dataset[region]).tobytes()
+        return None
+    return source if own.tobytes() == np.ascontiguousarray(dataset[region]).tobytes() else None
 
 
 # ---- HDF5 -> Zarr: which datasets -----------------------------------------------------------------------------------
@@ -516,66 +503,54 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
             return None  # h5py cannot read the fill value of elements that are arrays
         fill = stored_fill(created, dataset.dtype).tobytes()
     try:
-        source = RawH5Source(RawChunks(dataset, inner), dtype, pipeline, fill)
+        raw = RawChunks(dataset, inner)
     except UsageError:
         return None
-    is_certain = _edges_known(dataset, source, size) and _decodes(source, entries)
-    return source if is_certain else None
-
-
-def _decodes(source: RawH5Source, filters: Pipeline) -> bool:
-    """Tell whether numcodecs decodes the output of the filters: a chunk of Blosc names a compressor, maybe Snappy.
-
-    Any other chunk that it does not decode is damaged, and HDF5 must not try: filters of bzip2 do not end, and those of
-    Zstd return what was in memory. Tested on the smallest chunk.
-    """
-    raw = source.raw
+    source = RawH5Source(raw, dtype, pipeline, fill)
+    if not _edges_known(dataset, source, size):
+        return None
     filtered = np.flatnonzero(raw.where["mask"] != UNFILTERED)
-    if BLOSC not in {number for number, _, _ in filters} or not len(filtered):
-        return True
-    smallest = filtered[np.argmin(raw.where["size"][filtered])]
-    return not is_snappy(raw.read(raw.index_at(int(smallest))) or b"")
+    if BLOSC in {number for number, _, _ in entries} and len(filtered):
+        # A chunk of Blosc names its compressor, which may be Snappy, and numcodecs lacks that: HDF5 has to decode. It
+        # does for no other chunk that numcodecs refuses, which is damaged: the filter of bzip2 would not end.
+        smallest = filtered[np.argmin(raw.where["size"][filtered])]
+        if is_snappy(raw.read(raw.index_at(int(smallest))) or b""):
+            return None
+    return source
 
 
 def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
-    """Find out whether chunks at the edge are filtered (`H5Pset_chunk_opts`), which h5py cannot query; False: unknown.
-
-    An unfiltered chunk has exactly the size of its values. Decoding it shows whether it is filtered; if shuffle is the
-    only filter, comparing with the values that HDF5 reads does.
-    """
+    """Find out whether chunks at the edge are filtered (`H5Pset_chunk_opts`); False: unknown."""
+    # h5py cannot query it. An unfiltered chunk has exactly the size of its values, so only chunks of that size are in
+    # doubt. Decoding one shows whether it is filtered; if shuffle is the only filter, the values that HDF5 reads do.
     raw, pipeline = source.raw, source.pipeline
     if not pipeline.codecs:
         return True
     partial = raw.is_partial()
     doubtful = np.flatnonzero(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
-    for place in doubtful[:16]:
-        answer = _is_filtered(dataset, source, raw.index_at(int(place)))
-        if answer is False:
+    for row in doubtful[:16]:
+        index = raw.index_at(int(row))
+        data = raw.read(index)
+        try:
+            decoded = source.decode(index)
+        except ChunkError:
+            is_filtered = False
+        else:
+            if decoded.tobytes() == data:  # both interpretations are equal
+                continue
+            is_filtered = True
+            if all(config["id"] == "shuffle" for config in pipeline.codecs):
+                region = chunk_region(index[: len(dataset.shape)], dataset.chunks, dataset.shape)
+                inside = tuple(slice(0, n) for n in lengths_of(region))
+                own = np.ascontiguousarray(decoded[inside]).tobytes()
+                plain = np.frombuffer(data or b"", source.dtype).reshape(source.chunks)[inside]
+                if own == np.ascontiguousarray(plain).tobytes():
+                    continue
+                is_filtered = own == np.ascontiguousarray(dataset[region]).tobytes()
+        if not is_filtered:
             raw.where["mask"][partial] = UNFILTERED
-        if answer is not None:
-            return True
-    return len(doubtful) <= 16
-
-
-def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None:
-    """Tell whether the chunk at ``index`` is filtered, None if both interpretations of its bytes are equal."""
-    data = source.raw.read(index)
-    try:
-        decoded = source.decode(index)
-    except ChunkError:
-        return False
-    if decoded.tobytes() == data:
-        return None
-    if any(config["id"] != "shuffle" for config in source.pipeline.codecs):
         return True
-    region = chunk_region(index[: len(dataset.shape)], dataset.chunks, dataset.shape)
-    values = np.ascontiguousarray(dataset[region]).tobytes()
-    inside = tuple(slice(0, part.stop - part.start) for part in region)
-    ours = np.ascontiguousarray(decoded[inside]).tobytes()
-    plain = np.frombuffer(data or b"", source.dtype).reshape(source.chunks)[inside]
-    if ours == np.ascontiguousarray(plain).tobytes():
-        return None
-    return ours == values
+    return len(doubtful) <= 16
 
 
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
@@ -586,7 +561,7 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
     pipeline = filters_of(dataset.id.get_create_plist())
     is_framed = bool(pipeline) and pipeline[-1][0] == LZ4
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
-    grid = [-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)]
+    grid = grid_of(dataset.shape, dataset.chunks)
     for index, data in chunks:
         if data is None:
             continue
@@ -598,6 +573,7 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")
         stored = lz4_to_hdf5(data) if is_framed else data
         start = tuple(i * c for i, c in zip(index, dataset.chunks, strict=True))
+        # old releases of h5py do not take its lock for raw chunks
         with phil:
             dataset.id.write_direct_chunk(start, stored)
 
@@ -641,7 +617,7 @@ class VirtualSource:
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``."""
-        return np.broadcast_to(self.fill, tuple(part.stop - part.start for part in region))
+        return np.broadcast_to(self.fill, lengths_of(region))
 
     def encoded(self, index: Index) -> bytes | None:
         """Return the chunk at ``index`` as the array stores it."""
@@ -681,12 +657,12 @@ class _VirtualChunks(VirtualSource):
     def pieces(self) -> Iterator[Piece]:
         wanted = self._every if self._is_plain else 0
         never = self._whole.pipeline.reframed and not self._is_plain
-        for index, found in self._whole.raw.stored():
-            is_odd = self._is_plain and found.size != self._chunk_bytes
-            if never or is_odd or found.mask & self._every != wanted:
+        for index, chunk in self._whole.raw.stored():
+            is_odd = self._is_plain and chunk.size != self._chunk_bytes
+            if never or is_odd or chunk.mask & self._every != wanted:
                 yield Piece(index, data=self.encoded(index))
             else:
-                yield Piece(index, found.offset, found.size)
+                yield Piece(index, chunk.offset, chunk.size)
 
 
 class _VirtualRows(VirtualSource):
@@ -699,7 +675,7 @@ class _VirtualRows(VirtualSource):
         super().__init__(source.shape, chunks, source.dtype, source.file.path, np.zeros((), source.dtype))
         self._source = source
         self._end = source.file.size
-        self.inlined = sum(piece.size for piece in self._places() if piece.offset + piece.size > self._end)
+        self.inlined = sum(piece.size for piece in self._rows() if piece.offset + piece.size > self._end)
 
     def read(self, region: Region) -> Array:
         return self._source.read(region)
@@ -711,14 +687,13 @@ class _VirtualRows(VirtualSource):
         return chunk.tobytes()
 
     def pieces(self) -> Iterator[Piece]:
-        for piece in self._places():
+        for piece in self._rows():
             is_inside = piece.offset + piece.size <= self._end
             yield piece if is_inside else Piece(piece.indices, data=self.encoded(piece.indices))
 
-    def _places(self) -> Iterator[Piece]:
+    def _rows(self) -> Iterator[Piece]:
         strides = np.cumprod([1, *self.shape[:0:-1]])[::-1].tolist()
-        grid = [-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True)]
-        for index in np.ndindex(*grid):
+        for index in np.ndindex(*grid_of(self.shape, self.chunks)):
             first = sum(i * c * stride for i, c, stride in zip(index, self.chunks, strides, strict=True))
             yield Piece(tuple(index), self._source.offset + first * self.dtype.itemsize, self._chunk_bytes)
 
@@ -731,7 +706,7 @@ def virtual_source(source: object) -> VirtualSource | None:
         return None
     count = len(source.raw)
     if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.where["size"])) < LEAST_BYTES * count:
-        return None  # many very small chunks, which are joined and stored in the references
+        return None  # many very small chunks, which are joined and stored in the JSON
     return _VirtualChunks(source)
 
 
@@ -741,12 +716,12 @@ def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
     is_in_one_piece = created.get_layout() == h5d.CONTIGUOUS and not created.get_external_count()
     if not is_in_one_piece or dataset.id.get_offset() is not None or dataset.id.get_storage_size():
         return None
-    found = describe(dataset)
-    if found.kind != "number" or found.inner:
+    description = describe(dataset)
+    if description.kind != "number" or description.inner:
         return None
-    value = np.zeros((), found.dtype) if found.fill_value is None else np.asarray(found.fill_value, found.dtype)
-    chunks = whole_rows(shape, found.dtype.itemsize)
-    return VirtualSource(shape, chunks, found.dtype, str(dataset.file.filename), value)
+    dtype, fill = description.dtype, description.fill_value
+    value = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
+    return VirtualSource(shape, whole_rows(shape, dtype.itemsize), dtype, str(dataset.file.filename), value)
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

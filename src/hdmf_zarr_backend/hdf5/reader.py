@@ -26,11 +26,7 @@ from h5py import h5d, h5i, h5l, h5o, h5r, h5s, h5t, h5z
 from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
 from hdmf_zarr_backend.encoding.hdf5_values import plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
-from hdmf_zarr_backend.errors import (
-    MetadataError,
-    UnsupportedFileError,
-    ValueRefusedError,
-)
+from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_values
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import (
@@ -85,9 +81,9 @@ class Hdf5Data:
 
     def describe(self) -> Description:
         """Return type, shape and storage of the dataset. Registers filters of hdf5plugin if it needs them."""
-        found = describe(self.dataset())
-        usable(found.note.get("filters", []))
-        return found
+        description = describe(self.dataset())
+        usable(description.note.get("filters", []))
+        return description
 
     def dataset(self) -> Any:
         """Open and return the ``h5py.Dataset``."""
@@ -111,10 +107,9 @@ class Hdf5Data:
             missing = next((number for number in numbers if not h5z.filter_avail(number)), None)
             if missing is None:
                 raise
-            problem, place = f"HDF5 filter {missing} is not installed", text_of(self._raw)
-            raise UnsupportedFileError(
-                problem, store=self._file.location, path=place, remedy="Install hdf5plugin."
-            ) from error.__cause__
+            problem = f"HDF5 filter {missing} is not installed"
+            where = {"store": self._file.location, "path": text_of(self._raw)}
+            raise UnsupportedFileError(problem, **where, remedy="Install hdf5plugin.") from error.__cause__
         inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
         values = values[(..., *inner)]
         return values if values.ndim else values[()]
@@ -173,23 +168,24 @@ class Hdf5References:
             return None
         placed = self._tree.places.get((info.fileno, info.addr))
         if placed is not None:
-            found = self._tree.reference_to(placed)
+            result = self._tree.reference_to(placed)
         else:
             name = h5i.get_name(target)
             warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
             source = relative_source(file.location, self._tree.target)
-            found = ZarrReference(source, absolute(text_of(name or b"/")))
-        return found if region is None else replace(found, region=region)
+            result = ZarrReference(source, absolute(text_of(name or b"/")))
+        return result if region is None else replace(result, region=region)
 
     def encode(self, value: Any, file: SourceFile) -> dict[str, Any] | None:
         """Return the JSON of an element that is an h5py reference; JSON is returned as it is."""
         if value is None or isinstance(value, dict):
             return value
-        found = self.refer(value, file)
-        return None if found is None else encode_reference(found)
+        reference = self.refer(value, file)
+        return None if reference is None else encode_reference(reference)
 
     def encode_addresses(self, addresses: Array, file: SourceFile) -> Array | None:
         """Return the JSON of references given as addresses, None if one of them has no placed target."""
+        # A dataset may have millions of references to a few targets, so each target is looked up and encoded once.
         number = h5o.get_info(file.file.id).fileno
         distinct, inverse = np.unique(addresses, return_inverse=True)
         table: Array = np.empty(len(distinct), object)
@@ -212,20 +208,21 @@ class ReferenceData(Hdf5Data):
     def _read(self, bounds: Bounds) -> Array:
         tid = self._file.open(self._raw).get_type()
         if tid.get_class() == h5t.REFERENCE:
-            found = self._encoded(bounds, tid)
-            return super()._read(bounds) if found is None else found
+            references = self._encoded(bounds, tid)
+            return super()._read(bounds) if references is None else references
         rows = super()._read(bounds)
         for index in range(tid.get_nmembers()):
             member = tid.get_member_type(index)
             if member.equal(h5t.STD_REF_OBJ):
                 memory = h5t.create(h5t.COMPOUND, member.get_size())
                 memory.insert(tid.get_member_name(index), 0, member)
-                found = self._encoded(bounds, memory)
-                if found is not None:
-                    rows[text_of(tid.get_member_name(index))] = found
+                references = self._encoded(bounds, memory)
+                if references is not None:
+                    rows[text_of(tid.get_member_name(index))] = references
         return rows
 
     def _encoded(self, bounds: Bounds, memory: Any) -> Array | None:
+        # read as numbers: h5py would make an object of each reference, and open its target
         addresses = read_block(self._file.open(self._raw), bounds, np.dtype("<u8"), memory)
         return self._references.encode_addresses(addresses, self._file)
 
@@ -245,28 +242,27 @@ def encode_region(space: Any) -> Any:
     if form == h5s.SEL_POINTS:
         return {"points": np.asarray(space.get_select_elem_pointlist()).tolist()}
     if space.is_regular_hyperslab():
-        return [_entry_of_blocks(*map(int, axis)) for axis in zip(*space.get_regular_hyperslab(), strict=True)]
+        entries: list[dict[str, list[int]]] = []
+        for axis in zip(*space.get_regular_hyperslab(), strict=True):
+            start, stride, count, block = map(int, axis)
+            if count == 1 or stride == block:
+                entries.append({"slice": [start, start + count * block, 1]})
+            elif block == 1:
+                entries.append({"slice": [start, start + (count - 1) * stride + 1, stride]})
+            else:
+                entries.append({"index": [start + i * stride + j for i in range(count) for j in range(block)]})
+        return entries
     blocks = np.asarray(space.get_select_hyper_blocklist(), dtype=np.int64)  # first and last corner of each
     axes = [sorted({i for low, high in blocks[:, :, axis].tolist() for i in range(low, high + 1)})
             for axis in range(blocks.shape[2])]  # fmt: skip
-    covered = int(np.prod(blocks[:, 1] - blocks[:, 0] + 1, axis=1).sum())  # HDF5's blocks do not overlap
-    if math.prod(map(len, axes)) == covered:
-        return [_entry(axis) for axis in axes]
+    # HDF5's blocks do not overlap, so the selection is the product of its axes if it has as many elements
+    if math.prod(map(len, axes)) == int(np.prod(blocks[:, 1] - blocks[:, 0] + 1, axis=1).sum()):
+        evens = map(even_slice, axes)
+        return [
+            {"index": axis} if even is None else {"slice": list(even)} for axis, even in zip(axes, evens, strict=True)
+        ]
     points = {tuple(low + step) for low, high in blocks for step in np.ndindex(*(high - low + 1))}
     return {"points": sorted([int(n) for n in point] for point in points)}
-
-
-def _entry_of_blocks(start: int, stride: int, count: int, block: int) -> dict[str, list[int]]:
-    if count == 1 or stride == block:
-        return {"slice": [start, start + count * block, 1]}
-    if block == 1:
-        return {"slice": [start, start + (count - 1) * stride + 1, stride]}
-    return {"index": [start + i * stride + j for i in range(count) for j in range(block)]}
-
-
-def _entry(indices: list[int]) -> dict[str, list[int]]:
-    even = even_slice(indices)
-    return {"slice": list(even)} if even is not None else {"index": indices}
 
 
 def decode_region(region: Any, space: Any) -> None:
@@ -308,6 +304,9 @@ def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
 
 
 # ---- content for comparing -------------------------------------------------------------------------------------------
+
+
+_LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
 
 
 class Hdf5Content(Mapping[str, NodeContent]):
@@ -371,15 +370,14 @@ class Hdf5Content(Mapping[str, NodeContent]):
         return LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
 
     def _attributes(self, node: Any) -> dict[str, AttributeContent]:
-        found = {}
+        attributes = {}
         for name, attribute in attribute_names(node):
             element, dtype, memory = _stored(attribute.get_type())
-            if attribute.shape is None:
-                found[name] = AttributeContent(element, None, None)
-                continue
-            values = read_values(attribute, dtype, memory)
-            found[name] = AttributeContent(element, attribute.shape, plain_values(values, element, self._resolve))
-        return found
+            value = None
+            if attribute.shape is not None:
+                value = plain_values(read_values(attribute, dtype, memory), element, self._resolve)
+            attributes[name] = AttributeContent(element, attribute.shape, value)
+        return attributes
 
     def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeContent]) -> DatasetContent:
         check_other_files(node, os.path.abspath(self.source), path, None)
@@ -394,13 +392,20 @@ class Hdf5Content(Mapping[str, NodeContent]):
                 values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
                 return plain_values(values, element, self._resolve)
 
+        layout = creation.get_layout()
+        files: Iterable[Any] = ()  # that hold the values
+        if layout == h5d.VIRTUAL:
+            sources = range(creation.get_virtual_count())
+            files = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
+        elif layout == h5d.CONTIGUOUS:
+            files = map(creation.get_external, range(creation.get_external_count()))
         return DatasetContent(
             attributes=attributes,
             dtype=element,
             shape=dataset.shape,
             maxshape=dataset.maxshape,
             chunks=dataset.chunks,
-            layout=_layout_of(creation),
+            layout=(_LAYOUTS[layout], *(":".join(map(str, file)) for file in files)),
             filters=tuple(hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
             fill=self._fill(creation, element, dtype),
             read=read,
@@ -438,16 +443,3 @@ def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
     if dtype.kind == "c" and isinstance(element, Compound):  # of floats with a custom layout
         element = Number("complex", tid.get_size())
     return element, dtype, memory_type(tid, dtype, writing=False)
-
-
-def _layout_of(creation: Any) -> tuple[str, ...]:
-    """Return how a dataset is stored, with the names of other files that hold its values."""
-    names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
-    layout = creation.get_layout()
-    files: Iterable[Any] = ()
-    if layout == h5d.VIRTUAL:
-        sources = range(creation.get_virtual_count())
-        files = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
-    elif layout == h5d.CONTIGUOUS:
-        files = map(creation.get_external, range(creation.get_external_count()))
-    return (names[layout], *(":".join(map(str, file)) for file in files))

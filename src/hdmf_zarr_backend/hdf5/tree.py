@@ -23,11 +23,7 @@ from h5py import h5a, h5l, h5o
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
 from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.reserved import as_dict, hdf5_note
-from hdmf_zarr_backend.errors import (
-    StoreNotFoundError,
-    UnsupportedFileError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
     Address,
@@ -67,6 +63,8 @@ class PlacedLink(NamedTuple):
 
 
 class _Pending(NamedTuple):
+    """A link whose target may not be placed yet."""
+
     path: str
     file: SourceFile
     raw: bytes
@@ -96,8 +94,9 @@ class Hdf5Tree:
         self.notes: dict[str, dict[str, Any]] = {}
         try:
             self._descend("", self.main, b"/")
+            # external links first: the path of a soft link may go through one, to an object that is placed by then
             while self._external or self._soft:
-                link = (self._external or self._soft).popleft()  # soft links may go through external ones
+                link = (self._external or self._soft).popleft()
                 with reading(link.file.location, text_of(link.raw)):
                     self._place_link(link)
         except BaseException:
@@ -114,11 +113,11 @@ class Hdf5Tree:
             if file is not None:
                 file.close()
 
-    def _descend(self, place: str, file: SourceFile, top: bytes) -> None:
+    def _descend(self, top_path: str, file: SourceFile, top: bytes) -> None:
         """Place an object and everything below it. Links are placed later, when all objects have their paths."""
         start = len(top.rstrip(b"/")) + 1
         for raw, form, info in file.walk(top, self.places):
-            path = place if raw == top else join(place, text_of(raw[start:]))
+            path = top_path if raw == top else join(top_path, text_of(raw[start:]))
             if info is None:
                 (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
                 continue
@@ -143,26 +142,25 @@ class Hdf5Tree:
     def _place_link(self, link: _Pending) -> None:
         group, name = link.file.within(link.raw)
         form = group.links.get_info(name).type
-        if form == h5l.TYPE_SOFT:
-            self._place_soft(link, group.links.get_val(name))
-        elif form == h5l.TYPE_EXTERNAL:
-            file, path = group.links.get_val(name)
-            self._place_external(link, os.fsdecode(file), path)
-        else:
+        if form == h5l.TYPE_EXTERNAL:
+            other_file, path = group.links.get_val(name)
+            self._place_external(link, os.fsdecode(other_file), path)
+            return
+        if form != h5l.TYPE_SOFT:
             warn_broken(
                 f"The link {text_of(link.raw)} in {link.file.location} has an unknown class ({form}) and is left out."
             )
-
-    def _place_soft(self, link: _Pending, value: bytes) -> None:
+            return
+        value = group.links.get_val(name)
         raw = soft_target(link.raw, value)
-        found = address_of(link.file, raw)
-        known = None if found is None else self.places.get(found)
-        if found is not None and known is None and link.file is not self.main:
+        address = address_of(link.file, raw)
+        known = None if address is None else self.places.get(address)
+        if address is not None and known is None and link.file is not self.main:
             self._descend(link.path, link.file, raw)
             return
-        if found is None:
+        if address is None:
             _warn_kept(text_of(link.raw), link.file.location, text_of(raw))
-        # a path through a link that is not placed is kept as it is
+        # a path through a link that is not placed is written unchanged
         target = ZarrReference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
         written = text_of(value)
         note = None if link.file is not self.main or written == target.path else {"soft": written}
@@ -172,32 +170,29 @@ class Hdf5Tree:
         raw, origin = b"/" + value.strip(b"/"), link.file.location
         if is_url(origin):
             location = resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
+            # a file on a server may name any other, so only those in its folder or below are opened
+            is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
+            is_followed = is_beside and self._rules.external_links != "never"
         else:
             location = os.path.abspath(os.path.join(os.path.dirname(origin), name))
-        file = self._open(location) if self._may_lead(origin, name, location) else None
-        found = None if file is None else address_of(file, raw)
+            # HDF5 blocks on a pipe; a missing file is reported elsewhere
+            is_readable = os.path.isfile(location) or not os.path.exists(location)
+            is_followed = is_readable and why_not(location, origin, self._rules.external_links, free=True) is None
+        file = self._open(location) if is_followed else None
+        address = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
-        if file is None or found is None:
+        if file is None or address is None:
             _warn_kept(text_of(link.raw), link.file.location, f"{name}:{text_of(raw)}")
             self.links.append(PlacedLink(link.path, ZarrReference(source, text_of(raw))))
             return
         note = {"source": source, "path": text_of(raw)}
-        known = self.places.get(found)
+        known = self.places.get(address)
         if known is None:
             parent, _, member = link.path.rpartition("/")
             self.notes.setdefault(parent, {})[member] = note
             self._descend(link.path, file, raw)
         else:
             self.links.append(PlacedLink(link.path, self.reference_to(known), None if file is self.main else note))
-
-    def _may_lead(self, origin: str, name: str, location: str) -> bool:
-        """Tell whether a link is followed; from a server, only to files in the folder of the HDF5 file or below."""
-        if is_url(origin):
-            is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
-            return is_beside and self._rules.external_links != "never"
-        # HDF5 blocks on a pipe; a missing file is reported elsewhere
-        is_readable = os.path.isfile(location) or not os.path.exists(location)
-        return is_readable and why_not(location, origin, self._rules.external_links, free=True) is None
 
     def _open(self, location: str) -> SourceFile | None:
         """Return an open file, None if HDF5 cannot open one there."""
@@ -287,6 +282,8 @@ class NewLink(NamedTuple):
 
 
 class _PendingLink(NamedTuple):
+    """A link whose target may not be placed yet."""
+
     path: str
     file: LinkedFile
     link: Link
@@ -301,7 +298,7 @@ class Placement:
         self._resolver = resolver
         self._folder = os.path.dirname(target)
         self._copies_links = copies_links
-        self._places: dict[tuple[str, str], str] = {}
+        self._paths: dict[tuple[str, str], str] = {}
         self._types: set[str] = set()
         self._pending: deque[_PendingLink] = deque()
         self.nodes: list[ZarrNode] = []
@@ -310,11 +307,12 @@ class Placement:
         while self._pending:
             self._place_link(self._pending.popleft())
 
-    def _descend(self, place: str, file: LinkedFile, own: str, top: Node) -> None:
-        stack = [(place, own, top)]
+    def _descend(self, top_path: str, file: LinkedFile, own: str, top: Node) -> None:
+        """Place a node and everything below it; not recursive, because files may be nested deeper than Python calls."""
+        stack = [(top_path, own, top)]
         while stack:
             path, here, node = stack.pop()
-            self._places.setdefault((file.location, here), path)
+            self._paths.setdefault((file.location, here), path)
             self.nodes.append(ZarrNode(path, file, here, node))
             if not isinstance(node, Group):
                 continue
@@ -346,37 +344,33 @@ class Placement:
         location = self._resolver.locate(pending.file, target.source)
         is_other = location != pending.file.location
         if pending.file is self.main and not is_other:
-            self._place_own(pending)
+            path, note, types = target.node_path, pending.note, self._types
+            if note == "hard" and (path in self.main.hierarchy or path in types):
+                self.links.append(NewLink(pending.path, "hard", absolute(path)))
+                return
+            if path not in types and self._find(self.main, target) is None:
+                self._warn_kept(pending)
+            written = note.get("soft") if isinstance(note, dict) else None
+            self.links.append(NewLink(pending.path, "soft", written if isinstance(written, str) else absolute(path)))
             return
         neighbour = None if self._copies_links or not is_other else self._neighbour(location, target)
         if neighbour is not None:
             self._add_external(pending.path, neighbour, target.path)
             return
-        found = self._find(pending.file, target)
-        if found is None:
+        result = self._find(pending.file, target)
+        if result is None:
             self._warn_kept(pending)
             if is_other:
                 self._add_external(pending.path, _stem(location), target.path)
             else:
                 self.links.append(NewLink(pending.path, "soft", absolute(target.path)))
             return
-        file, own, node = found
-        place = self._places.get((file.location, own))
-        if place is not None:
-            self.links.append(NewLink(pending.path, "soft", absolute(place)))
+        file, own, node = result
+        known = self._paths.get((file.location, own))
+        if known is not None:
+            self.links.append(NewLink(pending.path, "soft", absolute(known)))
         else:
             self._descend(pending.path, file, own, node)
-
-    def _place_own(self, pending: _PendingLink) -> None:
-        """Place a link within the file."""
-        target, note = pending.link.target.node_path, pending.note
-        if note == "hard" and (target in self.main.hierarchy or target in self._types):
-            self.links.append(NewLink(pending.path, "hard", absolute(target)))
-            return
-        if target not in self._types and self._find(self.main, pending.link.target) is None:
-            self._warn_kept(pending)
-        written = note.get("soft") if isinstance(note, dict) else None
-        self.links.append(NewLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
 
     def _neighbour(self, location: str, target: ZarrReference) -> str | None:
         """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""
@@ -404,17 +398,17 @@ class Placement:
         except (ZarrBackendError, OSError):
             return None
 
-    def place_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
+    def path_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
         """Return the path of a reference's target in the HDF5 file, None if the target is not in it."""
         if reference.node_path in self._types and self._resolver.locate(file, reference.source) == self.main.location:
             return reference.node_path
-        found = self._find(file, reference)
-        return None if found is None else self._places.get((found[0].location, found[1]))
+        target = self._find(file, reference)
+        return None if target is None else self._paths.get((target[0].location, target[1]))
 
     def file_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
         """Return the location of the file with the target of a reference in ``file``, None if there is no target."""
-        found = self._find(file, reference)
-        return None if found is None else found[0].location
+        target = self._find(file, reference)
+        return None if target is None else target[0].location
 
 
 def _stem(location: str) -> str:

@@ -130,7 +130,7 @@ def memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
 # ---- kind and layout ------------------------------------------------------------------------------------------------
 
 
-def kind_word(element: Element) -> Kind:
+def kind_of(element: Element) -> Kind:
     """Return the kind of the elements of a dataset."""
     match element:
         case Reference(is_region):
@@ -140,9 +140,9 @@ def kind_word(element: Element) -> Kind:
         case Sequence():
             problem = "HDF5 sequences of variable length cannot be stored"
             raise ValueRefusedError(problem, remedy="Store the values as a ragged column: data and index.")
-        case ArrayOf(base) if kind_word(base) != "number":
+        case ArrayOf(base) if kind_of(base) != "number":
             raise ValueRefusedError("elements that are arrays of text or references cannot be stored")
-        case Compound(fields) if any(kind_word(member) != "number" for _, member in fields):
+        case Compound(fields) if any(kind_of(member) != "number" for _, member in fields):
             return "compound"
     return "number"
 

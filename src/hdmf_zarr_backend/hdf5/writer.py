@@ -67,14 +67,23 @@ from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import Placement, ZarrNode
 from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, indices_of
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Dataset,
+    Group,
+    StoredArray,
+    absolute,
+    grid_of,
+    indices_of,
+    lengths_of,
+)
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store, resource_failure
 from hdmf_zarr_backend.store.local import NO_LINKS
 from hdmf_zarr_backend.write.tasks import region_of, runner, task_bytes_for, whole_chunk
 
 _MANY_ATTRIBUTES = 1000
-"""With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""
+"""With more attributes on one object, the format of HDF5 1.8 is used."""
 
 
 class Hdf5Writer:
@@ -105,9 +114,11 @@ class Hdf5Writer:
 
     def write(self) -> None:
         """Write everything."""
+        # First in the oldest version of the format, which every HDF5 library reads. What needs a newer one is noticed
+        # while objects and attributes are written, before large data are.
         try:
             self._write(is_new=False)
-        except NewerFormatNeededError:  # HDF5 before 1.8 cannot read the newer format, so it is the second choice
+        except NewerFormatNeededError:
             self._write(is_new=True)
 
     def _write(self, *, is_new: bool) -> None:
@@ -118,7 +129,7 @@ class Hdf5Writer:
         nodes = self._placement.nodes
         if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets that use them
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, Dataset))
-        # the second attempt replaces the file of the first one, and no other file is ever replaced
+        # exclusive: the second attempt replaces the file of the first one, and no other file is ever replaced
         with OutputFile(self._path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
             self._file, self._output = file.id, output
             self._groups = OpenGroups(file.id)
@@ -126,21 +137,23 @@ class Hdf5Writer:
             self._create_links()
             for placed, _ in planned:
                 self._attributes(placed)
-            filler = Filler(self._groups, self._refer, self._options, self._advanced)
+
+            def advance(path: str, nbytes: int) -> None:
+                output.check()  # a full disk ends the conversion here, and not after all other values
+                self._options.progress.advance(path, nbytes)
+
+            filler = Filler(self._groups, self._refer, self._options, advance)
             filler.fill([(placed, form) for placed, form in planned if form is not None])
 
     def _create_file(self, output: OutputFile) -> Any:
-        # the properties die with this call: HDF5 crashes if an error keeps them, with the frame, until the exit
+        # In a function of its own, so that the properties die with this call: HDF5 crashes at exit if the traceback
+        # of an error keeps them, with the frame, until then.
         access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
         set_orders(creation, hdf5_note(self._placement.main.hierarchy.root))
         access.set_fileobj_driver(h5fd.fileobj_driver, output)
         return h5f.create(os.fsencode(self._path), h5f.ACC_TRUNC, creation, access)
-
-    def _advanced(self, path: str, done: int) -> None:
-        self._output.check()
-        self._options.progress.advance(path, done)
 
     def _within(self, path: str) -> tuple[Any, bytes]:
         """Return the open parent group of an object in the new file, and its name in that group."""
@@ -158,8 +171,8 @@ class Hdf5Writer:
                     h5g.create(*self._within(placed.path), lcpl=_link_creation(), gcpl=creation)
                 for name, noted in as_dict(note.get("datatypes")).items():
                     tid, path = to_hdf5(from_note(as_dict(noted).get("type"))), _member(placed.path, name)
-                    tid = self._checked(tid).copy()  # predefined types cannot be named
-                    tid.commit(*self._groups.within(path), _link_creation())
+                    # a copy, because HDF5 gives no name to a predefined type
+                    self._checked(tid).copy().commit(*self._groups.within(path), _link_creation())
                     self._types.add(path)
                 return None
             return self._create_dataset(placed, placed.node)
@@ -188,6 +201,7 @@ class Hdf5Writer:
 
     def _checked(self, tid: Any) -> Any:
         """Return a type if the format version of the file can store it."""
+        # HDF5 2.0 takes numbers that use less than half of their bits for damage in a file without checksums
         if is_sparse(tid) and not self._is_new:
             raise NewerFormatNeededError
         return tid
@@ -196,8 +210,8 @@ class Hdf5Writer:
         """Return the named type at ``path`` if it equals ``tid``, else ``tid``."""
         if not isinstance(path, str) or _raw(path) not in self._types:
             return tid
-        found = h5o.open(*self._within(path))
-        return found if isinstance(found, h5t.TypeID) and found.equal(tid) else tid
+        named_tid = h5o.open(*self._within(path))
+        return named_tid if isinstance(named_tid, h5t.TypeID) and named_tid.equal(tid) else tid
 
     def _create_links(self) -> None:
         root = h5g.open(self._file, b"/")
@@ -238,6 +252,7 @@ class Hdf5Writer:
         self, path: bytes, values: dict[str, Any], remarks: dict[str, Any], file: LinkedFile
     ) -> list[str]:
         """Write the attributes of an object; return the names of those that are JSON."""
+        # without the index of HDF5 1.8, adding one attribute goes through all that are there
         if len(values) > _MANY_ATTRIBUTES and not self._is_new:
             raise NewerFormatNeededError
         here, refer = h5o.open(*self._groups.within(path)), functools.partial(self._refer, file=file)
@@ -251,8 +266,10 @@ class Hdf5Writer:
 
     def _refer(self, reference: ZarrReference, file: LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
-        place = self._placement.place_of(reference, file)
-        if place is None:
+        path = self._placement.path_of(reference, file)
+        if path is None:
+            # pynwb cannot read a null reference, so a checked NWB file gets an error that says which file to convert
+            # first
             other = None if self._allows_null else self._placement.file_of(reference, file)
             if other is not None:
                 first = (
@@ -272,12 +289,12 @@ class Hdf5Writer:
             )
             return None
         if reference.region is not None:
-            space = h5d.open(*self._within(place)).get_space()
+            space = h5d.open(*self._within(path)).get_space()
             decode_region(reference.region, space)
-            return h5r.create(*self._within(place), h5r.DATASET_REGION, space)
-        if place not in self._references:
-            self._references[place] = h5r.create(*self._within(place), h5r.OBJECT)
-        return self._references[place]
+            return h5r.create(*self._within(path), h5r.DATASET_REGION, space)
+        if path not in self._references:
+            self._references[path] = h5r.create(*self._within(path), h5r.OBJECT)
+        return self._references[path]
 
 
 def _raw(path: str) -> bytes:
@@ -307,12 +324,11 @@ def _link_creation() -> Any:
 
 
 class OutputFile:
-    """A new file for the driver ``fileobj`` of h5py, which HDF5 writes through Python.
+    """A new file for the driver ``fileobj`` of h5py, which HDF5 writes through Python; a context manager."""
 
-    HDF5's own drivers ignore errors of the system when they close an object: data are lost without an error, and the
-    process may crash at exit. So the first error is kept, and raised after HDF5 has closed the file, at the end of the
-    ``with`` block.
-    """
+    # HDF5's own drivers ignore errors of the system when they close an object: data are lost without an error, and the
+    # process may crash at exit. So HDF5 never sees an error here. The first one is kept, and raised after HDF5 has
+    # closed the file, at the end of the ``with`` block.
 
     def __init__(self, path: str, *, exclusive: bool) -> None:
         self._file = io.FileIO(path, "x+" if exclusive else "w+", opener=_opened)
@@ -433,12 +449,12 @@ class _Target:
     def _rows(self, block: Array, shape: tuple[int, ...], dtype: np.dtype[Any], element: Compound) -> Array:
         is_flat = block.dtype == object and block.ndim > len(shape)
         rows = block.reshape(-1, len(element.fields)) if is_flat else block.reshape(-1)
-        made: Array = np.empty(len(rows), dtype)
+        result: Array = np.empty(len(rows), dtype)
         for column, (name, member) in enumerate(element.fields):
             convert = decoder(member, dtype[name], self.refer)
             values = [convert(row[column]) for row in rows]
-            made[name] = array_of(values, (len(rows),), dtype[name])
-        return made.reshape(shape)
+            result[name] = array_of(values, (len(rows),), dtype[name])
+        return result.reshape(shape)
 
 
 def _text(item: Any) -> bytes:
@@ -455,8 +471,6 @@ class Filler:
     workers decode blocks of the array and encode chunks of the dataset, without HDF5's lock. *written*: workers decode,
     and HDF5 stores the values. Text, references and rows are converted in this process, because references belong to
     the open file.
-
-    Only this thread calls HDF5, in the order of the blocks, so equal input gives equal files with any executor.
 
     Source: HDF5 reference manual, `H5Dwrite_chunk`.
     """
@@ -492,6 +506,8 @@ class Filler:
                 budget = self.options.memory_budget - self.options.memory_budget // 4
                 most = task_bytes_for(budget, pool.workers)
                 tasks = (task for number, target in enumerate(later) for task in self._tasks(target, most, number))
+                # only this thread calls HDF5, in the order of the blocks: equal input gives equal files with any
+                # executor
                 for done, result in pool.run(tasks, budget=budget, in_order=True):
                     assert isinstance(done, BlockTask)
                     target = later[done.number]
@@ -527,7 +543,7 @@ class Filler:
         stored, store = target.node.stored, target.placed.file.store
         dtype = numpy_dtype(stored.data_type)
         missing = None
-        # h5py may be unable to tell the fill value of other types
+        # a chunk that has only the fill value need not be stored; h5py cannot read the fill values of all other types
         fill = stored_fill(target.dataset.get_create_plist(), dtype) if dtype.kind in "biufc" else None
         if fill is None or fill.tobytes() != fill_array(stored, dtype, ()).tobytes():
             missing = chunk_codec(stored).encode(fill_array(stored, dtype, stored.chunks))
@@ -539,8 +555,8 @@ class Filler:
             elif store.read_rules.refuses_absent:
                 raise absent_chunk(name)
             yield index, missing if data is None else data
-            lengths = (part.stop - part.start for part in region_of(stored, index))
-            self.advance(absolute(target.placed.path), math.prod(lengths) * dtype.itemsize)
+            count = math.prod(lengths_of(region_of(stored, index)))
+            self.advance(absolute(target.placed.path), count * dtype.itemsize)
 
     def _tasks(self, target: _Target, most: int, number: int = 0) -> Iterator[BlockTask]:
         """Yield the blocks of an array, each of at most ``most`` bytes; ``most`` is 0 for blocks that stay here."""
@@ -562,7 +578,7 @@ class Filler:
 
 def _write(target: _Target, region: Region, block: Array) -> None:
     dataset, memory = target.dataset, target.memory
-    lengths = tuple(part.stop - part.start for part in region)
+    lengths = lengths_of(region)
     values = np.ascontiguousarray(target.values(block, lengths))
     with refusing():
         if lengths:
@@ -574,7 +590,8 @@ def _write(target: _Target, region: Region, block: Array) -> None:
 
 
 def _encode_cached(target: _Target) -> None:
-    """Let HDF5 encode the chunks that it holds: when it closes a dataset, the errors of its filters are not raised."""
+    """Let HDF5 encode the chunks that it holds."""
+    # when it closes a dataset, it does the same, but ignores the errors of its filters
     if target.chunks and target.dataset.get_create_plist().get_nfilters():
         target.dataset.flush()
 
@@ -615,11 +632,11 @@ def block_slices(
     for limit in (block_bytes, most_bytes):
         bound = max(limit // max(1, itemsize), math.prod(own), math.prod(unit))
         enough = min(bound, -(-_ENOUGH_BYTES // max(1, itemsize)))
-        found = min(_shapes(own, unit, shape, bound, enough), key=lambda step: _decoded(step, own, shape))
-        count = _decoded(found, own, shape)
+        best = min(_shapes(own, unit, shape, bound, enough), key=lambda step: _decoded(step, own, shape))
+        count = _decoded(best, own, shape)
         if not needed or count < needed:
-            steps, needed = found, count
-        if needed == math.prod(-(-n // z) for n, z in zip(shape, own, strict=True)):
+            steps, needed = best, count
+        if needed == math.prod(grid_of(shape, own)):  # each chunk once
             break
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
@@ -681,9 +698,8 @@ class BlockTask:
     @property
     def nbytes(self) -> int:
         """Bytes of the values."""
-        inner = self.node.stored.shape[len(self.region) :]
-        lengths = [part.stop - part.start for part in self.region]
-        return math.prod([*lengths, *inner]) * numpy_dtype(self.node.stored.data_type).itemsize
+        lengths = (*lengths_of(self.region), *self.node.stored.shape[len(self.region) :])
+        return math.prod(lengths) * numpy_dtype(self.node.stored.data_type).itemsize
 
     def run(self) -> Array | Encoded:
         """Return the values, or the chunks of the dataset with their indices."""

@@ -86,6 +86,16 @@ def indices_of(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield tuple(reversed(index))
 
 
+def grid_of(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of chunks along each axis, those at the edge included."""
+    return tuple(-(-n // c) for n, c in zip(shape, chunks, strict=True))
+
+
+def lengths_of(region: tuple[slice, ...]) -> tuple[int, ...]:
+    """Return the shape of a region."""
+    return tuple(part.stop - part.start for part in region)
+
+
 def chunk_region(index: tuple[int, ...], chunks: tuple[int, ...], shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Return the part of an array that its chunk at ``index`` holds."""
     return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, chunks, shape, strict=True))
@@ -137,7 +147,7 @@ class StoredArray:
     @property
     def grid(self) -> tuple[int, ...]:
         """Number of chunks along each axis."""
-        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
+        return grid_of(self.shape, self.chunks)
 
     @property
     def first_filter(self) -> dict[str, Any]:

@@ -44,6 +44,7 @@ Encode = Callable[[Any], Any]
 Fields = Sequence[tuple[str, Element]]
 
 _DATES = (datetime.datetime, datetime.date)
+_BYTES_KINDS = ("ascii", "bytes")
 _TEXT_KINDS = ("text", "ascii", "bytes")
 _NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
 
@@ -66,7 +67,8 @@ def first_leaf(data: Any) -> Any:
             inner = data[()]
             if not isinstance(data, np.ndarray):
                 return inner
-            data = inner  # zarr 3.1 wraps an object twice
+            # zarr-python 3.1 returns an array without axes for one, with the object in it
+            data = inner
             continue
         if not known[0]:
             return None
@@ -89,61 +91,48 @@ def _first(data: Any) -> Any:
     return data[0] if hasattr(data, "__getitem__") else next(iter(data))
 
 
-def _holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
-    """Tell whether rows have only numbers and fixed-length bytes, by their own type and by ``fields``."""
-    words = {str(field["name"]): dtypes.word_of(field["dtype"]) for field in fields}
-    if dtype.hasobject or set(words) != set(dtype.names or ()):
-        return False
-    return all(
-        _numbers_dtype(word) is not None
-        or (dtype[name].base.kind == "S" and isinstance(word, str) and dtypes.kind_of(word) in ("ascii", "bytes"))
-        for name, word in words.items()
-    )
-
-
-def _numbers_dtype(word: Any) -> np.dtype[Any] | None:
+def _numbers_dtype(builder_dtype: Any) -> np.dtype[Any] | None:
     """Return the type of a number, or of a compound of numbers of any depth; None for other types."""
-    word = dtypes.word_of(word)
-    if not isinstance(word, list):
-        return dtypes.numpy_of(word) if isinstance(word, str) and dtypes.kind_of(word) == "number" else None
-    fields = {str(field["name"]): _numbers_dtype(field["dtype"]) for field in word}
-    if any(dtype is None for dtype in fields.values()):  # `in` compares by ==, and float64 == None in numpy
+    stated = dtypes.word_of(builder_dtype)
+    if not isinstance(stated, list):
+        is_number = isinstance(stated, str) and dtypes.kind_of(stated) == "number"
+        return dtypes.numpy_of(stated) if is_number else None
+    fields = {str(field["name"]): _numbers_dtype(field["dtype"]) for field in stated}
+    # not `None in`, which compares by ==: NumPy takes None for float64
+    if any(dtype is None for dtype in fields.values()):
         return None
     return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
 
 
-def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
-    """Plan a scalar dataset; `encoding.layout` decides how it is stored.
-
-    Text that is not valid UTF-8 is stored as bytes.
-    """
+def plan_scalar(value: Any, builder_dtype: Any, options: Layout, reference: Encode) -> PlannedArray:
+    """Plan a scalar dataset; text that is not valid UTF-8 is stored as bytes."""
     if isinstance(value, np.ndarray) and value.dtype.names is None:
         value = value[()]
     if isinstance(value, (np.void, np.ndarray)) and value.dtype.names is not None:
-        return plan_scalar_row(value, word, options, reference)
-    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+        return plan_scalar_row(value, builder_dtype, options, reference)
+    kind = dtypes.kind_of(builder_dtype) if isinstance(builder_dtype, str) else None
     if isinstance(value, bytes) and not is_utf8(value):
         return _plan_objects(ASCII, [value], (), to_bytes, options, as_bytes=True)
     if isinstance(value, (str, bytes, *_DATES)):
         planned = _plan_objects(ASCII if kind == "ascii" else UTF8, [value], (), to_text, options)
-        if word in TIME_WORDS:
-            planned.notes["text"] = word
+        if builder_dtype in TIME_WORDS:
+            planned.notes["text"] = builder_dtype
         return planned
     is_of_library = isinstance(value, np.generic) and library_type(value.dtype) is not None
     if not (isinstance(value, _NUMBER_TYPES) or is_of_library):
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
     array = infer(value)
     if kind == "number":
-        array = cast(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
+        array = cast(array, dtypes.number_type(builder_dtype, value.dtype if isinstance(value, np.generic) else None))
     array = array.reshape(1)
     node, notes = new_dataset(array.dtype, (), options)
     return PlannedArray(node, IndexedSource(array, array.dtype), notes=notes)
 
 
-def plan_scalar_row(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
+def plan_scalar_row(value: Any, builder_dtype: Any, options: Layout, reference: Encode) -> PlannedArray:
     """Plan one row, or one value of an opaque type."""
     array = np.atleast_1d(np.asarray(value))
-    planned = plan_array(array, word, options, reference)
+    planned = plan_array(array, builder_dtype, options, reference)
     as_scalar(planned.node, planned.notes)
     return planned
 
@@ -181,33 +170,34 @@ def plan_rows(
         converters = [field_encoder(element, reference) for _, element in fields]
     source = RowSource(data, length, converters, [name for name, _ in fields])
     planned = PlannedArray(node, source, notes=notes)
-    if options.maxshape is not None and options.maxshape[:1] != (length,):  # otherwise the shape is the maximum
+    # noted only where it differs from the shape
+    if options.maxshape is not None and options.maxshape[:1] != (length,):
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
 
 
 def plan_array(
-    data: Any, word: Any, options: Layout, reference: Encode, *, element_type: type | None = None
+    data: Any, builder_dtype: Any, options: Layout, reference: Encode, *, element_type: type | None = None
 ) -> PlannedArray:
     """Plan an array, or nested lists, of numbers, text, bytes or rows, of any rank above 0.
 
-    ``word`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference`` encodes a
-    reference. ``element_type`` is the type as a class: if it is that of an element of a list, hdmf has not looked at
-    the other elements, and all of them choose the type.
+    ``builder_dtype`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference``
+    encodes a reference. ``element_type`` is the type as a class.
     """
     data = unmasked(data)
-    if isinstance(word, list):
-        return _plan_compound(data, word, options, reference)
-    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+    if isinstance(builder_dtype, list):
+        return _plan_compound(data, builder_dtype, options, reference)
+    kind = dtypes.kind_of(builder_dtype) if isinstance(builder_dtype, str) else None
     is_typed = hasattr(data, "dtype") and hasattr(data, "shape") and isinstance(data.dtype, np.dtype)
     if isinstance(data, np.ndarray) and data.dtype == object:
-        if word == "utf8":  # hdmf's word for every array of objects
+        if builder_dtype == "utf8":  # what hdmf states for every array of objects
             kind = None
     elif is_typed:
-        return _plan_typed(data, kind, word, options, reference)
+        return _plan_typed(data, kind, builder_dtype, options, reference)
     elif element_type is not None and _is_of_element(element_type, data):
+        # hdmf has taken the type from one element and has not looked at the others, so all of them choose it again
         kind = None
-    return _plan_elements(data, kind, word, options, reference)
+    return _plan_elements(data, kind, builder_dtype, options, reference)
 
 
 def _is_of_element(element_type: type, data: Any) -> bool:
@@ -223,42 +213,42 @@ def _is_of_element(element_type: type, data: Any) -> bool:
     return False
 
 
-def _plan_elements(data: Any, kind: str | None, word: Any, options: Layout, reference: Encode) -> PlannedArray:
+def _plan_elements(data: Any, kind: str | None, builder_dtype: Any, options: Layout, reference: Encode) -> PlannedArray:
     """Plan nested lists, or an array of objects; all elements choose the type if ``kind`` is None."""
     array = infer(data)
     if not array.size:
         if kind is None and not isinstance(data, np.ndarray):
             raise ValueRefusedError("empty data without a type", remedy="Give a NumPy array with a dtype.")
-        array = array.astype(dtypes.numpy_of(word) if kind == "number" else object)
+        array = array.astype(dtypes.numpy_of(builder_dtype) if kind == "number" else object)
     if kind == "number":
-        array = cast(array, dtypes.number_type(word, array.dtype))
+        array = cast(array, dtypes.number_type(builder_dtype, array.dtype))
     if array.dtype != object:
-        return _plan_typed(array, kind, word, options, reference)
+        return _plan_typed(array, kind, builder_dtype, options, reference)
     types = set(map(type, array.reshape(-1)))
     has_text, has_bytes = (any(issubclass(cls, base) for cls in types) for base in (str, bytes))
     if kind not in _TEXT_KINDS:
         kind = "ascii" if has_bytes and not has_text else "text"
     if has_text and has_bytes and kind != "bytes":
         kind, array = "text", cast_text(array, to_text)
-    return plan_text(array, array.shape, kind, options, word)
+    return plan_text(array, array.shape, kind, options, builder_dtype)
 
 
-def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout, reference: Encode) -> PlannedArray:
+def _plan_typed(data: Any, kind: str | None, builder_dtype: Any, options: Layout, reference: Encode) -> PlannedArray:
     dtype: np.dtype[Any] = data.dtype
     if dtype.kind == "O" and kind not in _TEXT_KINDS:
         first = first_leaf(data)
         if isinstance(first, (str, bytes, *_DATES, type(None))):
             kind = "ascii" if isinstance(first, bytes) else "text"
-            return plan_text(data, tuple(data.shape), kind, options, word)
-        return _plan_elements(np.asarray(data), kind, word, options, reference)
+            return plan_text(data, tuple(data.shape), kind, options, builder_dtype)
+        return _plan_elements(np.asarray(data), kind, builder_dtype, options, reference)
     is_stored = hasattr(data, "text_type")  # a stored array of fixed-length text keeps its type
     if dtype.kind in "OTU" or (dtype.kind == "S" and kind in ("text", "ascii") and not is_stored):
-        return plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
+        return plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, builder_dtype)
     if dtype.names is not None and dtype.hasobject and isinstance(data, np.ndarray):
         return plan_rows(data, len(data), _fields_of_objects(data), options, reference)
     stored = dtypes.plain(dtype)
-    if kind == "number" and isinstance(word, str):
-        stored = dtypes.number_type(word, stored)
+    if kind == "number" and isinstance(builder_dtype, str):
+        stored = dtypes.number_type(builder_dtype, stored)
     return plan_stored(data, stored, options)
 
 
@@ -285,7 +275,9 @@ def plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArra
     return PlannedArray(node, IndexedSource(data, dtype) if node.stored.size else None, notes=notes)
 
 
-def plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, word: Any = None) -> PlannedArray:
+def plan_text(
+    data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, builder_dtype: Any = None
+) -> PlannedArray:
     """Plan an array of text; bytes that are not text stay bytes."""
     holds_bytes = isinstance(first_leaf(data), bytes)
     is_binary_fill = isinstance(options.fill_value, bytes) and not is_utf8(options.fill_value)
@@ -296,30 +288,37 @@ def plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Layo
     ):
         return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)
-    if kind != "ascii" and word in TIME_WORDS:
-        planned.notes["text"] = word
+    if kind != "ascii" and builder_dtype in TIME_WORDS:
+        planned.notes["text"] = builder_dtype
     return planned
 
 
 def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Encode) -> PlannedArray:
+    """Plan rows: as NumPy stores them if they have numbers and bytes of fixed length only, else with text as JSON."""
     dtype = _numbers_dtype(fields)
     given: Any = getattr(data, "dtype", None)
-    is_structured = isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape")
-    if is_structured and (dtype is not None or _holds_bytes(given, fields)):
-        names = [str(field["name"]) for field in fields]
-        if sorted(names) == sorted(given.names):
-            given = np.dtype([(name, given[name]) for name in names])
-        return plan_stored(data, dtypes.plain(given), options)
+    stated = {str(field["name"]): dtypes.word_of(field["dtype"]) for field in fields}
+    if isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape"):
+        has_plain_fields = dtype is not None
+        if dtype is None and not given.hasobject and set(stated) == set(given.names):
+            has_plain_fields = all(
+                _numbers_dtype(field) is not None
+                or (given[name].base.kind == "S" and isinstance(field, str) and dtypes.kind_of(field) in _BYTES_KINDS)
+                for name, field in stated.items()
+            )
+        if has_plain_fields:  # in the order of the builder, with the types of the data
+            ordered = np.dtype([(name, given[name]) for name in stated]) if set(stated) == set(given.names) else given
+            return plan_stored(data, dtypes.plain(ordered), options)
     if dtype is not None:
         return plan_stored(cast_rows(data, dtype, 1), dtype, options)
     elements: list[tuple[str, Element]] = []
     for field in fields:
-        word = dtypes.word_of(field["dtype"])
-        if not isinstance(word, str):
+        name, field_dtype = str(field["name"]), stated[str(field["name"])]
+        if not isinstance(field_dtype, str):
             problem = f"a field of type {field['dtype']!r} cannot be stored: an inner compound may have numbers only"
             raise ValueRefusedError(problem)
-        is_number = dtypes.kind_of(word) == "number"
-        elements.append((str(field["name"]), word_element(dtypes.numpy_of(word).name if is_number else word)))
+        is_number = dtypes.kind_of(field_dtype) == "number"
+        elements.append((name, word_element(dtypes.numpy_of(field_dtype).name if is_number else field_dtype)))
     return plan_rows(data, len(data), elements, options, reference)
 
 
@@ -340,7 +339,8 @@ def keep_layout(planned: PlannedArray, data: LazyArray, *, chunks: bool, codecs:
     if fill_value and (letter_of(dtype) in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
         stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
     elif fill_value and isinstance(old.fill_value, str) and (not dtype.hasobject or stored_text(old)):
-        stored.fill_value = old.fill_value or None  # old files declare others as 0, which newer readers refuse
+        # the 0 that hdmf-zarr declares for all others is not kept: newer readers refuse it
+        stored.fill_value = old.fill_value or None
     if codecs:
         stored.filters = in_format_2(old.filters)
         stored.compressor = None if old.compressor is None else dict(old.compressor)
@@ -351,20 +351,18 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     from hdmf_zarr_backend.array.lazy import EditableArray
 
     source = planned.source
+    # changes of an editable array that are not written yet are visible only through the array itself
     if source is None or isinstance(data, EditableArray):
-        return  # changes that are not written yet are visible only through the array itself
+        return
     store = data.file_store
     if isinstance(source, IndexedSource):
         source = ZarrSource(store, data.path, data.node, source.dtype)
-    is_same = _is_same(planned.node.stored, data.node.stored)
+    stored, old = planned.node.stored, data.node.stored
+    has_same_grid = (stored.shape, stored.chunks, stored.order) == (old.shape, old.chunks, old.order)
+    has_same_codecs = (stored.filters or None, stored.compressor) == (old.filters or None, old.compressor)
+    is_same = has_same_grid and has_same_codecs and _has_type_of(stored, old)
     planned.source = StoredChunks(store, data.path, data.node, source) if is_same else source
 
 
 def _has_type_of(stored: StoredArray, old: StoredArray) -> bool:
     return dtypes.numpy_dtype(stored.data_type) == dtypes.numpy_dtype(old.data_type)
-
-
-def _is_same(stored: StoredArray, old: StoredArray) -> bool:
-    same_grid = (stored.shape, stored.chunks, stored.order) == (old.shape, old.chunks, old.order)
-    same_codecs = (stored.filters or None, stored.compressor) == (old.filters or None, old.compressor)
-    return same_grid and same_codecs and _has_type_of(stored, old)

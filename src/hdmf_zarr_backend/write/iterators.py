@@ -93,14 +93,14 @@ _GUESS = 1024
 """Length to assume for an axis other than the first, if unknown: a chunk should not be one row of half a million."""
 
 
-def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
+def plan_iterator(data: Any, builder_dtype: Any, options: Layout) -> PlannedArray:
     """Plan an array whose values come from an iterator. Its shape is known when the iterator is exhausted."""
     maxshape = getattr(data, "maxshape", None)
     if maxshape is None:
         raise ValueRefusedError("the iterator has no maxshape", remedy="Give one, with None for axes that grow.")
     maxshape = tuple(maxshape)
     options.maxshape = options.maxshape or maxshape
-    dtype = _dtype(data, word)
+    dtype = _dtype(data, builder_dtype)
     itemsize = OBJECT_BYTES if dtype is None else dtype.itemsize
     if options.chunks is not None and len(options.chunks) != len(maxshape):
         raise UsageError(
@@ -112,11 +112,11 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
     first_shape = tuple(n if most is None else min(n, most) for n, most in pairs)
     options.chunks = options.chunks or _chunks(data, options, first_shape, itemsize)
     if dtype is None:  # ASCII, times, or any text; `Texts` corrects this when the elements are known
-        word = word if isinstance(word, str) else getattr(data, "dtype", None)
-        is_ascii = word == "ascii" or (isinstance(word, np.dtype) and word.kind == "S")
+        stated = builder_dtype if isinstance(builder_dtype, str) else getattr(data, "dtype", None)
+        is_ascii = stated == "ascii" or (isinstance(stated, np.dtype) and stated.kind == "S")
         node, notes = new_dataset(ASCII if is_ascii else UTF8, first_shape, options)
-        if isinstance(word, str) and word in elements.TIME_WORDS:
-            notes["text"] = word
+        if isinstance(stated, str) and stated in elements.TIME_WORDS:
+            notes["text"] = stated
         node.stored.fill_value = encode_object_fill(options.fill_value, "vlen-utf8")
     else:
         node, notes = new_dataset(dtype, first_shape, options)
@@ -139,34 +139,25 @@ def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: 
     return default_chunks(tuple(likely), itemsize)
 
 
-def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
+def _dtype(data: Any, builder_dtype: Any) -> np.dtype[Any] | None:
     """Return the type of numbers; None for text."""
     given = getattr(data, "dtype", None)
-    own, listed = _numpy_type(given), _listed_type(data)
-    if listed is not None and own is not None and word in (None, own.name):
-        return listed
-    kind = dtypes.kind_of(word) if isinstance(word, str) else None
+    own = _numpy_type(given)
+    # hdmf takes the type of an iterator over a list from its first element; all of them choose it here
+    values = unmasked(getattr(data, "data", None))
+    if own is not None and builder_dtype in (None, own.name) and isinstance(values, (list, tuple)):
+        values = [value for value in values if value is not None]  # hdmf leaves these out: they get the fill value
+        if values and np.asarray(values[0]).dtype == own and letter_of(dtype := infer(values).dtype) in "biufcmM":
+            return dtype
+    kind = dtypes.kind_of(builder_dtype) if isinstance(builder_dtype, str) else None
     if kind == "number":
-        return dtypes.number_type(word, own)
+        return dtypes.number_type(builder_dtype, own)
     if kind is not None or (isinstance(given, str) and given in elements.WORDS):
         return None
     if given is None:
         raise ValueRefusedError("the iterator has no dtype", remedy="Give it one.")
     dtype = dtypes.numpy_of(given) if isinstance(given, str) else np.dtype(given)
     return None if dtype.kind in "OUST" else dtypes.plain(dtype)
-
-
-def _listed_type(data: Any) -> np.dtype[Any] | None:
-    """Return the type of all numbers of an iterator over a list that has the type of the first one; else None."""
-    values = unmasked(getattr(data, "data", None))
-    if not isinstance(values, (list, tuple)):
-        return None
-    values = [value for value in values if value is not None]  # hdmf leaves these out: they get the fill value
-    if not values:
-        return None
-    dtype = infer(values).dtype
-    is_of_first = np.asarray(values[0]).dtype == _numpy_type(getattr(data, "dtype", None))
-    return dtype if is_of_first and letter_of(dtype) in "biufcmM" else None
 
 
 def _numpy_type(given: Any) -> np.dtype[Any] | None:
@@ -240,7 +231,10 @@ class GrowingArray:
         """Add one `hdmf.data_utils.DataChunk`; the array grows as needed."""
         if block.data is None:
             return
-        data = self._typed(block)
+        if self._codec.is_object:
+            data = cast_text(block.data, to_text if self.texts is None else self.texts.encode)
+        else:
+            data = cast(block.data, self._codec.dtype, same_kind=True)
         try:
             shape = self._grown(block)
             axes = normalise(block.selection, shape)
@@ -253,7 +247,22 @@ class GrowingArray:
             ) from error
         self.array.shape = shape
         self._has_blocks = True
-        self._put_pieces(axes, values)
+        for index, inner, outer in overlaps(axes, self.array.chunks):
+            piece = values[separately(outer, values.shape)]
+            in_order = all(isinstance(part, slice) for part in inner)
+            if in_order and piece.shape == self.array.chunks and index not in self._waiting:
+                # a copy if it is written later: an iterator may give the same buffer again
+                self._write(index, np.array(piece, order="C", copy=True if self._sink.is_later else None))
+                continue
+            chunk, filled = self._take(index)
+            chunk[separately(inner, chunk.shape)] = piece
+            if filled + piece.size >= chunk.size:
+                self._write(index, chunk)
+                continue
+            self._waiting[index] = (chunk, filled + piece.size)
+            while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
+                oldest, (old, _) = self._waiting.popitem(last=False)
+                self._write(oldest, old, is_full=False)
 
     def _grown(self, block: Any) -> tuple[int, ...]:
         """Return the shape of the array with a block. What selects a whole axis does not make it longer."""
@@ -269,30 +278,8 @@ class GrowingArray:
                 raise ValueError(f"it has {bound} values along axis {axis}, where the blocks before have {n}")
         return shape
 
-    def _put_pieces(self, axes: list[Axis], values: Array) -> None:
-        """Divide the values of a block along the chunks; full chunks are written, the others kept."""
-        for index, inner, outer in overlaps(axes, self.array.chunks):
-            piece = values[separately(outer, values.shape)]
-            in_order = all(isinstance(part, slice) for part in inner)
-            if in_order and piece.shape == self.array.chunks and index not in self._waiting:
-                self._write(index, np.array(piece, order="C", copy=True if self._sink.is_later else None))
-                continue
-            chunk, filled = self._take(index)
-            chunk[separately(inner, chunk.shape)] = piece
-            if filled + piece.size >= chunk.size:
-                self._write(index, chunk)
-                continue
-            self._waiting[index] = (chunk, filled + piece.size)
-            while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
-                oldest, (old, _) = self._waiting.popitem(last=False)
-                self._write(oldest, old, is_full=False)
-
-    def _typed(self, block: Any) -> Array:
-        if self._codec.is_object:
-            return cast_text(block.data, to_text if self.texts is None else self.texts.encode)
-        return cast(block.data, self._codec.dtype, same_kind=True)
-
     def _take(self, index: Index) -> tuple[Array, int]:
+        """Return a chunk that is not full, and how many elements it has: waiting, stored too early, or a new one."""
         waiting = self._waiting.pop(index, None)
         if waiting is not None:
             return waiting

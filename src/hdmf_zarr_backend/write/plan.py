@@ -222,41 +222,37 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
 
 
 def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> None:
-    node = planned.node
-    before = _encoding(node.stored)
-    if describe(node).form == "plain" and not is_expressible(node.stored.filters, node.stored.compressor):
-        _replace_codecs(planned, where)
+    """Give a planned array its form in format 3; codecs of a copy that the format lacks become the default one."""
+    node, stored = planned.node, planned.node.stored
+    before = _encoding(stored)
+    if describe(node).form == "plain" and not is_expressible(stored.filters, stored.compressor):
+        codecs = ", ".join(str(step["id"]) for step in stored.codecs)
+        if planned.has_given_codecs:
+            raise UsageError(
+                f"Zarr format 3 cannot express the codecs {codecs} in this order",
+                remedy="Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2.",
+                remedy_cli="Use --zarr-format 2.",
+            )
+        warn(
+            f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
+            f"{DEFAULT_COMPRESSOR['id']} instead",
+            FilterReplacedWarning,
+            stacklevel=2,
+        )
+        stored.filters, stored.compressor = None, dict(DEFAULT_COMPRESSOR)
     widths = _widths(planned) if describe(node).form == "rows" else {}
     zarr3.store_in_format_3(node, widths)
-    itemsize, stored = zarr3.row_bytes(node.stored), node.stored
+    itemsize = zarr3.row_bytes(stored)
+    # rows have a size in format 3, so chunks that were chosen by an assumed one are chosen again
     if itemsize is not None and stored.chunks[0] == default_chunks(stored.shape, OBJECT_BYTES)[0]:
         stored.chunks = (default_chunks(stored.shape[:1], itemsize)[0], *stored.chunks[1:])
     give_shards(planned, shard_bytes)
-    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node.stored) != before:
+    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(stored) != before:
         planned.source = ValuesOnly(planned.source)
     if not hasattr(planned.source, "encoded"):  # copied chunks keep the frame that they have
-        node.stored.compressor = in_core_words(node.stored.compressor)
+        stored.compressor = in_core_words(stored.compressor)
     if planned.has_given_codecs:
         zarr3.encode_node(node)  # raises an error if the format lacks one of them
-
-
-def _replace_codecs(planned: PlannedArray, where: str) -> None:
-    """Set the default codec on an array, in place of codecs of a stored array that format 3 cannot express."""
-    stored = planned.node.stored
-    codecs = ", ".join(str(step["id"]) for step in stored.codecs)
-    if planned.has_given_codecs:
-        raise UsageError(
-            f"Zarr format 3 cannot express the codecs {codecs} in this order",
-            remedy="Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2.",
-            remedy_cli="Use --zarr-format 2.",
-        )
-    warn(
-        f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
-        f"{DEFAULT_COMPRESSOR['id']} instead",
-        FilterReplacedWarning,
-        stacklevel=2,
-    )
-    stored.filters, stored.compressor = None, dict(DEFAULT_COMPRESSOR)
 
 
 def _encoding(stored: StoredArray) -> tuple[Any, ...]:
@@ -288,8 +284,8 @@ _LONGEST_KEY_NAME = 64
 
 def checked_name(name: str) -> str:
     """Return ``name`` if it is valid for a group, a dataset or a link."""
-    is_taken = is_document(name) or name.startswith(JOURNAL)
-    if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
+    is_reserved = is_document(name) or name.startswith(JOURNAL)
+    if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_reserved:
         raise NameRefusedError(f"the name {name!r} cannot be stored", remedy="Rename it.")
     if not name.isprintable() and any("\ud800" <= mark <= "\udfff" for mark in name):
         raise NameRefusedError(f"the name {name!r} is not UTF-8", remedy="Rename it.")
@@ -298,8 +294,8 @@ def checked_name(name: str) -> str:
 
 def check_names(paths: Iterable[str], store: Store) -> None:
     """Refuse names in ``paths``, those of the nodes to be written, that are not valid in the keys of a store."""
+    paths = list(paths)
     if store.folder is not None:
-        paths = list(paths)
         _check_lengths(paths, store.folder)
     if store.abilities.control_characters:
         return
@@ -313,14 +309,14 @@ def check_names(paths: Iterable[str], store: Store) -> None:
 def warn_of_names(paths: Iterable[str], location: str) -> None:
     """Warn of names that are not valid on Windows, or equal to another one there or on macOS (case, accents)."""
     first: dict[tuple[str, str], str] = {}
-    found = []
+    unportable = []
     for path in paths:
         parent, name = split(path)
         plain = name if name.isascii() else unicodedata.normalize("NFC", name)
         if _NOT_ON_WINDOWS.search(name) or first.setdefault((parent, plain.casefold()), name) != name:
-            found.append(absolute(path))
-    if found:
-        shown = few(list(map(repr, found)))
+            unportable.append(absolute(path))
+    if unportable:
+        shown = few(list(map(repr, unportable)))
         warn(
             f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They are "
             "stored; a copy of the file on such a system would lack them.",
@@ -335,8 +331,8 @@ def _check_lengths(paths: list[str], root: str) -> None:
     folder = os.path.dirname(root)
     try:
         most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
-    except (AttributeError, OSError, ValueError):
-        return  # the limit of the system is unknown
+    except (AttributeError, OSError, ValueError):  # Windows has no pathconf, and other systems may not know a limit
+        return
     size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
     if most > 0 and size >= most:
         depth = longest.count("/") + 1

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.dtypes import dtype_of
 from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.model.element import Element, Reference, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join, lengths_of
 from hdmf_zarr_backend.store.base import Store
 
 Array = npt.NDArray[Any]
@@ -101,7 +101,8 @@ class ElementSource:
     def read(self, region: Region) -> Array:
         """Return the block as an object array."""
         elements = self._elements(region)
-        shape = tuple(part.stop - part.start for part in region)
+        shape = lengths_of(region)
+        # text that needs no conversion is most of all text, and one call for all elements is much faster than one each
         if self._convert is to_text and _is_plain_text(elements):
             return np.fromiter(elements, object, len(elements)).reshape(shape)
         block = np.empty(len(elements), object)
@@ -146,14 +147,12 @@ def _is_plain_text(elements: Sequence[Any]) -> bool:
     """Tell whether `to_text` would return all elements unchanged."""
     if set(map(type, elements)) != {str}:
         return False
+    # surrogates are not UTF-8; `to_text` reports the position of one
     text = "".join(elements)
-    if text.isascii():
-        return True
     try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:  # surrogates; `to_text` reports the position
+        return text.isascii() or bool(text.encode("utf-8"))
+    except UnicodeEncodeError:
         return False
-    return True
 
 
 def _leaves(data: Any, shape: tuple[int, ...]) -> Iterator[Any]:
@@ -188,14 +187,15 @@ def field_encoder(field: Element, reference: Callable[[Any], Any]) -> Encode:
     if isinstance(field, Text):
         return to_text
     if (number := library_number(field)) is not None:
-        return number.dtype()  # not the larger one that h5py has where the library is absent
+        # not the larger one that h5py has where the library is absent
+        return number.dtype()
     return reference if isinstance(field, Reference) else dtype_of(field)
 
 
 def encode_rows(given: Any, names: Sequence[str], converters: Sequence[Encode], start: int = 0) -> Array:
-    """Return rows as an array of objects with an axis for the fields: JSON, or what the converters make of values.
+    """Return rows as an array of objects with an axis for the fields: JSON, or numbers, with dates as integers.
 
-    For a NumPy type, these are numbers, and dates as integers in its unit. ``start`` is the index of the first row.
+    ``start`` is the index of the first row, for errors.
     """
     place = Place((start,))
     rows = [row_values(row, tuple(names), n, place) for n, row in enumerate(given)]
@@ -237,11 +237,6 @@ def cache_of(location: str, limit: int = CACHE_BYTES) -> ChunkCache:
     return ChunkCache(limit, largest=limit)
 
 
-def forget_decoded() -> None:
-    """Free the decoded chunks of all sources, at the end of a write."""
-    cache_of.cache_clear()
-
-
 @contextmanager
 def source_caches(budget: int) -> Iterator[None]:
     """Limit the caches of decoded chunks by a budget, and forget what was decoded at the end of a write."""
@@ -250,7 +245,7 @@ def source_caches(budget: int) -> Iterator[None]:
         yield
     finally:
         _limit.pop()
-        forget_decoded()
+        cache_of.cache_clear()
 
 
 class StoredChunks:
@@ -274,7 +269,8 @@ class StoredChunks:
         if stored.shards is None:
             data = self._store.get(join(self._path, name))
         else:
-            self._reader = self._reader or ShardReader(self._store, self._path, stored)  # it caches the indices
+            # one reader for all chunks, because it caches the indices of shards
+            self._reader = self._reader or ShardReader(self._store, self._path, stored)
             data = self._reader.get(index)
         if data is not None:
             with at(self._store, self._path):

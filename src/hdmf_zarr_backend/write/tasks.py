@@ -42,7 +42,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.extras import install_command
-from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, indices_of, join
+from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, indices_of, join, lengths_of
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.store.base import Write, resource_failure
 from hdmf_zarr_backend.store.transaction import Change
@@ -77,10 +77,9 @@ class ChunkTask:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values; a chunk is read, encoded and forgotten before the next one.
-
-        Of a shard those of a chunk, and of the part of the shard that the store holds until it is written.
-        """
+        """Bytes of the values that it holds at most."""
+        # A chunk is read, encoded and forgotten before the next one. Of a shard, the store may hold a part until it is
+        # written.
         size = chunk_bytes(self.array)
         if self.array.shards is None:
             return len(self.indices) * size
@@ -102,7 +101,8 @@ class ChunkTask:
         return done
 
     def _is_only_cut(self, index: Index, key: str, data: bytes) -> bool:
-        """Return whether a stored chunk differs beyond the end of the array only: readers need it until the commit."""
+        """Return whether a stored chunk differs only beyond the end of the array."""
+        # An array that becomes shorter: readers of the old state need the values beyond the new end until the commit.
         region, array = region_of(self.array, index), self.array
         if self.old_shape is None or not any(
             part.stop < min(old, part.start + length)
@@ -114,7 +114,7 @@ class ChunkTask:
             values = codec.decode(stored or b"", array.chunks)
         except DamagedFileError:
             return False
-        inside = values[tuple(slice(0, part.stop - part.start) for part in region)]
+        inside = values[tuple(slice(0, n) for n in lengths_of(region))]
         return codec.encode(whole_chunk(inside, array, codec.dtype)) == data
 
 
@@ -163,7 +163,7 @@ def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ChunkSource, in
     region = region_of(stored, index)
     raw = source.encoded(index) if hasattr(source, "encoded") else None
     if raw is not None:  # the source has it in this form, and it is not decoded
-        return raw, math.prod(part.stop - part.start for part in region) * codec.dtype.itemsize
+        return raw, math.prod(lengths_of(region)) * codec.dtype.itemsize
     block = source.read(region)
     return codec.encode(whole_chunk(block, stored, codec.dtype)), block.nbytes
 
@@ -174,7 +174,8 @@ def region_of(stored: StoredArray, index: Index) -> tuple[slice, ...]:
 
 
 def whole_chunk(block: Array, stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> Array:
-    """Return ``block`` as a chunk of full size (``shape``): Zarr and HDF5 store chunks at the edge completely."""
+    """Return ``block`` as a chunk of full size (``shape``)."""
+    # Zarr and HDF5 store chunks at the edge completely
     shape = stored.chunks if shape is None else shape
     if block.shape == shape:
         return np.ascontiguousarray(block)
@@ -212,12 +213,12 @@ def cut(
 
 def encode_shard(stored: StoredArray, source: ChunkSource, shard: Index, write: Write) -> int:
     """Write the stored form of a shard, and return the bytes of its values that are inside of the array."""
-    codec, made, done = chunk_codec(stored), ShardWriter(write, stored), 0
+    codec, writer, done = chunk_codec(stored), ShardWriter(write, stored), 0
     for index in chunks_in_shard(stored, shard):
         data, size = encode_chunk(stored, codec, source, index)
-        made.add(index, data)
+        writer.add(index, data)
         done += size
-    made.finish()
+    writer.finish()
     return done
 
 
@@ -231,7 +232,6 @@ def opened(executor: Any) -> Iterator[Any]:
     if not isinstance(executor, str) or "://" not in executor:
         yield executor
         return
-    address = executor
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
@@ -239,23 +239,19 @@ def opened(executor: Any) -> Iterator[Any]:
         raise UsageError("a dask scheduler needs the library distributed", remedy=remedy) from error
     connect: Any = Client  # its annotations are not complete in every release
     try:
-        client = connect(address, timeout=SECONDS, set_as_default=False)
+        client = connect(executor, timeout=SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
-        raise WorkerLostError(
-            f"the dask scheduler at {address} does not answer within {SECONDS} s",
-            remedy="Check that it runs, and that the address is right.",
-        ) from error
+        problem = f"the dask scheduler at {executor} does not answer within {SECONDS} s"
+        raise WorkerLostError(problem, remedy="Check that it runs, and that the address is right.") from error
     except ValueError as error:  # an unknown protocol
-        raise UsageError(
-            f"{address!r} is not an address of a dask scheduler ({error})", remedy="Use one such as tcp://host:8786."
-        ) from error
+        problem = f"{executor!r} is not an address of a dask scheduler ({error})"
+        raise UsageError(problem, remedy="Use one such as tcp://host:8786.") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=SECONDS)
         except TimeoutError as error:
-            raise WorkerLostError(
-                f"the dask scheduler at {address} has no workers", remedy="Start some with: dask worker ADDRESS."
-            ) from error
+            problem = f"the dask scheduler at {executor} has no workers"
+            raise WorkerLostError(problem, remedy="Start some with: dask worker ADDRESS.") from error
         yield client
 
 
@@ -349,9 +345,11 @@ class _Window(Sink, Generic[R]):
 
     def __init__(self, pool: Executor, workers: int, budget: int, *, needs_pickle: bool = False) -> None:
         self._pool = pool
-        self._plug_ins: dict[str, Any] = {}  # codecs of other packages that another process can import
+        # Codecs of other packages, which another process may not have registered. A class inside a function cannot be
+        # sent, and the process says so if it needs it.
+        self._plug_ins: dict[str, Any] = {}
         for codec_id, codec_class in registered_plug_ins().items() if needs_pickle else ():
-            with suppress(pickle.PicklingError, AttributeError, TypeError):  # a class inside a function
+            with suppress(pickle.PicklingError, AttributeError, TypeError):
                 pickle.dumps(codec_class)
                 self._plug_ins[codec_id] = codec_class
         self._workers = workers
@@ -360,7 +358,9 @@ class _Window(Sink, Generic[R]):
         self.running: deque[tuple[Future[R], Task[R]]] = deque()
 
     def _cost_of(self, task: Task[R]) -> int:
-        """Return the cost of a task: half of what it holds while it runs, if one for each worker fits twice."""
+        """Return what a task takes from the budget."""
+        # Half of what it holds while it runs, if one for each worker fits twice: of two tasks that are submitted for a
+        # worker, only one runs.
         held = HOLDS * task.nbytes
         return held // WINDOW if held <= self._budget // self._workers else held
 
@@ -392,7 +392,8 @@ class _Window(Sink, Generic[R]):
         for pair in done:
             self.running.remove(pair)
             self._cost -= self._cost_of(pair[1])
-        while done:  # a result is freed once it was taken
+        # one by one, so that a result is freed once it was taken
+        while done:
             future, task = done.pop(0)
             yield task, future.result()
 
@@ -406,7 +407,7 @@ class _Window(Sink, Generic[R]):
             deque(self.finished(in_order=False), maxlen=0)
 
     def close(self) -> None:
-        """Cancel what has not begun, and wait for the rest: nothing is written after an error was raised."""
+        # waits for what runs, so that nothing is written after an error was raised
         futures = [future for future, _ in self.running]
         for future in futures:
             future.cancel()
@@ -453,18 +454,20 @@ def runner(executor: Any = None) -> Iterator[Runner]:
             workers = max(1, sum(given.nthreads().values()))
             yield Runner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
         else:
-            workers = given if isinstance(given, int) and not isinstance(given, bool) and given > 1 else _cpus()
+            is_number = isinstance(given, int) and not isinstance(given, bool) and given > 1
+            workers = given if is_number else _cpus()
             pool: Executor
-            if given == "threads" or workers is given:
+            if is_number or given == "threads":
                 pool = ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr")
             elif given == "processes":
+                # a fork of a process with threads may hold a lock forever
                 pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
             else:
-                problem = f"executor {given!r} is unknown"
-                names = (
-                    '"threads", "processes", a number of threads, an Executor, a dask.distributed.Client or "tcp://..."'
+                remedy = (
+                    'Give "threads", "processes", a number of threads, an Executor, a dask.distributed.Client or '
+                    '"tcp://...".'
                 )
-                raise UsageError(problem, remedy=f"Give {names}.")
+                raise UsageError(f"executor {given!r} is unknown", remedy=remedy)
             try:
                 yield Runner(pool, workers, needs_pickle=given == "processes")
             finally:
@@ -472,4 +475,5 @@ def runner(executor: Any = None) -> Iterator[Runner]:
 
 
 def _cpus() -> int:
+    # those that this process may use, which in a container or a job of a cluster are fewer than the machine has
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

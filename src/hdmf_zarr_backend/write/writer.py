@@ -115,7 +115,7 @@ def new_file(
 
 
 def _decodes(name: str, value: bytes, stored: StoredArray) -> bool:
-    """Return whether a chunk or a shard of an array is whole."""
+    """Return whether a chunk or a shard of an array is whole: a killed conversion may leave one that was cut off."""
     shard = None if stored.shards is None else shard_named(stored, name)
     if not value or (stored.shards is not None and shard is None):
         return False
@@ -217,8 +217,9 @@ class PlanWriter:
                 if source is None:
                     continue
                 if (
+                    # elements and rows are converted by functions that are not safe for threads
                     is_parallel
-                    and not isinstance(source, (ElementSource, RowSource))  # they are not safe for threads
+                    and not isinstance(source, (ElementSource, RowSource))
                     and planned_bytes(planned) > _LARGE_BYTES
                     and self._change.is_created(join(path, planned.node.stored.first_chunk))
                 ):
