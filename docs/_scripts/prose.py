@@ -34,7 +34,41 @@ PHRASES = {
     r"\bas Zarr has it\b": "as usual in Zarr",
     r"\bsays of itself\b": "is marked as, records that",
 }
-"""Patterns that a page must not have, and what to write."""
+"""Patterns that neither pages nor docstrings and messages may have, and what to write."""
+
+PAGE_PHRASES = {
+    # passives with a verb that says little
+    r"\b(?:is|are|was|were|be|been|being) made\b(?! up)": "say who does what: creates, writes, generates",
+    r"\b(?:is|are|was|were|be|been|being) taken\b": "uses, reads, accepts, measures",
+    r"\b(?:is|are|was|were|be|been|being) asked\b": "requests, refuses, reports",
+    r"\b(?:is|are|was|were|be|been) (?:wanted|meant)\b": "requires, refers to",
+    r"\b(?:is|are|was|were|be|been) put\b": "writes, stores, places",
+    # words of another language
+    r"\bas of\b": "since, in; or repeat the description of the other page",
+    r"\bby now\b": "now, meanwhile, in newer versions",
+    r"\btells? (?:what|which|where|when|how|whether|who)\b": "shows, explains, lists",
+    r"\bin the (?:way|manner) of\b": "as in, like",
+    r"\bis not the case\b": "say what holds",
+    r"\bin (?:its|their|the) places?\b(?! of)": "at its path, there, instead",
+    r"\bbeside (?:its|their) places?\b": "next to its path",
+    r"\bleads? (?:to nothing|nowhere)\b": "has no target, is broken",
+    r"\ball that\b": "everything that, all",
+    r"\b(?:all|both) of it\b": "the whole file, both",
+    r"\bas it (?:is|was)\b(?! (?:read|written|stored|in|before|after|being))": "unchanged",
+    r"\bin spite of\b": "despite",
+    r"\bfor certain\b": "certainly; or say how one knows",
+    r"\bbesides\b(?=[.;])": "also",
+    r"\bwhat (?:is|was) (?:in it|new in it)\b": "its content",
+    # the subject after the verb, and clauses in foreign order
+    r"(?:^|[.;:] )(?:then|with [^.,;:]{3,40}|to [^.,;:]{3,40}|in [^.,;:]{3,40}) (?:comes?|goes?|go|stands?|lies?) ": (
+        "put the subject first"
+    ),
+    r"\b(?:does|do|is|are|has|have) not either\b": "neither ... nor",
+    r"\bso (?:it|they) (?:is|are|does|do) (?:in|for|with)\b": "repeat the verb",
+    # several numbers in a clause
+    r"\btimes\b[^.;:|]{0,90}\btimes\b[^.;:|]{0,90}\btimes\b": "a bullet for each number",
+}
+"""Patterns that read as translated. Pages must not have them; docstrings and messages are not checked for them."""
 
 UNCHECKED = (
     "typography.symbols",
@@ -113,8 +147,9 @@ def pages() -> dict[str, str]:
 
 
 def phrases(path: str, prose: str) -> Iterator[Finding]:
-    """Yield the phrases of a page that `PHRASES` lists."""
-    for pattern, advice in PHRASES.items():
+    """Yield the phrases of a page, or of a module of the package, that are listed for it."""
+    patterns = PHRASES if path.startswith("src/") else PHRASES | PAGE_PHRASES
+    for pattern, advice in patterns.items():
         for match in re.finditer(pattern, prose.replace("\n", " "), re.IGNORECASE):
             line = prose.count("\n", 0, match.start()) + 1
             yield Finding(path, line, f'"{match[0]}": write {advice}')
