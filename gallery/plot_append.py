@@ -2,8 +2,8 @@
 Append during a recording
 =========================
 
-The file is opened once for each new block of data, and only what is new is written. Readers see a complete file at
-any time: the one before the append, or the one after it.
+This example opens the file once for each new block of data, and writes only what is new. Readers always see a complete
+file: the one before the append, or the one after it.
 """
 
 # %%

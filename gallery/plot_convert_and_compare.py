@@ -2,7 +2,7 @@
 Convert from HDF5: sizes and speeds
 ===================================
 
-One recording in HDF5 is converted to Zarr in four ways. The example compares the stored size, the time of the
+This example converts one recording from HDF5 to Zarr in four ways. It compares the stored size, the time of the
 conversion, and the time to read.
 
 The times are from one run on the machine that built this page. Compare them with each other only.
@@ -70,7 +70,7 @@ for number, (name, options) in enumerate(ways.items()):
 # %%
 # Compare sizes and reading times
 # -------------------------------
-# The time is that of sixty slices of a tenth of a second, all channels.
+# The time to read sixty slices of a tenth of a second, all channels.
 
 
 def stored_bytes(path: Path) -> int:

@@ -2,10 +2,10 @@
 First file: HDF5 to Zarr and back
 =================================
 
-A session with the typical content of NWB files (raw voltages, electrodes, sorted units, trials and a tracked
-position) is written to HDF5 with pynwb, converted to Zarr, inspected, read, compared, and converted back.
+This example writes a typical session (raw voltages, electrodes, sorted units, trials and a tracked position) to HDF5
+with pynwb, converts it to Zarr, inspects, reads and compares it, and converts it back.
 
-The files are written to a temporary folder; name a folder on the command line to keep them.
+The files go to a temporary folder; name a folder on the command line to keep them.
 """
 
 # %%
@@ -31,8 +31,8 @@ zarr_path = folder / "example.nwb.zarr"
 again_path = folder / "mouse-again.nwb"
 
 # %%
-# Make a session
-# --------------
+# Create a session
+# ----------------
 # Ten seconds of sixteen channels at 5 kHz, as an acquisition system delivers them: integers and a factor to volts.
 
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile
@@ -172,7 +172,7 @@ zarrio(["inspect", str(zarr_path)])
 # %%
 # Read
 # ----
-# The result has the containers of pynwb. Arrays are lazy: a slice reads the chunks that it touches.
+# You get pynwb's containers. Arrays are lazy: a slice reads the chunks that it touches.
 
 zarr_io = NWBZarrIO(zarr_path, mode="r")
 from_zarr = zarr_io.read()
@@ -187,8 +187,8 @@ print(
 # %%
 # Compare
 # -------
-# First value by value with HDF5, then both files as a whole with the comparison of hdmf's own tests: every field of
-# every container.
+# First compare some arrays with HDF5, value by value, then both files with the comparison of hdmf's own tests: every
+# field of every container.
 
 from hdmf.testing import TestCase
 
@@ -233,7 +233,7 @@ zarr_io.close()
 # %%
 # Convert back
 # ------------
-# To HDF5, for tools that read nothing else. Nothing has been lost.
+# Convert to HDF5, for tools that read nothing else. Nothing is lost.
 
 convert(zarr_path, again_path)
 

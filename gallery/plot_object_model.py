@@ -2,8 +2,8 @@
 Inspect metadata, and plan a write
 ==================================
 
-The structure of a file without its values is a small tree: the Zarr Object Model. It can be made from an existing
-file, and from a file that is not written yet. You can therefore check a write of ten hours before it starts.
+The structure of a file without its values is a small tree: the Zarr Object Model. You get it from an existing
+file, and from a file that is not written yet, so you can check a write of ten hours before it starts.
 """
 
 # %%
@@ -45,7 +45,7 @@ for name, length, spread in (
 # %%
 # Plan the write
 # --------------
-# ``dry_run`` plans the write and does not carry it out. It encodes one chunk of each array to estimate the total size.
+# ``dry_run`` plans the write without carrying it out. It encodes one chunk of each array to estimate the total size.
 # ``zarrio dry-run`` does the same for the conversion of an HDF5 file.
 
 path = folder / "session.nwb.zarr"
@@ -71,7 +71,7 @@ ax.set(xlabel="MB")
 ax.legend()
 
 # %%
-# So far nothing is written. After the write, the model of the file is equal to the planned one.
+# Nothing is written yet. After the write, the model of the file equals the planned one.
 
 assert not path.exists()
 with NWBZarrIO(path, mode="w") as io:
@@ -98,8 +98,8 @@ print(
 )
 
 # %%
-# Compare models, and make a file
-# -------------------------------
+# Compare models, and create a file
+# ---------------------------------
 # Models are those of pydantic-zarr: ``to_flat`` lists their nodes, ``like`` tests whether two agree. ``from_zom`` makes
 # an empty file from a model.
 

@@ -2,8 +2,7 @@
 xarray and TensorStore on the same file
 =======================================
 
-The same NWB file is opened by pynwb, by xarray and by TensorStore, which all see the same values. For netCDF, see the
-guide on other tools.
+pynwb, xarray and TensorStore open the same NWB file and see the same values. For netCDF, see the guide on other tools.
 """
 
 # %%

@@ -110,8 +110,8 @@ assert same
 # %%
 # Write in parallel
 # -----------------
-# ``NWBZarrIO`` takes ``write_options=`` too, for all that it writes and exports: arrays, iterators, and datasets of
-# another file.
+# ``NWBZarrIO`` takes ``write_options=`` too, for everything that it writes and exports: arrays, iterators, and datasets
+# of another file.
 
 with NWBZarrIO(
     folder / "written.nwb.zarr",

@@ -7,8 +7,8 @@ each from the few chunks that it needs.
 """
 
 # %%
-# Make a file
-# -----------
+# Create a file
+# -------------
 # A minute of 16 channels, spikes of 20 units, and an image.
 
 import tempfile
@@ -107,7 +107,7 @@ ax.set(title="cut out of the middle")
 ax.set_axis_off()
 
 # %%
-# The values are those that were written. Arrays can be read even after the file was closed.
+# The values are those that were written. You can read arrays even after closing the file.
 
 io.close()
 assert np.array_equal(trace, voltage[start:stop, 0])

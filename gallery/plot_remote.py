@@ -3,13 +3,13 @@ Read from a web server
 ======================
 
 A Zarr file can be read from any web server. The server need not list its files, nor know anything about Zarr; only
-shards and zip files need one that supports byte ranges. In this example it is Python's own server on this machine,
+shards and zip files need one that supports byte ranges. This example uses Python's own server on this machine,
 which records the requests.
 """
 
 # %%
-# Make a file, and start a server
-# -------------------------------
+# Create a file, and start a server
+# ---------------------------------
 
 import tempfile
 import threading

@@ -105,7 +105,7 @@ stale = verify(path).problems
 print(*stale, sep="\n")
 
 # %%
-# If the change is wanted, consolidate the file again; ``repair`` does this if nothing is lost.
+# If the change is right, consolidate the file again; ``repair`` does this if nothing is lost.
 
 repairs = repair(path)
 print(repairs.done, repairs.left)

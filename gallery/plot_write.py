@@ -2,7 +2,7 @@
 Write an NWB file
 =================
 
-From arrays in memory to a Zarr file. The containers are those of pynwb; ``NWBZarrIO`` writes them instead of
+Write arrays in memory to a Zarr file. The containers are those of pynwb; ``NWBZarrIO`` writes them instead of
 ``NWBHDF5IO``. HDF5 is not needed.
 """
 

@@ -54,7 +54,6 @@ PAGE_PHRASES = {
     r"\bleads? (?:to nothing|nowhere)\b": "has no target, is broken",
     r"\ball that\b": "everything that, all",
     r"\b(?:all|both) of it\b": "the whole file, both",
-    r"\bas it (?:is|was)\b(?! (?:read|written|stored|in|before|after|being))": "unchanged",
     r"\bin spite of\b": "despite",
     r"\bfor certain\b": "certainly; or say how one knows",
     r"\bbesides\b(?=[.;])": "also",
