@@ -4,6 +4,8 @@ What is written in one test and read in another is made here. Nothing is random 
 one; only object ids differ from call to call.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -212,6 +214,21 @@ def write_zarr(path: Path, nwbfile: NWBFile | None = None, **options: Any) -> Pa
     with NWBZarrIO(path, "w", **options) as io:
         io.write(nwbfile or rich_nwbfile())
     return path
+
+
+def read_zarr(path: Any, mode: str = "r", **options: Any) -> NWBFile:
+    """Return the file at ``path``; options as of `NWBZarrIO`."""
+    with NWBZarrIO(path, mode, **options) as io:
+        return io.read()
+
+
+@contextmanager
+def edit_zarr(path: Any, mode: str = "r+", **options: Any) -> Iterator[NWBFile]:
+    """Give the file at ``path``, which is written at the end of the block."""
+    with NWBZarrIO(path, mode, **options) as io:
+        nwbfile = io.read()
+        yield nwbfile
+        io.write(nwbfile)
 
 
 # ---- builders ------------------------------------------------------------------------------------------------------

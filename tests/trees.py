@@ -1,8 +1,10 @@
 """Small builder trees for tests, built, written and read in one line."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.options import WriteOptions
@@ -29,13 +31,14 @@ def write_builder(
     path: Place,
     builder: GroupBuilder,
     *,
+    manager: BuildManager | None = None,
     zarr_format: Any = None,
     write_options: WriteOptions | None = None,
     storage_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Place:
     given = {"zarr_format": zarr_format, "write_options": write_options, "storage_options": storage_options}
-    with ZarrIO(path, "w", **given) as io:
+    with ZarrIO(path, "w", manager, **given) as io:
         io.write_builder(builder, **options)
     return path
 
@@ -43,6 +46,15 @@ def write_builder(
 def read_builder(path: Place, mode: str = "r", **options: Any) -> GroupBuilder:
     with ZarrIO(path, mode, **options) as io:
         return io.read_builder()
+
+
+@contextmanager
+def edit_builder(path: Place, mode: str = "r+", **options: Any) -> Iterator[GroupBuilder]:
+    """Give the builder of the root of a file, which is written at the end of the block."""
+    with ZarrIO(path, mode, **options) as io:
+        builder = io.read_builder()
+        yield builder
+        io.write_builder(builder)
 
 
 def round_trip(path: Place, builder: GroupBuilder, **options: Any) -> GroupBuilder:

@@ -20,7 +20,7 @@ from tests.documents import document, is_consolidated, is_fresh
 from tests.places import Place, contents
 from tests.test_io import read
 from tests.transaction.steps import Steps, states
-from tests.trees import dataset, group, read_builder, root, write_builder
+from tests.trees import dataset, edit_builder, group, read_builder, root, write_builder
 
 APPEND = pytest.mark.needs("append")
 
@@ -83,13 +83,11 @@ def test_links_are_added(plain, folder):
 @APPEND
 def test_a_link_is_added_to_a_group_that_had_some(folder):
     path = write_builder(folder / "file.zarr", samples.reference_tree())
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
+    with edit_builder(path) as builder:
         made = group("made")
         builder.set_group(made)
         builder.set_link(_link("second", builder["target"]))
         made.set_link(_link("up", builder))
-        io.write_builder(builder)
     found = read_builder(path)
     assert found.links["link_in_the_root"].builder is found["target/values"]
     assert found.links["second"].builder is found["target"]
@@ -119,8 +117,7 @@ def test_data_are_appended_without_a_write(plain, mode):
 def test_rows_of_every_column(folder):
     """Numbers, text, bools, ragged and doubly ragged columns, references, and references to rows of other tables."""
     rich = samples.write_zarr(folder / "rich.nwb.zarr")
-    with NWBZarrIO(rich, "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(rich) as nwbfile:
         shank = nwbfile.electrode_groups["shank1"]
         nwbfile.add_electrode(group=shank, location="CA3", x=1.0, y=2.0, z=3.0, label="new", good=True)
         nwbfile.add_unit(
@@ -133,7 +130,6 @@ def test_rows_of_every_column(folder):
         )  # fmt: skip
         table = nwbfile.processing["tables"]["references"]
         table.add_row(objects=nwbfile.acquisition["raw"], id=3)
-        io.write(nwbfile)
     nwbfile = read(rich)
     assert nwbfile.electrodes["group"][4] is nwbfile.electrode_groups["shank1"]
     assert (nwbfile.electrodes["label"][4], bool(nwbfile.electrodes["good"][4])) == ("new", True)
@@ -157,14 +153,12 @@ def test_columns_are_added(folder):
     for row in range(4):
         nwbfile.add_trial(start_time=float(row), stop_time=row + 0.5)
     path = samples.write_zarr(folder / "file.nwb.zarr", nwbfile)
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(path) as nwbfile:
         trials = nwbfile.trials
         trials.add_column(name="score", description="numbers", data=[1.0, 2.0, 3.0, 4.0])
         trials.add_column(name="words", description="ragged text", data=["a", "b", "c"], index=[0, 1, 1, 3])
         references = [nwbfile.acquisition["trace"]] * 4
         trials.add_column(name="object", description="references", data=references)
-        io.write(nwbfile)
     nwbfile = read(path)
     trials = nwbfile.trials
     assert trials.colnames[-3:] == ("score", "words", "object")
@@ -270,9 +264,8 @@ def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
                 builder["references"].data.append(builder[f"target{number}"])
         with pytest.raises(StoreError, match="was given other chunks while it was open"):
             old[3]
-    with ZarrIO(path, "r") as io:
-        references = io.read_builder()["references"].data
-        assert [references[number].name for number in (3, 99)] == ["target3", "target99"]
+    references = read_builder(path)["references"].data
+    assert [references[number].name for number in (3, 99)] == ["target3", "target99"]
 
 
 @APPEND
@@ -360,10 +353,8 @@ def test_an_index_that_grows_beyond_its_type_meets_no_document_of_the_other_type
 
 @APPEND
 def test_the_consolidated_document_is_removed_where_it_is_not_wanted_and_stays_away(plain):
-    with NWBZarrIO(plain, "r+", write_options=WriteOptions(consolidate_metadata=False)) as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(plain, write_options=WriteOptions(consolidate_metadata=False)) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
-        io.write(nwbfile)
     assert not is_consolidated(plain)
     with NWBZarrIO(plain, "r+") as io:
         io.read().acquisition["trace"].data.append(np.zeros((1, 3), "i2"))
@@ -389,12 +380,10 @@ def test_values_in_the_consolidated_document_are_true_too(folder):
 def test_attributes_of_groups_and_datasets_change(folder):
     first = root(group("g", dataset("x", np.arange(4), attributes={"unit": "m", "n": np.uint8(3)}), a=1), version="1")
     path = write_builder(folder / "file.zarr", first)
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
+    with edit_builder(path) as builder:
         builder.attributes["version"] = "2"
         builder["g"].set_attribute("new", np.float32(1.5))
         builder["g/x"].attributes["unit"] = "s"
-        io.write_builder(builder)
     found = read_builder(path)
     assert (found.attributes["version"], found["g"].attributes["a"]) == ("2", 1)
     assert found["g"].attributes["new"].dtype == np.float32
@@ -409,11 +398,9 @@ def test_an_attribute_of_a_dataset_that_grows_changes_too(folder):
     labels = {"dimension_labels": ("time",)}
     growing = dataset("x", ZarrDataIO(np.arange(4), maxshape=(None,)), attributes={"unit": "m"}, **labels)
     path = write_builder(folder / "file.zarr", root(growing, dataset("y", np.arange(4), **labels)))
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
+    with edit_builder(path) as builder:
         builder["x"].attributes["unit"] = "s"
         builder["x"].data.append([4])
-        io.write_builder(builder)
     found = read_builder(path)["x"]
     assert (found.attributes["unit"], found.data[:].tolist()) == ("s", [0, 1, 2, 3, 4])
     assert (found.dimension_labels, found.maxshape) == (("time",), (None,))

@@ -99,8 +99,7 @@ def test_the_labels_of_nwb(rich):
 @pytest.fixture
 def documented(folder: Place) -> Place:
     path = folder / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", write_options=WriteOptions(doc=True)) as io:
-        io.write(samples.plain_nwbfile())
+    samples.write_zarr(path, samples.plain_nwbfile(), write_options=WriteOptions(doc=True))
     return path
 
 
@@ -150,12 +149,10 @@ def test_a_users_own_attribute_of_that_name_is_kept(folder):
 
 @pytest.mark.needs("append")
 def test_it_stays_through_an_append(documented):
-    with NWBZarrIO(documented, "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(documented) as nwbfile:
         nwbfile.acquisition["trace"].fields["comments"] = "changed"
         nwbfile.acquisition["trace"].set_modified()
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
-        io.write(nwbfile)
     assert "doc" in document(documented, "acquisition/trace/.zattrs")
     assert "doc" not in document(documented, "acquisition/new/.zattrs")
     with NWBZarrIO(documented) as io:

@@ -111,11 +111,9 @@ def test_a_newer_version_is_added_by_an_append(folder, tmp_path):
     old = extension(tmp_path / "old", "ndx-first", version="0.1.0")
     new = extension(tmp_path / "new", "ndx-first", version="0.2.0")
     path = write_with(folder / "file.nwb.zarr", old)
-    with NWBZarrIO(path, "r+", extensions=new) as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(path, extensions=new) as nwbfile:
         nwbfile.acquisition["ndx-first"].fields["comments"] = "changed"
         nwbfile.acquisition["ndx-first"].set_modified()
-        io.write(nwbfile)
     cached = {key.split("/")[2] for key in keys_of(path) if key.startswith("specifications/ndx-first/0")}
     assert cached == {"0.1.0", "0.2.0"}
     assert ZarrIO.get_namespaces(path)["ndx-first"] == "0.2.0"
@@ -157,9 +155,7 @@ def test_an_append_caches_them_in_a_file_that_had_none(folder):
     path = folder / "file.nwb.zarr"
     with NWBZarrIO(path, "w") as io:
         io.write(samples.plain_nwbfile(), cache_spec=False)
-    with NWBZarrIO(path, "r+", load_namespaces=False) as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(path, load_namespaces=False) as nwbfile:
         nwbfile.add_trial(start_time=0.0, stop_time=1.0)
-        io.write(nwbfile)
     assert {"core", "hdmf-common"} <= ZarrIO.get_namespaces(path).keys()
     assert len(read(path).trials) == 1

@@ -131,20 +131,19 @@ def test_an_unusable_herd_path_is_reported(tmp_path, monkeypatch):
 
 def test_tables_are_the_same_data_frames_as_in_memory(rich):
     expected = samples.rich_nwbfile()
-    with NWBZarrIO(rich) as io:
-        nwbfile = io.read()
-        for name in ("electrodes", "units", "trials"):
-            wanted, found = getattr(expected, name).to_dataframe(), getattr(nwbfile, name).to_dataframe()
-            assert list(found.columns) == list(wanted.columns)
-            plain = [c for c in wanted.columns if c not in ("group", "electrode_group", "electrodes", "timeseries")]
-            pd.testing.assert_frame_equal(found[plain].map(_listed), wanted[plain].map(_listed), check_dtype=False)
-        frame = nwbfile.units.to_dataframe(index=True)
-        assert isinstance(frame, pd.DataFrame)
-        assert frame["electrode_group"].iloc[1] is nwbfile.electrode_groups["shank1"]
-        table = nwbfile.analysis["columns"]
-        assert table.to_dataframe().dtypes["column_u8"] == np.uint64
-        assert table[1:3].shape == (2, len(table.colnames))
-        assert table[2, "column_f8"] == 2.0
+    nwbfile = read(rich)
+    for name in ("electrodes", "units", "trials"):
+        wanted, found = getattr(expected, name).to_dataframe(), getattr(nwbfile, name).to_dataframe()
+        assert list(found.columns) == list(wanted.columns)
+        plain = [c for c in wanted.columns if c not in ("group", "electrode_group", "electrodes", "timeseries")]
+        pd.testing.assert_frame_equal(found[plain].map(_listed), wanted[plain].map(_listed), check_dtype=False)
+    frame = nwbfile.units.to_dataframe(index=True)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["electrode_group"].iloc[1] is nwbfile.electrode_groups["shank1"]
+    table = nwbfile.analysis["columns"]
+    assert table.to_dataframe().dtypes["column_u8"] == np.uint64
+    assert table[1:3].shape == (2, len(table.colnames))
+    assert table[2, "column_f8"] == 2.0
 
 
 def _listed(value: Any) -> Any:
@@ -154,14 +153,13 @@ def _listed(value: Any) -> Any:
 
 
 def test_pictures_for_notebooks(rich):
-    with NWBZarrIO(rich) as io:
-        nwbfile = io.read()
-        html = nwbfile._repr_html_()
-        assert "closed" not in html
-        data = nwbfile.acquisition["raw"].data
-        assert repr(data) == f"<LazyArray {rich}/acquisition/raw/data shape=(300, 3) dtype=int16>"
-        assert "raw" in repr(nwbfile)
-        shown = ZarrIO.generate_dataset_html(data)
+    nwbfile = read(rich)
+    html = nwbfile._repr_html_()
+    assert "closed" not in html
+    data = nwbfile.acquisition["raw"].data
+    assert repr(data) == f"<LazyArray {rich}/acquisition/raw/data shape=(300, 3) dtype=int16>"
+    assert "raw" in repr(nwbfile)
+    shown = ZarrIO.generate_dataset_html(data)
     assert "(300, 3)" in html
     for part in ("(300, 3)", "int16", str(data.chunks), "blosc", "stored", "ratio"):
         assert part.lower() in shown.lower(), part

@@ -294,12 +294,10 @@ def test_a_failed_write_raises_its_own_error_only(folder):
         raise OSError("the amplifier is gone")
 
     def change() -> None:
-        with NWBZarrIO(path, "r+") as io:
-            nwbfile = io.read()
+        with samples.edit_zarr(path) as nwbfile:
             nwbfile.add_unit(spike_times=[3.5], depth=7)
             late = DataChunkIterator(broken(), buffer_size=1)
             nwbfile.add_acquisition(TimeSeries(name="late", data=late, unit="V", rate=1.0))
-            io.write(nwbfile)
 
     with warnings.catch_warnings(), pytest.raises(OSError, match="amplifier"):
         warnings.simplefilter("error")

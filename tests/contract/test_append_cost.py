@@ -8,7 +8,7 @@ from pynwb import NWBFile, TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from tests import samples
 from tests.test_io import read
-from tests.trees import dataset, group, root
+from tests.trees import dataset, group, root, write_builder
 from tests.watching import watching
 
 SMALL, LARGE = 10, 80
@@ -74,8 +74,7 @@ def test_one_row_costs_the_same_in_a_short_and_in_a_long_table(tmp_path, zarr_fo
 
 def test_an_attribute_costs_one_document(tmp_path, zarr_format):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write_builder(series_builders(SMALL))
+    write_builder(path, series_builders(SMALL), zarr_format=zarr_format)
     with watching(path) as watched, ZarrIO(path, "r+") as io:
         builder = io.read_builder()
         builder["acquisition/series7"].attributes["comment"] = "changed"
@@ -86,8 +85,7 @@ def test_an_attribute_costs_one_document(tmp_path, zarr_format):
 
 def test_nothing_new_costs_no_more_than_the_consolidated_document(tmp_path, zarr_format):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write_builder(series_builders(SMALL))
+    write_builder(path, series_builders(SMALL), zarr_format=zarr_format)
     with watching(path) as watched, ZarrIO(path, "r+") as io:
         io.write_builder(io.read_builder())
     assert set(watched.sets) <= {CONSOLIDATED[zarr_format]}

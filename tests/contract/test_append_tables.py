@@ -17,7 +17,7 @@ from tests.contract.test_1_append import valid
 from tests.documents import is_fresh
 from tests.places import Place
 from tests.test_io import read
-from tests.trees import dataset, read_builder, root
+from tests.trees import dataset, read_builder, root, write_builder
 
 pytestmark = pytest.mark.needs("append")
 
@@ -105,8 +105,7 @@ def same_rows(found: Any, wanted: Any) -> bool:
 
 
 def table_of(path: Place) -> Place:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(root(dataset("rows", ROWS, attributes={"data_type": "VectorData"})))
+    write_builder(path, root(dataset("rows", ROWS, attributes={"data_type": "VectorData"})))
     return path
 
 
@@ -153,8 +152,7 @@ def test_rows_that_do_not_fit_are_refused(folder, row, field):
 def test_the_tables_of_intracellular_recordings_grow(folder):
     """Each is a ragged column of references to rows of the one below, and the lowest refers to ranges of series."""
     path = samples.write_zarr(folder / "rich.nwb.zarr")
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(path) as nwbfile:
         electrode = nwbfile.icephys_electrodes["pipette"]
         new = VoltageClampSeries(
             name="new", data=np.arange(5.0), electrode=electrode, gain=0.02, rate=10.0, sweep_number=np.uint32(2)
@@ -170,7 +168,6 @@ def test_the_tables_of_intracellular_recordings_grow(folder):
         )
         repetition = nwbfile.add_icephys_repetition(sequential_recordings=[sequential])
         nwbfile.add_icephys_experimental_condition(repetitions=[repetition, 0])
-        io.write(nwbfile)
     for mode in ("r", "r-"):
         nwbfile = read(path, mode)
         table = nwbfile.intracellular_recordings

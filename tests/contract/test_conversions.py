@@ -24,6 +24,7 @@ from tests.documents import arrays
 from tests.everything import write_everything
 from tests.places import Place, contents
 from tests.test_conversion import differences, equal_containers, simple, write_damaged
+from tests.trees import read_builder
 
 
 class Rounds(NamedTuple):
@@ -168,8 +169,7 @@ def test_a_codec_is_given_by_name_or_as_it_is(
     node = arrays(path)["values"]
     assert not node.stored.filters
     assert (node.stored.compressor or {"id": None})["id"] == stored
-    with ZarrIO(path) as io:
-        assert np.array_equal(io.read_builder()["values"].data[:], VALUES)
+    assert np.array_equal(read_builder(path)["values"].data[:], VALUES)
     chunks = [value for key, value in contents(path).items() if key.startswith("values/") and key[-1].isdigit()]
     if stored == "gzip":
         assert {chunk[4:8] for chunk in chunks} == {bytes(4)}  # no time: equal values are equal chunks
@@ -225,5 +225,4 @@ def test_damage_in_hdf5_is_reported_with_the_node_and_the_old_file_stays(folder:
     write_damaged(tmp_path / "a.h5")
     with pytest.raises(DamagedFileError, match=r"a\.h5: .*\(/group/x\)"):
         convert(tmp_path / "a.h5", folder / "a.zarr", overwrite=True)
-    with ZarrIO(folder / "a.zarr") as io:
-        assert io.read_builder()["y"].data[:].tolist() == [0, 1]
+    assert read_builder(folder / "a.zarr")["y"].data[:].tolist() == [0, 1]

@@ -44,8 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with NWBHDF5IO(made / "a.nwb", "w") as io:
         io.write(nwbfile())
     for zarr_format in FORMATS:
-        with NWBZarrIO(made / f"{zarr_format}.zarr", mode="w", zarr_format=zarr_format) as zarr_io:
-            zarr_io.write(nwbfile())
+        samples.write_zarr(made / f"{zarr_format}.zarr", nwbfile(), zarr_format=zarr_format)
     return made
 
 

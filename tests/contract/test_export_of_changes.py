@@ -21,6 +21,7 @@ from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
+from tests import samples
 from tests.contract import production
 from tests.peers import Peer
 from tests.samples import START
@@ -129,13 +130,12 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_an_export_is_what_the_containers_say(tmp_path: Path, kind: str, name: str) -> None:
     change, get, wanted = CHANGES[name]
-    with NWBZarrIO(exported(tmp_path, kind, change), "r") as io:
-        nwbfile = io.read()
-        assert get(nwbfile) == wanted
-        assert [row.timeseries.name for row in nwbfile.trials["timeseries"][3]] == ["first"]
-        assert nwbfile.units["spike_times"][0].tolist() == [1.0, 2.0]
-        assert nwbfile.acquisition["first"].unit == "V"
-        assert nwbfile.devices["device"].description == "old"
+    nwbfile = samples.read_zarr(exported(tmp_path, kind, change))
+    assert get(nwbfile) == wanted
+    assert [row.timeseries.name for row in nwbfile.trials["timeseries"][3]] == ["first"]
+    assert nwbfile.units["spike_times"][0].tolist() == [1.0, 2.0]
+    assert nwbfile.acquisition["first"].unit == "V"
+    assert nwbfile.devices["device"].description == "old"
 
 
 @pytest.mark.parametrize("options", [{}, {"write_args": {"link_data": False}}, {"clear_cache": True}])
@@ -206,8 +206,7 @@ def test_the_source_is_not_changed_by_an_export(tmp_path: Path) -> None:
         assert nwbfile.trials["timeseries"][0][0].timeseries is _first(nwbfile)
         assert not nwbfile.acquisition["second"].modified
     for number in range(2):
-        with NWBZarrIO(tmp_path / f"{number}.nwb.zarr", "r") as io:
-            assert _first(io.read()).description == "new"
+        assert _first(samples.read_zarr(tmp_path / f"{number}.nwb.zarr")).description == "new"
 
 
 def test_an_export_with_link_data_says_that_it_copies(tmp_path: Path) -> None:
@@ -235,13 +234,12 @@ def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chos
         nwbfile.create_processing_module("ecephys", "merged").add(LFP(electrical_series=series))
         with NWBZarrIO(target, "w") as io:
             io.export(src_io=source, nwbfile=nwbfile, write_args={"link_data": False})
-    with NWBZarrIO(target, "r") as io:
-        nwbfile = io.read()
-        merged = nwbfile.processing["ecephys"]["LFP"]["probe"]
-        assert merged.electrodes.table is nwbfile.electrodes
-        assert merged.electrodes.data[:].tolist() == [4, 3, 2, 1, 0]
-        assert (merged.data.compressor, merged.data.chunks) == (GZip(1), (3, 2))
-        assert merged.data[9].tolist() == [45.0, 46.0, 47.0, 48.0, 49.0]
+    nwbfile = samples.read_zarr(target)
+    merged = nwbfile.processing["ecephys"]["LFP"]["probe"]
+    assert merged.electrodes.table is nwbfile.electrodes
+    assert merged.electrodes.data[:].tolist() == [4, 3, 2, 1, 0]
+    assert (merged.data.compressor, merged.data.chunks) == (GZip(1), (3, 2))
+    assert merged.data[9].tolist() == [45.0, 46.0, 47.0, 48.0, 49.0]
 
 
 _CONVERSION = """
@@ -301,8 +299,7 @@ def test_gzip_and_its_level_stay(tmp_path: Path, way: str, size: str) -> None:
     assert (stored["compressor"], stored["filters"]) == (ZLIB, SHUFFLE)
     if "keep" in way or size in ("kept", "one chunk"):
         assert stored["chunks"] == list(chunks)
-    with NWBZarrIO(target, "r") as io:
-        assert np.array_equal(_first(io.read()).data[:], values)
+    assert np.array_equal(_first(samples.read_zarr(target)).data[:], values)
 
 
 def test_text_keeps_the_compressor_of_hdf5(tmp_path: Path) -> None:
@@ -312,10 +309,9 @@ def test_text_keeps_the_compressor_of_hdf5(tmp_path: Path) -> None:
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
         io.write(nwbfile)
     convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr")
-    with NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as io:
-        tags = io.read().trials["tag"].data
-        assert tags.compressor.get_config() == ZLIB
-        assert list(tags[:]) == [f"t{number}" for number in range(10)]
+    tags = samples.read_zarr(tmp_path / "a.nwb.zarr").trials["tag"].data
+    assert tags.compressor.get_config() == ZLIB
+    assert list(tags[:]) == [f"t{number}" for number in range(10)]
 
 
 @pytest.mark.parametrize("mode", ["r+", "a"])
@@ -329,8 +325,7 @@ def test_an_append_writes_fields_without_set_modified(tmp_path: Path, mode: str,
         nwbfile = io.read()
         change(nwbfile)
         io.write(nwbfile)
-    with NWBZarrIO(path, "r") as io:
-        assert get(io.read()) == wanted
+    assert get(samples.read_zarr(path)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -356,13 +351,12 @@ def test_an_append_says_what_it_cannot_write(tmp_path: Path, change: Callable[[A
         change(nwbfile)
         with pytest.warns(DroppedChangesWarning, match=named):
             io.write(nwbfile)
-    with NWBZarrIO(path, "r") as io:
-        nwbfile = io.read()
-        assert (sorted(nwbfile.acquisition), nwbfile.subject.age, _first(nwbfile).data.chunks) == (
-            ["first", "second"],
-            "P1D",
-            (100,),
-        )
+    nwbfile = samples.read_zarr(path)
+    assert (sorted(nwbfile.acquisition), nwbfile.subject.age, _first(nwbfile).data.chunks) == (
+        ["first", "second"],
+        "P1D",
+        (100,),
+    )
 
 
 def test_an_append_refuses_other_values_of_a_column(tmp_path: Path) -> None:

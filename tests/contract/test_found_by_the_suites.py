@@ -18,9 +18,11 @@ from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from tests import samples
 from tests.blocks import Blocks
 from tests.documents import document
 from tests.places import contents, keys_of
+from tests.trees import write_builder
 
 APPEND = pytest.mark.needs("append")
 
@@ -186,8 +188,7 @@ def test_no_file_for_each_row_and_settings_that_stay_as_they_are(folder):
 def source(tmp_path):
     path = tmp_path / "source.zarr"
     inner = GroupBuilder("g", datasets=[DatasetBuilder("d", np.arange(4))])
-    with ZarrIO(path, "w") as io:
-        io.write_builder(GroupBuilder("root", groups=[inner]))
+    write_builder(path, GroupBuilder("root", groups=[inner]))
     return path
 
 
@@ -340,8 +341,7 @@ def test_a_builder_that_names_its_file_by_a_relative_path(tmp_path, monkeypatch)
     target = DatasetBuilder("d", np.arange(3))
     references = DatasetBuilder("r", [ReferenceBuilder(target)], dtype="object")
     root = GroupBuilder("root", source="folder/a.zarr", datasets=[target, references])
-    with ZarrIO("folder/a.zarr", "w") as io:
-        io.write_builder(root)
+    write_builder("folder/a.zarr", root)
     found = read("folder/a.zarr")
     assert found["r"].data[0] is found["d"]
 
@@ -365,11 +365,9 @@ def test_expandable_names_types(folder, expandable):
 
 
 def test_which_files_are_nwb_files(folder):
-    with NWBZarrIO(folder / "good.zarr", "w") as io:
-        io.write(mock_NWBFile())
+    samples.write_zarr(folder / "good.zarr", mock_NWBFile())
     write(folder / "other.zarr", DatasetBuilder("d", [1]))
-    with ZarrIO(folder / "old.zarr", "w") as io:
-        io.write_builder(GroupBuilder("root", attributes={"nwb_version": "1.0.6"}))
+    write_builder(folder / "old.zarr", GroupBuilder("root", attributes={"nwb_version": "1.0.6"}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert NWBZarrIO.can_read(folder / "good.zarr")

@@ -16,6 +16,7 @@ from pynwb.testing.mock.ophys import mock_PlaneSegmentation
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ValueRefusedError
+from tests import samples
 from tests.blocks import Windows
 from tests.trees import dataset, read_builder, root, write_builder
 
@@ -167,8 +168,7 @@ def test_all_elements_of_a_series_choose_its_type(tmp_path, name, zarr_format):
     file.add_acquisition(TimeSeries(name="x", data=list(mix.values), unit="V", rate=1.0))
     io = NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "w", zarr_format=zarr_format)
     if is_written(mix, io, file, "/acquisition/x/data"):
-        with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "r") as io:
-            assert_same(io.read().acquisition["x"].data[:], mix.values, mix.dtype)
+        assert_same(samples.read_zarr(str(tmp_path / "a.nwb.zarr")).acquisition["x"].data[:], mix.values, mix.dtype)
 
 
 @pytest.mark.parametrize("name", MIXES)
@@ -184,8 +184,7 @@ def test_an_attribute_has_the_type_of_all_elements_or_comes_back_as_it_is(tmp_pa
                 io.write_builder(tree)
             return
         io.write_builder(tree)
-    with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
-        found = io.read_builder().attributes["x"]
+    found = read_builder(str(tmp_path / "a.zarr"), manager=get_manager()).attributes["x"]
     if mix.dtype is None:
         found = found.tolist() if isinstance(found, np.ndarray) else found
         assert str(found) == str(mix.values)
@@ -240,8 +239,7 @@ def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, za
                 io.write_builder(tree)
             return
         io.write_builder(tree)
-    with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
-        found = io.read_builder()["c"].data[:]
+    found = read_builder(str(tmp_path / "a.zarr"), manager=get_manager())["c"].data[:]
     if None in plain(mix.values):
         assert found.tolist() == [value or 0 for value in mix.values]  # hdmf leaves None out: it is the fill value
     else:
@@ -374,9 +372,8 @@ def test_an_array_whose_mask_hides_nothing_is_stored(tmp_path):
     free = np.ma.array([1.0, 2.0], mask=False)
     with ZarrIO(str(tmp_path / "a.zarr"), "w") as io:
         io.write_builder(GroupBuilder("root", attributes={"x": free}, datasets={"a": dataset("a", free)}))
-    with ZarrIO(str(tmp_path / "a.zarr"), "r") as io:
-        found = io.read_builder()
-        assert found["a"].data[:].tolist() == found.attributes["x"].tolist() == [1.0, 2.0]
+    found = read_builder(str(tmp_path / "a.zarr"))
+    assert found["a"].data[:].tolist() == found.attributes["x"].tolist() == [1.0, 2.0]
 
 
 def test_rows_with_text_as_objects_are_stored(tmp_path, zarr_format):
@@ -395,8 +392,7 @@ def test_references_and_rows_with_them_are_replaced(tmp_path, zarr_format):
     tree = GroupBuilder("root", groups={"first": first, "second": second})
     tree.set_dataset(dataset("one", [ReferenceBuilder(first)] * 3, "object"))
     tree.set_dataset(dataset("rows", [(1, ReferenceBuilder(first)), (2, ReferenceBuilder(first))], fields))
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write_builder(tree)
+    write_builder(path, tree, zarr_format=zarr_format)
     with ZarrIO(path, "r+") as io:
         found = io.read_builder()
         found["one"].data[1] = found["second"]
@@ -405,10 +401,9 @@ def test_references_and_rows_with_them_are_replaced(tmp_path, zarr_format):
             found["one"].data[0] = 5
         with pytest.raises(ValueRefusedError, match="'n' without loss: 300"):
             found["rows"].data[0] = (300, found["first"])
-    with ZarrIO(path, "r") as io:
-        found = io.read_builder()
-        assert [target.name for target in found["one"].data[:]] == ["first", "second", "first"]
-        assert [(row["n"], row["to"].name) for row in found["rows"].data[:]] == [(1, "first"), (3, "second")]
+    found = read_builder(path)
+    assert [target.name for target in found["one"].data[:]] == ["first", "second", "first"]
+    assert [(row["n"], row["to"].name) for row in found["rows"].data[:]] == [(1, "first"), (3, "second")]
 
 
 def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):
@@ -417,11 +412,9 @@ def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):
     plane.add_roi(pixel_mask=[(9, 9, 9.0)])
     plane["pixel_mask"].target.data[0] = np.array([(0.5, 1, 2)], [("weight", "f4"), ("y", "u4"), ("x", "u4")])[0]
     plane.add_roi(pixel_mask=[(3, 4, 0.25)])
-    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "w", zarr_format=zarr_format) as io:
-        io.write(file)
-    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "r") as io:
-        masks = io.read().processing["ophys"][plane.name]["pixel_mask"].target.data[:]
-        assert [(row["x"], row["y"], row["weight"]) for row in masks] == [(2, 1, 0.5), (3, 4, 0.25)]
+    samples.write_zarr(str(tmp_path / "a.nwb.zarr"), file, zarr_format=zarr_format)
+    masks = samples.read_zarr(str(tmp_path / "a.nwb.zarr")).processing["ophys"][plane.name]["pixel_mask"].target.data[:]
+    assert [(row["x"], row["y"], row["weight"]) for row in masks] == [(2, 1, 0.5), (3, 4, 0.25)]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from tests.documents import arrays, forget_consolidated
 from tests.places import Place, contents, delete, put
 from tests.test_bad_input import check
 from tests.test_io import read
-from tests.trees import dataset, group, read_builder, root, write_builder
+from tests.trees import dataset, edit_builder, group, read_builder, root, write_builder
 
 STAGING = pytest.mark.needs("staging")
 
@@ -75,8 +75,7 @@ def references(path: Place) -> Place:
         dataset("rows", [(1, ReferenceBuilder(here)), (2, ReferenceBuilder(goal))], fields),
     ):
         here.set_dataset(member)
-    with ZarrIO(path, "w") as io:
-        io.write_builder(root(goal, here))
+    write_builder(path, root(goal, here))
     delete(path, "goal")
     forget_consolidated(path)
     return path
@@ -272,22 +271,17 @@ def builders(depth: int) -> GroupBuilder:
 
 def test_groups_that_are_nested_400_deep_are_written_read_and_appended_to(tmp_path):
     path, depth = tmp_path / "deep.zarr", 400
-    with ZarrIO(path, "w") as io:
-        io.write_builder(builders(depth))
-    with ZarrIO(path, "r+") as io:
-        root = io.read_builder()
+    write_builder(path, builders(depth))
+    with edit_builder(path) as root:
         root["/".join("g" * depth)].set_group(GroupBuilder("new", attributes={"a": 1}))
-        io.write_builder(root)
     for mode in ("r", "r-"):
-        with ZarrIO(path, mode) as io:
-            assert io.read_builder()["/".join("g" * depth) + "/new"].attributes == {"a": 1}
+        assert read_builder(path, mode)["/".join("g" * depth) + "/new"].attributes == {"a": 1}
 
 
 def test_deeper_than_the_limit_is_one_clear_error_and_the_file_stays(tmp_path):
     path, depth, limit = tmp_path / "deep.zarr", 900, sys.getrecursionlimit()
     tree = builders(depth)
-    with ZarrIO(path, "w") as io:
-        io.write_builder(tree)
+    write_builder(path, tree)
     before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
     with ZarrIO(path, "r+") as io:
         root = io.read_builder()
@@ -302,11 +296,8 @@ def test_deeper_than_the_limit_is_one_clear_error_and_the_file_stays(tmp_path):
     assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
     sys.setrecursionlimit(int(caught.value.remedy.rpartition("(")[2].rstrip(").")))
     try:
-        with ZarrIO(path, "r+") as io:
-            root = io.read_builder()
+        with edit_builder(path) as root:
             root.set_group(GroupBuilder("new"))
-            io.write_builder(root)
     finally:
         sys.setrecursionlimit(limit)
-    with ZarrIO(path) as io:
-        assert "new" in io.read_builder().groups
+    assert "new" in read_builder(path).groups

@@ -15,6 +15,7 @@ from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference
 from hdmf_zarr_backend.errors import NameRefusedError
 from tests.places import Place, remove
 from tests.strategies import FIXED, NAMES, NUMBERS, PLAIN, STRUCTURED, TEXT, expected, raw_arrays, shapes
+from tests.trees import edit_builder, read_builder, write_builder
 
 EXAMPLES = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -265,13 +266,11 @@ def test_a_builder_comes_back_from_a_file_and_from_an_export(shared_folder, tree
     path, exported = new_place(shared_folder), new_place(shared_folder)
     if is_refused(path, tree):
         return
-    with ZarrIO(path, "w") as io:
-        io.write_builder(tree)
+    write_builder(path, tree)
     with ZarrIO(path) as source, ZarrIO(exported, "w") as io:
         io.export(source, cache_spec=False)
     for place, mode in ((path, "r"), (path, "r-"), (exported, "r")):
-        with ZarrIO(place, mode) as io:
-            Comparison(nodes(tree), io.read_builder())
+        Comparison(nodes(tree), read_builder(place, mode))
     remove(path)
     remove(exported)
 
@@ -291,13 +290,9 @@ def add_to_what_is_there(folder, tree, added):
     if is_refused(new_place(folder), tree) or is_refused(new_place(folder), added):
         return
     path = new_place(folder)
-    with ZarrIO(path, "w") as io:
-        io.write_builder(tree)
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
+    write_builder(path, tree)
+    with edit_builder(path) as builder:
         builder.set_group(added)
-        io.write_builder(builder)
     for mode in ("r", "r-"):
-        with ZarrIO(path, mode) as io:
-            Comparison(nodes(tree) | nodes(added, "/added"), io.read_builder())
+        Comparison(nodes(tree) | nodes(added, "/added"), read_builder(path, mode))
     remove(path)

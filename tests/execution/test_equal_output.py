@@ -18,7 +18,7 @@ from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests.execution.conftest import KINDS
 from tests.places import stored_files
-from tests.trees import write_builder
+from tests.trees import read_builder, write_builder
 
 Find = Callable[[Any], Any]
 VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
@@ -73,10 +73,9 @@ def test_a_write_is_the_same(executors, zarr_source, tmp_path, kind):
         found = write(tmp_path / "other.zarr", executors(kind), progress, **datasets(file))
     assert found == expected
     assert progress.done >= progress.total > 4 * VALUES.nbytes // 2
-    with ZarrIO(tmp_path / "other.zarr", "r") as io:
-        builder = io.read_builder()
-        for name in ("memory", "cut", "hdf5", "zarr"):
-            assert np.array_equal(builder[name].data[:], VALUES)
+    builder = read_builder(tmp_path / "other.zarr")
+    for name in ("memory", "cut", "hdf5", "zarr"):
+        assert np.array_equal(builder[name].data[:], VALUES)
 
 
 class Pieces(AbstractDataChunkIterator):  # type: ignore[misc]
@@ -128,8 +127,7 @@ def test_iterators_of_misaligned_blocks_are_right(executors, tmp_path, kind, ste
         io.write_builder(root(x=blocks))
     assert stored_files(tmp_path / "other.zarr") == expected
     assert progress.by_path == {"/x": VALUES.nbytes}
-    with ZarrIO(tmp_path / "other.zarr", "r") as io:
-        assert np.array_equal(io.read_builder()["x"].data[:], VALUES)
+    assert np.array_equal(read_builder(tmp_path / "other.zarr")["x"].data[:], VALUES)
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +166,10 @@ def test_an_export_from_zarr_keeps_chunks_and_codecs(zarr_source, tmp_path):
     chunks = [key for key in before if key.split("/")[0] in ("default", "chosen", "plain", "text") and ".z" not in key]
     assert len(chunks) > 60
     assert all(found[key] == before[key] for key in chunks)
-    with ZarrIO(tmp_path / "b.zarr", "r") as io:
-        data = io.read_builder()["chosen"].data
-        assert (data.chunks, data.compressor.level, data.fill_value) == ((5000, 3), 1, -1)
-        assert (data[15_000:20_000, 3:6] == -1).all()
-        assert np.array_equal(data[20_000:], VALUES[20_000:])
+    data = read_builder(tmp_path / "b.zarr")["chosen"].data
+    assert (data.chunks, data.compressor.level, data.fill_value) == ((5000, 3), 1, -1)
+    assert (data[15_000:20_000, 3:6] == -1).all()
+    assert np.array_equal(data[20_000:], VALUES[20_000:])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,10 +181,9 @@ def test_an_export_from_hdf5_is_the_same(executors, hdf5_source, tmp_path, kind)
         ):
             io.export(src, cache_spec=False)
     assert stored_files(tmp_path / "other.zarr") == stored_files(tmp_path / "serial.zarr")
-    with ZarrIO(tmp_path / "other.zarr", "r") as io:
-        builder = io.read_builder()
-        for name in ("gzip", "lzf", "contiguous"):
-            assert np.array_equal(builder[name].data[:], VALUES)
+    builder = read_builder(tmp_path / "other.zarr")
+    for name in ("gzip", "lzf", "contiguous"):
+        assert np.array_equal(builder[name].data[:], VALUES)
 
 
 @pytest.fixture(scope="module")

@@ -252,15 +252,12 @@ def _edit(url: str, options: Any) -> None:
 
 
 def _add(url: str, options: Any) -> None:
-    with ZarrIO(url, "r+", storage_options=options) as io:
-        root = io.read_builder()
+    with trees.edit_builder(url, storage_options=options) as root:
         root.set_group(trees.group("more", trees.dataset("y", [1, 2])))
-        io.write_builder(root)
 
 
 def _replace(url: str, options: Any) -> None:
-    with ZarrIO(url, "w", storage_options=options) as io:
-        io.write_builder(trees.root(trees.dataset("x", [9])))
+    trees.write_builder(url, trees.root(trees.dataset("x", [9])), storage_options=options)
 
 
 def _convert(url: str, options: Any) -> None:
@@ -293,8 +290,7 @@ def test_a_writer_whose_lock_was_broken_commits_nothing(
     file = Broken(s3, monkeypatch)
     data = ZarrDataIO([1, 2, 3], chunks=(3,), maxshape=(None,))
     inner = trees.group("g", trees.dataset("one", "text"))
-    with ZarrIO(file.url, "w", storage_options=file.options) as io:
-        io.write_builder(trees.root(trees.dataset("x", data), inner))
+    trees.write_builder(file.url, trees.root(trees.dataset("x", data), inner), storage_options=file.options)
     if name in ("repair", "consolidate"):
         delete_keys(open_store(file.url, file.options), ["g/one/0", "x/.zattrs"])
     before = file.committed()
@@ -316,8 +312,7 @@ def test_what_the_next_writer_has_committed_stays(s3: Any, monkeypatch: pytest.M
     """Somebody breaks the lock of a writer that is alive after all, as the error advises."""
     file = Broken(s3, monkeypatch)
     data = ZarrDataIO([1, 2, 3], chunks=(10,), maxshape=(None,))
-    with ZarrIO(file.url, "w", storage_options=file.options) as io:
-        io.write_builder(trees.root(trees.dataset("x", data)))
+    trees.write_builder(file.url, trees.root(trees.dataset("x", data)), storage_options=file.options)
     first = ZarrIO(file.url, "r+", storage_options=file.options)
     first.read_builder()["x"].data.append([4])
     file.take_over()

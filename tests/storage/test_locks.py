@@ -32,8 +32,7 @@ ELSEWHERE = Holder("another-machine", 1, "2026-01-01T00:00:00+00:00")
 
 
 def write(place: Any, value: int = 1, **options: Any) -> None:
-    with ZarrIO(place, "w", **options) as io:
-        io.write_builder(trees.root(trees.dataset("x", [value] * 3)))
+    trees.write_builder(place, trees.root(trees.dataset("x", [value] * 3)), **options)
 
 
 def values(place: Any, **options: Any) -> list[int]:

@@ -17,6 +17,7 @@ from pynwb import NWBFile, TimeSeries
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, upgrade, verify
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from tests import samples
 from tests.peers import Peer
 from tests.samples import plain_nwbfile, write_zarr
 
@@ -94,8 +95,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def recording(path: Path, **options: Any) -> np.ndarray[Any, Any]:
-    with NWBZarrIO(path, "r", **options) as io:
-        return io.read().acquisition["recording"].data[:]
+    return samples.read_zarr(path, **options).acquisition["recording"].data[:]
 
 
 def change_array(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -116,11 +116,10 @@ def change_codec(path: Path, **changes: Any) -> None:
 
 @both_formats
 def test_it_is_written_and_read(place, zarr_format):
-    with NWBZarrIO(place, "r") as io:
-        data = io.read().acquisition["recording"].data
-        assert data.compressor == Signal(5)
-        np.testing.assert_array_equal(data[295:305, 1], RECORDING[295:305, 1])
-        np.testing.assert_array_equal(data[:], RECORDING)
+    data = samples.read_zarr(place).acquisition["recording"].data
+    assert data.compressor == Signal(5)
+    np.testing.assert_array_equal(data[295:305, 1], RECORDING[295:305, 1])
+    np.testing.assert_array_equal(data[:], RECORDING)
     if zarr_format != 2:
         document = json.loads((place / "acquisition/recording/data/zarr.json").read_text())
         assert {"name": "numcodecs.test_signal", "configuration": {"level": 5}} in document["codecs"]
@@ -169,10 +168,9 @@ def test_it_is_exported_and_converted(place, tmp_path, zarr_format, target_forma
         io.export(source)
     convert(place, tmp_path / "converted.zarr", zarr_format=target_format)
     for name in ("export.zarr", "converted.zarr"):
-        with NWBZarrIO(tmp_path / name, "r") as io:
-            data = io.read().acquisition["recording"].data
-            assert data.compressor == Signal(5)
-            np.testing.assert_array_equal(data[:], RECORDING)
+        data = samples.read_zarr(tmp_path / name).acquisition["recording"].data
+        assert data.compressor == Signal(5)
+        np.testing.assert_array_equal(data[:], RECORDING)
     convert(place, tmp_path / "file.nwb")  # it is decoded in HDF5
     with h5py.File(tmp_path / "file.nwb") as file:
         np.testing.assert_array_equal(file["acquisition/recording/data"][:], RECORDING)

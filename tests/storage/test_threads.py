@@ -13,7 +13,7 @@ from pynwb import NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ModeError
-from tests import trees
+from tests import samples, trees
 
 KINDS: list[tuple[int, dict[str, Any]]] = [(2, {}), (3, {}), (3, {"shards": (200,)})]
 THREADS = 4
@@ -56,8 +56,7 @@ def written(path: Path, length: int, kind: tuple[int, dict[str, Any]] = KINDS[0]
 
 
 def values_in(path: Path) -> Any:
-    with ZarrIO(path, "r") as io:
-        return io.read_builder()["n"].data[:]
+    return trees.read_builder(path)["n"].data[:]
 
 
 @kinds
@@ -153,8 +152,7 @@ def test_rows_of_a_table_need_a_lock_of_the_program(tmp_path: Path) -> None:
     path, order = tmp_path / "a.nwb.zarr", threading.Lock()
     nwbfile = NWBFile("a session", "id", datetime(2026, 1, 1, tzinfo=UTC))
     nwbfile.add_unit(spike_times=[0.0], id=0)
-    with NWBZarrIO(path, "w") as io:
-        io.write(nwbfile)
+    samples.write_zarr(path, nwbfile)
     with NWBZarrIO(path, "r+") as io:
         units = io.read().units
 
@@ -164,9 +162,8 @@ def test_rows_of_a_table_need_a_lock_of_the_program(tmp_path: Path) -> None:
                     units.add_unit(spike_times=[float(number)] * (position + 1), id=number * 100 + position + 1)
 
         in_threads(add)
-    with NWBZarrIO(path, "r") as io:
-        units = io.read().units
-        found = {int(units.id[row]): units["spike_times"][row].tolist() for row in range(len(units))}
+    units = samples.read_zarr(path).units
+    found = {int(units.id[row]): units["spike_times"][row].tolist() for row in range(len(units))}
     assert len(found) == 1 + 20 * THREADS
     for number in range(THREADS):
         for position in range(20):

@@ -67,12 +67,9 @@ def test_from_here_to_there_and_back(store, zarr_format, tmp_path):
     other = StoreKind(tmp_path / "other")
     export(local, other, "a.nwb.zarr", zarr_format=zarr_format)
     assert store.contents("a.nwb.zarr") == other.contents("a.nwb.zarr")
-    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
-        same(io.read(), nwbfile)
-    with NWBZarrIO(store.place("a.nwb.zarr"), "a", **store.options) as io:
-        read = io.read()
+    same(samples.read_zarr(store.place("a.nwb.zarr"), **store.options), nwbfile)
+    with samples.edit_zarr(store.place("a.nwb.zarr"), "a", **store.options) as read:
         read.add_acquisition(TimeSeries(name="more", data=np.arange(5.0), unit="V", rate=1.0))
-        io.write(read)
     back = StoreKind(tmp_path / "back")
     export(store, back, "a.nwb.zarr", zarr_format=zarr_format)
     with (
@@ -212,10 +209,9 @@ def test_a_shard_goes_there_in_parts(store):
     trees.write_builder(
         store.place("a.zarr"), trees.root(trees.dataset("data", sharded)), zarr_format=3, **store.options
     )
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
-        read = io.read_builder()["data"].data
-        np.testing.assert_array_equal(read[20, 5:9], data[20, 5:9])
-        np.testing.assert_array_equal(read[:], data)
+    read = trees.read_builder(store.place("a.zarr"), **store.options)["data"].data
+    np.testing.assert_array_equal(read[20, 5:9], data[20, 5:9])
+    np.testing.assert_array_equal(read[:], data)
     parts = [path for _, path in store.cloud.proxy.requests if any(word in path for word in PART_WORDS)]
     assert len(parts) >= 3
 
@@ -250,5 +246,4 @@ def test_a_connection_string_is_enough(azure, monkeypatch):
     said = connection_string(f"{azure.proxy.url}/{ACCOUNT}", KEY)
     trees.write_builder(f"{azure.url}/a.zarr", trees.root(note="x"), storage_options={"connection_string": said})
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", said)
-    with ZarrIO(f"{azure.url}/a.zarr", "r") as io:
-        assert io.read_builder().attributes["note"] == "x"
+    assert trees.read_builder(f"{azure.url}/a.zarr").attributes["note"] == "x"

@@ -54,8 +54,7 @@ def puts_of(s3: S3Server) -> list[str]:
 
 def write_chunked(place: Any, **options: Any) -> None:
     data = ZarrDataIO(CHUNKED, chunks=(100, 10))
-    with ZarrIO(place, "w", **options) as io:
-        io.write_builder(trees.root(trees.group("g", trees.dataset("data", data)), note="x"))
+    trees.write_builder(place, trees.root(trees.group("g", trees.dataset("data", data)), note="x"), **options)
 
 
 @contextmanager
@@ -130,12 +129,11 @@ def test_shards_on_a_server_without_ranges_that_count_from_the_end(web, status):
     data = ZarrDataIO(CHUNKED, chunks=(100, 10), shards=(800, 10))
     trees.write_builder(web.folder / "a.zarr", trees.root(trees.dataset("data", data)), zarr_format=3)
     web.suffix_error = status
-    with ZarrIO(f"{web.url}/a.zarr", "r") as io:
-        data = io.read_builder().datasets["data"].data
-        np.testing.assert_array_equal(data[250:450], CHUNKED[250:450])
-        web.requests = 0
-        np.testing.assert_array_equal(data[750:2450], CHUNKED[750:2450])
-        assert web.requests == 3 * 2 + 4  # of three new shards the size and the index, and the chunks of four
+    data = trees.read_builder(f"{web.url}/a.zarr").datasets["data"].data
+    np.testing.assert_array_equal(data[250:450], CHUNKED[250:450])
+    web.requests = 0
+    np.testing.assert_array_equal(data[750:2450], CHUNKED[750:2450])
+    assert web.requests == 3 * 2 + 4  # of three new shards the size and the index, and the chunks of four
 
 
 def test_a_chunk_that_is_decoded_or_missing_is_asked_for_once(s3):
@@ -161,10 +159,8 @@ def test_requests_to_write_and_to_append(s3, zarr_format):
     assert len(puts_of(s3)) <= keys + 2
     assert s3.count() <= keys + 10  # and two for the lock
     s3.proxy.requests.clear()
-    with NWBZarrIO(s3.url("a.nwb.zarr"), "a", storage_options=s3.options) as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(s3.url("a.nwb.zarr"), "a", storage_options=s3.options) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(3.0), unit="V", rate=1.0))
-        io.write(nwbfile)
     # is it there; the documents of both formats; a journal; what is at the new path; the old document; the lock, which
     # is read again before the first put and before the commit
     assert s3.count("GET") <= 9
@@ -296,8 +292,7 @@ def test_what_nobody_closed_is_written_when_python_ends(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
     command = [sys.executable, "-W", "ignore", "-c", _LATE, s3.url("a.zarr"), s3.proxy.url]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=600)
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
-        assert io.read_builder()["g/data"].data[0].tolist() == [7] * 10
+    assert trees.read_builder(s3.url("a.zarr"), storage_options=s3.options)["g/data"].data[0].tolist() == [7] * 10
 
 
 _ALIAS = """

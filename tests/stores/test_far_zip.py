@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import LimitError, ReadOnlyStoreError, StoreError
 from hdmf_zarr_backend.options import Limits, ReadRules
 from hdmf_zarr_backend.store.opening import open_store
@@ -22,14 +22,12 @@ VALUES = np.random.default_rng(1).integers(0, 2**31, (64, 2**14), dtype="i4")  #
 
 def write_values(folder: Path, **options: Any) -> None:
     data = ZarrDataIO(VALUES, chunks=(4, 2**14), compressor=False)
-    with ZarrIO(folder / "a.zarr.zip", "w", **options) as io:
-        io.write_builder(trees.root(trees.dataset("data", data)))
+    trees.write_builder(folder / "a.zarr.zip", trees.root(trees.dataset("data", data)), **options)
 
 
 def test_a_file_opens_with_two_requests(web, web_proxy, zarr_format):
     samples.write_zarr(web.folder / "a.nwb.zarr.zip", samples.plain_nwbfile(), zarr_format=zarr_format)
-    with NWBZarrIO(f"{web_proxy.url}/a.nwb.zarr.zip", "r") as io:
-        assert io.read().identifier == "plain"
+    assert samples.read_zarr(f"{web_proxy.url}/a.nwb.zarr.zip").identifier == "plain"
     assert len(web_proxy.requests) == 2  # the size, and the end with the directory and the consolidated document
 
 

@@ -58,8 +58,7 @@ def same(one: NWBFile, other: NWBFile) -> None:
 def test_what_is_written_is_read(store, zarr_format):
     nwbfile = samples.rich_nwbfile()
     write(store, "a.nwb.zarr", nwbfile, zarr_format)
-    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
-        same(io.read(), nwbfile)
+    same(samples.read_zarr(store.place("a.nwb.zarr"), **store.options), nwbfile)
 
 
 @EVERY
@@ -127,12 +126,11 @@ def test_append(store, mode, zarr_format):
         nwbfile.add_acquisition(TimeSeries(name="more", data=np.arange(5.0), unit="V", rate=1.0))
         nwbfile.acquisition["trace"].data[3, 1] = -33
         io.write(nwbfile)
-    with NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as io:
-        nwbfile = io.read()
-        assert len(nwbfile.units) == units
-        assert nwbfile.trials["start_time"][-1] == 100.0
-        assert nwbfile.acquisition["trace"].data[3].tolist() == [9, -33, 11]
-        assert nwbfile.acquisition["more"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    nwbfile = samples.read_zarr(store.place("a.nwb.zarr"), **store.options)
+    assert len(nwbfile.units) == units
+    assert nwbfile.trials["start_time"][-1] == 100.0
+    assert nwbfile.acquisition["trace"].data[3].tolist() == [9, -33, 11]
+    assert nwbfile.acquisition["more"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     with NWBZarrIO(store.place("a.nwb.zarr"), "r-", **store.options) as io:  # the documents of the nodes say the same
         assert io.read().acquisition["more"].data[3] == 3.0
 
@@ -140,13 +138,11 @@ def test_append(store, mode, zarr_format):
 @EVERY
 def test_a_file_is_replaced_on_request_only(store):
     for tree in (trees.group("old", trees.dataset("data", np.arange(10))), trees.group("new", note="x")):
-        with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
-            io.write_builder(trees.root(tree))
+        trees.write_builder(store.place("a.zarr"), trees.root(tree), **store.options)
         for mode in ("w-", "x"):
             with pytest.raises(StoreExistsError):
                 ZarrIO(store.place("a.zarr"), mode, **store.options)
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
-        assert set(io.read_builder().groups) == {"new"}
+    assert set(trees.read_builder(store.place("a.zarr"), **store.options).groups) == {"new"}
     assert not any(key.startswith("old") for key in store.contents("a.zarr"))  # nothing is left
 
 
@@ -177,10 +173,9 @@ def test_iterators_and_threads(store):
     tree = trees.root(trees.dataset("big", big), trees.dataset("rows", iterator, "float64"))
     threads = WriteOptions(executor="threads")
     trees.write_builder(store.place("a.zarr"), tree, **store.options, write_options=threads)
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
-        builder = io.read_builder()
-        np.testing.assert_array_equal(builder.datasets["big"].data[:], big)
-        np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
+    builder = trees.read_builder(store.place("a.zarr"), **store.options)
+    np.testing.assert_array_equal(builder.datasets["big"].data[:], big)
+    np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
 
 
 @pytest.mark.parametrize("store", ["local", "zip", "memory", "memory-url", "zarr-memory", "s3"], indirect=True)
@@ -204,8 +199,7 @@ def test_processes(store):
 @pytest.mark.parametrize("store", ["local", "zip", "s3", "s3fs"], indirect=True)
 def test_arrays_travel_to_other_processes(store):
     trees.write_builder(store.place("a.zarr"), trees.root(trees.dataset("data", np.arange(10))), **store.options)
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
-        data = pickle.loads(pickle.dumps(io.read_builder().datasets["data"].data))
+    data = pickle.loads(pickle.dumps(trees.read_builder(store.place("a.zarr"), **store.options).datasets["data"].data))
     assert data[:].tolist() == list(range(10))
 
 
@@ -315,8 +309,7 @@ def test_export(store, target, s3, tmp_path):
         NWBZarrIO(kind.place("b.nwb.zarr"), "w", **kind.options) as io,
     ):
         io.export(source)
-    with NWBZarrIO(kind.place("b.nwb.zarr"), "r", **kind.options) as io:
-        same(io.read(), nwbfile)
+    same(samples.read_zarr(kind.place("b.nwb.zarr"), **kind.options), nwbfile)
 
 
 @EVERY
@@ -391,14 +384,12 @@ def test_a_directory_that_zarr_opened_for_reading_is_not_written(tmp_path, mode)
     for place in places:
         with pytest.raises(ReadOnlyStoreError, match="opened for reading"):
             ZarrIO(place, mode)
-        with ZarrIO(place, "r") as io:
-            assert io.read_builder().attributes["note"] == "x"
+        assert trees.read_builder(place).attributes["note"] == "x"
 
 
 def test_a_zip_store_is_read_that_nobody_has_opened_yet(tmp_path):
     trees.write_builder(tmp_path / "a.zip", trees.root(trees.dataset("data", np.arange(10))))
-    with ZarrIO(zarr.storage.ZipStore(tmp_path / "a.zip"), "r") as io:
-        assert io.read_builder()["data"].data[2:4].tolist() == [2, 3]
+    assert trees.read_builder(zarr.storage.ZipStore(tmp_path / "a.zip"))["data"].data[2:4].tolist() == [2, 3]
     with pytest.raises(StoreNotFoundError, match=re.escape(str(tmp_path / "none.zip"))):
         ZarrIO(zarr.storage.ZipStore(tmp_path / "none.zip"), "r")
 

@@ -71,19 +71,16 @@ def test_what_is_written_is_read_and_equals_the_local_file_key_by_key(server, za
 def test_a_file_is_added_to_and_linked_to(server, zarr_format):
     first, second = (server.url(f"linked {zarr_format}/{name}.nwb.zarr") for name in ("first", "second"))
     samples.write_zarr(first, samples.plain_nwbfile(), **options(server, zarr_format))
-    with NWBZarrIO(first, "a", storage_options=server.options) as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(first, "a", storage_options=server.options) as nwbfile:
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="m", rate=1.0))
-        io.write(nwbfile)
     with NWBZarrIO(first, "r", storage_options=server.options) as source:
         nwbfile = samples.plain_nwbfile("second")
         data = source.read().acquisition["new"].data
         nwbfile.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
         samples.write_zarr(second, nwbfile, **options(server, zarr_format))
-    with NWBZarrIO(second, "r", storage_options=server.options) as io:
-        data = io.read().acquisition["linked"].data
-        assert data.location == first
-        assert data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    data = samples.read_zarr(second, storage_options=server.options).acquisition["linked"].data
+    assert data.location == first
+    assert data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
 def test_a_second_writer_is_refused(server):

@@ -19,8 +19,7 @@ def test_of_both_formats_the_one_that_is_named_is_read_and_the_one_that_everybod
         trees.write_builder(tmp_path / f"{zarr_format}.zarr", tree, zarr_format=zarr_format)
     both = shutil.copytree(tmp_path / "2.zarr", tmp_path / "3.zarr", dirs_exist_ok=True)
     for mode, (named, found) in itertools.product(("r", "r-"), ((None, "3"), (2, "2"), (3, "3"))):
-        with ZarrIO(both, mode, zarr_format=named) as io:
-            assert io.read_builder().attributes["note"] == found
+        assert trees.read_builder(both, mode, zarr_format=named).attributes["note"] == found
     for mode in ("r+", "a"):
         with pytest.raises(UsageError, match="of Zarr format 3"):
             ZarrIO(both, mode, zarr_format=2)
@@ -48,8 +47,7 @@ def write_pair(folder: Path, own: int, linked: int) -> None:
 def test_the_file_that_a_link_leads_to(web, own, linked, requests):
     write_pair(web.folder, own, linked)
     web.requests = 0
-    with NWBZarrIO(f"{web.url}/second.nwb.zarr", "r", zarr_format=own) as io:
-        data: Any = io.read().acquisition["linked"].data
-        assert data.location == f"{web.url}/first.nwb.zarr"
-        assert web.requests == 1 + requests
-        assert data[0].tolist() == [0, 1, 2]
+    data: Any = samples.read_zarr(f"{web.url}/second.nwb.zarr", zarr_format=own).acquisition["linked"].data
+    assert data.location == f"{web.url}/first.nwb.zarr"
+    assert web.requests == 1 + requests
+    assert data[0].tolist() == [0, 1, 2]

@@ -23,10 +23,8 @@ def export(url: str, tmp_path: Any) -> None:
 
 
 def append(url: str, tmp_path: Any) -> None:
-    with NWBZarrIO(url, "r+") as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(url) as nwbfile:
         nwbfile.add_trial(0.0, 1.0)
-        io.write(nwbfile)
 
 
 def to_other_format(url: str, tmp_path: Any, zarr_format: Any) -> None:

@@ -58,14 +58,12 @@ def far(tmp_path: Path) -> Iterator[Proxy]:
 def put(tmp_path: Path, name: str = "a.zarr", **options: Any) -> None:
     """Write a file for both servers; that of the far one has other values."""
     for folder, values in (("near", np.arange(5000.0)), ("far", np.full(5000, 666.0))):
-        with ZarrIO(tmp_path / folder / name, "w", **options) as io:
-            io.write_builder(trees.root(trees.dataset("x", values)))
+        trees.write_builder(tmp_path / folder / name, trees.root(trees.dataset("x", values)), **options)
 
 
 def values(place: str, options: dict[str, Any], **rules: Any) -> float:
     """Return one value of the file."""
-    with ZarrIO(place, "r", storage_options=options, read_options=ReadOptions(**rules)) as io:
-        return float(io.read_builder()["x"].data[1])
+    return float(trees.read_builder(place, storage_options=options, read_options=ReadOptions(**rules))["x"].data[1])
 
 
 @BOTH

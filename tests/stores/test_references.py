@@ -63,21 +63,18 @@ def test_local(folder, tmp_path, url, version):
 def test_over_http_and_s3(folder, web, s3):
     document = refer(folder, web.folder / "data.bin", url="data.bin")
     (web.folder / "b.nwb.zarr.json").write_text(json.dumps(document))
-    with NWBZarrIO(f"{web.url}/b.nwb.zarr.json", "r") as io:
-        assert io.read().identifier == "rich"
+    assert samples.read_zarr(f"{web.url}/b.nwb.zarr.json").identifier == "rich"
     bucket = open_store(s3.url("folder"), s3.options)
     for name in ("data.bin", "b.nwb.zarr.json"):
         put(bucket, name, (web.folder / name).read_bytes())
-    with NWBZarrIO(s3.url("folder/b.nwb.zarr.json"), "r", storage_options=s3.options) as io:
-        assert io.read().identifier == "rich"
+    assert samples.read_zarr(s3.url("folder/b.nwb.zarr.json"), storage_options=s3.options).identifier == "rich"
 
 
 def test_by_fsspec(folder, tmp_path):
     document = refer(folder, tmp_path / "data.bin", url=str(tmp_path / "data.bin"))
     plain = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in document["refs"].items()}
     options = {"fo": {"version": 1, "refs": plain}, "remote_protocol": "file"}
-    with NWBZarrIO("reference://", "r", storage_options=options) as io:
-        assert io.read().identifier == "rich"
+    assert samples.read_zarr("reference://", storage_options=options).identifier == "rich"
 
 
 def test_read_only(folder, tmp_path):
@@ -92,8 +89,7 @@ def test_read_only(folder, tmp_path):
 def test_arrays_travel_to_other_processes(tmp_path):
     trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", np.arange(1000.0))))
     (tmp_path / "b.json").write_text(json.dumps(refer(tmp_path / "a.zarr", tmp_path / "data.bin", url="data.bin")))
-    with ZarrIO(tmp_path / "b.json", "r") as io:
-        data = pickle.loads(pickle.dumps(io.read_builder().datasets["data"].data))
+    data = pickle.loads(pickle.dumps(trees.read_builder(tmp_path / "b.json").datasets["data"].data))
     np.testing.assert_array_equal(data[:], np.arange(1000.0))
 
 

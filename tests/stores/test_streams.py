@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
 from hdmf_zarr_backend.store.clouds import FsspecStore
 from hdmf_zarr_backend.store.opening import open_store
@@ -72,8 +72,7 @@ def test_a_sharded_array_goes_there_in_parts(s3):
         s3.url("a.zarr"), trees.root(trees.dataset("data", sharded)), zarr_format=3, storage_options=options
     )
     assert numbers_of_parts(s3) == [1, 2, 3, 4]  # of 8 MiB; with the index a bit more than three
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=options) as io:
-        np.testing.assert_array_equal(io.read_builder()["data"].data[:], data)
+    np.testing.assert_array_equal(trees.read_builder(s3.url("a.zarr"), storage_options=options)["data"].data[:], data)
 
 
 def test_a_piece_that_is_larger_than_a_part_is_cut(s3):

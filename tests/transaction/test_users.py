@@ -316,8 +316,7 @@ def check_new(place: Memory, cell: Cell, before: State, make: Act, *, every: int
 
 def written(value: int, zarr_format: Any) -> Act:
     def make(store: Any) -> None:
-        with ZarrIO(store, "w", zarr_format=zarr_format) as io:
-            io.write_builder(tree_of(value))
+        trees.write_builder(store, tree_of(value), zarr_format=zarr_format)
 
     return make
 
@@ -645,9 +644,8 @@ def test_an_array_with_a_damaged_chunk_is_not_cut_and_other_changes_are_written(
         with pytest.raises(ChunkError, match=re.escape("'1.0' cannot be decoded")):
             x.resize((6, 2))
         x[:4, :4] = 3
-    with ZarrIO(store) as io:
-        x, y = (io.read_builder()[name].data for name in "xy")
-        assert (y[0, 0], x.shape, x[:4].tolist()) == (2, (8, 8), [[3] * 4 + [1] * 4] * 4)
+    x, y = (trees.read_builder(store)[name].data for name in "xy")
+    assert (y[0, 0], x.shape, x[:4].tolist()) == (2, (8, 8), [[3] * 4 + [1] * 4] * 4)
 
 
 def test_what_was_cut_off_is_not_seen_again_where_an_array_has_grown_in_between():
@@ -684,8 +682,7 @@ def test_chunks_that_are_only_cut_are_cut_again_when_they_are_needed(tmp_path, m
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < count // 2 * values.nbytes
-    with ZarrIO(tmp_path / "a.zarr") as io:
-        data = io.read_builder()["x"].data
-        assert data.shape == (rows, columns)
-        assert np.array_equal(data[: len(values), :300], values[:, :300])
-        assert not data[:, 300:].any()
+    data = trees.read_builder(tmp_path / "a.zarr")["x"].data
+    assert data.shape == (rows, columns)
+    assert np.array_equal(data[: len(values), :300], values[:, :300])
+    assert not data[:, 300:].any()

@@ -31,22 +31,19 @@ def write(place: Any, **options: Any) -> Any:
         nwbfile.add_trial(start_time=float(number), stop_time=number + 0.5)
     column = ZarrDataIO(np.arange(10.0), chunks=(2,), shards=(8,), maxshape=(None,))
     nwbfile.add_trial_column("score", "in shards", data=column)
-    with NWBZarrIO(place, "w", zarr_format=3, **options) as io:
-        io.write(nwbfile)
+    samples.write_zarr(place, nwbfile, zarr_format=3, **options)
     return place
 
 
 def grow(place: Any, **options: Any) -> None:
     """Append rows to both, and change a value."""
-    with NWBZarrIO(place, "r+", **options) as io:
-        nwbfile = io.read()
+    with samples.edit_zarr(place, **options) as nwbfile:
         data = nwbfile.acquisition["large"].data
         for start in range(0, 90, 30):
             data.append(MORE[start : start + 30])
         data[5, 1] = 12345
         for number in range(10, 14):
             nwbfile.add_trial(start_time=float(number), stop_time=number + 0.5, score=float(number))
-        io.write(nwbfile)
 
 
 def grown() -> np.ndarray[Any, Any]:
@@ -62,10 +59,9 @@ def test_they_grow_in_every_store(store: StoreKind, waiting: int, monkeypatch: p
     place = store.place("a.nwb.zarr")
     write(place, **store.options)
     grow(place, **store.options)
-    with NWBZarrIO(place, "r", **store.options) as io:
-        nwbfile = io.read()
-        assert np.array_equal(nwbfile.acquisition["large"].data[:], grown())
-        assert nwbfile.trials["score"][:].tolist() == list(range(14))
+    nwbfile = samples.read_zarr(place, **store.options)
+    assert np.array_equal(nwbfile.acquisition["large"].data[:], grown())
+    assert nwbfile.trials["score"][:].tolist() == list(range(14))
     keys = store.contents("a.nwb.zarr")
     assert {key for key in keys if key.startswith(f"{DATA}/c/")} == {f"{DATA}/c/{n}/0" for n in range(5)}
     assert not [key for key in keys if key.startswith(JOURNAL)]

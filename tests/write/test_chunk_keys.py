@@ -38,16 +38,13 @@ def tree() -> Any:
 
 def test_written_read_and_changed(tmp_path):
     path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w", zarr_format=3, write_options=WriteOptions(chunk_key_encoding="v2")) as io:
-        io.write_builder(tree())
+    trees.write_builder(path, tree(), zarr_format=3, write_options=WriteOptions(chunk_key_encoding="v2"))
     assert encodings(path) == {json.dumps(V2)}
     assert sorted(path.name for path in (path / "grid").iterdir()) == ["0.0", "0.1", "1.0", "1.1", "zarr.json"]
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
+    with trees.edit_builder(path) as builder:
         builder["grid"].data[3, 5] = -1
         builder["shards"].data[3, 5] = -1
         builder.set_dataset(trees.dataset("new", np.arange(3)))
-        io.write_builder(builder)
     assert encodings(path) == {json.dumps(V2)}, "a new array has keys as the others of the file have"
     assert verify(path).problems == []
     root = zarr.open_group(path, mode="r")
@@ -77,8 +74,7 @@ def test_converted(tmp_path, source):
 def test_upgraded(tmp_path):
     """Chunks that are encoded anew have other keys than the old ones, which are there until the end."""
     path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(samples.reference_tree())
+    trees.write_builder(path, samples.reference_tree())
     shutil.copytree(path, tmp_path / "b.zarr")
     upgrade(path, write_options=WriteOptions(chunk_key_encoding="v2"))
     assert chunk_keys(path)
@@ -93,8 +89,7 @@ def test_upgraded(tmp_path):
 @pytest.mark.parametrize("is_gone", [False, True], ids=["damaged", "gone"])
 def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, damaged, encoding, is_gone):
     path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(samples.reference_tree())
+    trees.write_builder(path, samples.reference_tree())
     chunk = path / "inner" / "deep" / damaged
     chunk.unlink() if is_gone else chunk.write_bytes(b"damaged")
     before = stored_files(path)

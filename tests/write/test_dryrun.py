@@ -63,8 +63,7 @@ def test_a_container_is_written_as_it_was_planned(tmp_path, given):
     path = tmp_path / "a.nwb.zarr"
     found = dry_run(nwbfile, path, **given)
     assert not path.exists()
-    with NWBZarrIO(path, "w", **given) as io:
-        io.write(nwbfile)
+    samples.write_zarr(path, nwbfile, **given)
     assert_came_true(found, path)
 
 
@@ -76,8 +75,7 @@ def test_a_dry_run_leaves_no_trace(tmp_path):
     assert len(children) > 50
     assert metadata(dry_run(nwbfile, tmp_path / "two.zarr").hierarchy) == metadata(first.hierarchy)
     assert list(tmp_path.iterdir()) == []
-    with NWBZarrIO(tmp_path / "three.zarr", "w") as io:
-        io.write(nwbfile)
+    samples.write_zarr(tmp_path / "three.zarr", nwbfile)
     assert_came_true(first, tmp_path / "three.zarr")
 
 
@@ -176,8 +174,7 @@ def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
     found = dry_run(nwbfile, tmp_path / "a.zarr")
     array = found.arrays["/acquisition/many/data"]
     assert (array.objects, array.nbytes, array.codecs) == (7 * 3, data.nbytes, ("zlib 1",))
-    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write(nwbfile)
+    samples.write_zarr(tmp_path / "a.zarr", nwbfile)
     assert_came_true(found, tmp_path / "a.zarr", sizes=0.1)
 
 

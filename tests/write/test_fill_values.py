@@ -13,7 +13,7 @@ from hdmf.data_utils import DataChunkIterator
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ValueRefusedError
 from tests.documents import document
-from tests.trees import dataset, read_builder, root, write_builder
+from tests.trees import dataset, edit_builder, read_builder, root, write_builder
 
 PAIR = [("a", "<i4"), ("b", "S3")]
 ROW = np.array((7, b"xy"), PAIR)[()]
@@ -40,12 +40,10 @@ GIVEN: dict[str, tuple[Any, Any]] = {
 
 def grown(path: Path, more: int = 5) -> list[Any]:
     """Return what a dataset has beyond its end after a resize: inside its last chunk, and in new ones."""
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
+    with edit_builder(path) as builder:
         data = builder["d"].data
         length = len(data)
         data.resize((length + more,))
-        io.write_builder(builder)
     found = read_builder(path)["d"].data[length:].tolist()
     assert len(found) == more
     return list(found)

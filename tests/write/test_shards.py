@@ -32,6 +32,7 @@ from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.options import arguments
 from tests.places import stored_files, streaming
+from tests.trees import write_builder
 
 NUMBERS = np.arange(101 * 7, dtype="<f4").reshape(101, 7)
 TEXT = [f"text {'é' * (n % 3)}{n}" for n in range(100)]
@@ -106,8 +107,7 @@ def test_references_lie_in_shards(tmp_path):
     target = GroupBuilder("target")
     data = ZarrDataIO([ReferenceBuilder(target)] * 20, chunks=(4,), shards=(12,))
     root = GroupBuilder("root", groups=[target], datasets=[DatasetBuilder("r", data, dtype="object")])
-    with ZarrIO(tmp_path / "a.zarr", "w", manager=get_manager(), zarr_format=3) as io:
-        io.write_builder(root)
+    write_builder(tmp_path / "a.zarr", root, manager=get_manager(), zarr_format=3)
     assert sorted(file.name for file in (tmp_path / "a.zarr/r/c").iterdir()) == ["0", "1"]
     with ZarrIO(tmp_path / "a.zarr", "r", manager=get_manager()) as io:
         assert [found.name for found in io.read_builder()["r"].data[:]] == ["target"] * 20

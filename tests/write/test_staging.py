@@ -279,8 +279,7 @@ def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, n
     root = GroupBuilder("root", datasets={"x": DatasetBuilder("x", np.arange(30))}, attributes={"object_id": "1"})
     (tmp_path / "to").mkdir()
     path = tmp_path / "to" / name
-    with ZarrIO(tmp_path / "source.zarr", "w") as io:
-        io.write_builder(root)
+    trees.write_builder(tmp_path / "source.zarr", root)
     assert {call for call, _ in synced} == {"moved"}
     synced.clear()
     if way == "convert":
@@ -295,8 +294,7 @@ def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, n
         ):
             io.export(source)
     else:
-        with ZarrIO(path, "w", write_options=WriteOptions(durable=True)) as io:
-            io.write_builder(root)
+        trees.write_builder(path, root, write_options=WriteOptions(durable=True))
     calls = [call for call, _ in synced if call != "moved"]
     assert calls == ["sync_files", "sync_folder"]
     assert synced[0][1].endswith(".partial")
@@ -304,13 +302,10 @@ def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, n
 
 
 def test_a_durable_append_is_on_the_disk_before_it_is_committed_and_after(tmp_path, synced):
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(GroupBuilder("root"))
+    trees.write_builder(tmp_path / "a.zarr", GroupBuilder("root"))
     synced.clear()
-    with ZarrIO(tmp_path / "a.zarr", "r+", write_options=WriteOptions(durable=True)) as io:
-        builder = io.read_builder()
+    with trees.edit_builder(tmp_path / "a.zarr", write_options=WriteOptions(durable=True)) as builder:
         builder.set_dataset(DatasetBuilder("x", np.arange(30)))
-        io.write_builder(builder)
     # after the record, before the commit, after it, and before the last record of the journal is deleted
     assert synced == [("sync_files", "a.zarr")] * 4
 
@@ -369,10 +364,9 @@ def _replace(store: Store, zarr_format: Any, version: str) -> None:
 
 def _seen(files: State) -> Any:
     try:
-        with ZarrIO(files) as io:
-            root = io.read_builder()
-            version = root.attributes["version"]
-            assert root["x"].data[:].tolist() == list(range(4 if version == "new" else 3))
-            return version
+        root = trees.read_builder(files)
+        version = root.attributes["version"]
+        assert root["x"].data[:].tolist() == list(range(4 if version == "new" else 3))
+        return version
     except IncompleteStoreError:
         return "incomplete"

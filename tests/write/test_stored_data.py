@@ -10,7 +10,7 @@ import zarr
 from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
+from hdmf_zarr_backend import ZarrDataIO
 from tests import samples
 from tests.documents import document
 from tests.options import arguments
@@ -132,10 +132,8 @@ def test_an_array_of_another_file_in_a_series(tmp_path, link_data):
     nwbfile = samples.plain_nwbfile()
     wrapped = ZarrDataIO(_member(tmp_path), link_data=link_data)
     nwbfile.add_acquisition(TimeSeries(name="d", data=wrapped, unit="V", rate=1.0))
-    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w") as io:
-        io.write(nwbfile)
-    with NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as io:
-        assert io.read().acquisition["d"].data[()].tolist() == EXPECTED.tolist()
+    samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
+    assert samples.read_zarr(tmp_path / "a.nwb.zarr").acquisition["d"].data[()].tolist() == EXPECTED.tolist()
     assert (tmp_path / "a.nwb.zarr" / "acquisition" / "d" / "data").exists() is not link_data
 
 

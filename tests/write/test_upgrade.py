@@ -26,7 +26,7 @@ from tests.everything import write_everything
 from tests.hostile import seeds
 from tests.options import arguments
 from tests.transaction.steps import State, Steps, states
-from tests.trees import write_builder
+from tests.trees import read_builder, write_builder
 
 OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
@@ -106,11 +106,10 @@ def test_what_zarr_python_wrote(tmp_path):
     fills = {name: how.get("fill_value", 0) for name, how in _CODECS.items()}
     expected = {name: np.vstack([_NUMBERS[:10], np.full((10, 5), fill)]) for name, fill in fills.items()}
     group = zarr.open_group(path, mode="r", zarr_format=3)
-    with ZarrIO(path) as io:
-        datasets = io.read_builder().datasets
-        for name, values in expected.items():
-            assert np.array_equal(datasets[name].data[:], values), name
-            assert np.array_equal(group[name][...], values), name
+    datasets = read_builder(path).datasets
+    for name, values in expected.items():
+        assert np.array_equal(datasets[name].data[:], values), name
+        assert np.array_equal(group[name][...], values), name
     report = verify(path, "chunks")
     assert report.problems == []
     assert "unwritten" in {
@@ -136,8 +135,7 @@ def test_the_executor_encodes_what_is_encoded_again(tmp_path):
     with Counting(2) as pool:
         assert upgrade(tmp_path / "a.zarr", write_options=WriteOptions(executor=pool)).encoded == 1
     assert pool.submitted
-    with ZarrIO(tmp_path / "a.zarr") as io:
-        assert np.array_equal(io.read_builder()["a"].data[:], values)
+    assert np.array_equal(read_builder(tmp_path / "a.zarr")["a"].data[:], values)
 
 
 def test_the_attributes_of_nczarr_are_left_out(tmp_path):
