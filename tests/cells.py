@@ -17,6 +17,7 @@ store. Which cells those are:
 
 import itertools
 import subprocess
+import uuid
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,8 +77,6 @@ REFUSALS: dict[str, dict[str, Refusal]] = {
 
 
 class Cell(NamedTuple):
-    """A format of Zarr and a kind of store."""
-
     zarr_format: int
     kind: str
 
@@ -116,7 +115,7 @@ def _folder(cell: Cell, path: Path, request: pytest.FixtureRequest) -> Place:
         return ZipFolder(path)
     if cell.kind == "memory":
         return Url(f"memory://cells/{next(_numbers)}")
-    bucket = f"cell-{next(_numbers)}"  # of its own: moto goes through all keys of a bucket to list some
+    bucket = f"cell-{uuid.uuid4()}"  # of its own: moto goes through all keys of a bucket to list some
     request.getfixturevalue("_s3_session").make_bucket(bucket)
     return Url(f"s3://{bucket}")
 

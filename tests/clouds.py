@@ -270,3 +270,6 @@ def gcsfs(_fake_gcs: tuple[str, Proxy]) -> Iterator[Cloud]:
 
 CLOUDS = ("azure", "adlfs", "google", "gcsfs")
 """The fixtures of this module that yield a `Cloud`."""
+
+BY_OBSTORE = ("azure", "google")
+"""Those of them that obstore opens; the others are opened by the library of fsspec."""

@@ -2,10 +2,15 @@
 
 A web server with ranges and without a listing, that of the benchmarks; an S3 server, moto's, in a process of its own;
 and a proxy in front of either that counts requests, waits, answers 503, cuts answers short, falls silent, or dies.
+
+``HDMF_ZARR_BACKEND_S3`` names a real object store in place of moto's server, which may be wrong about it: an address
+such as ``http://127.0.0.1:7480`` of Ceph, with the access key ``tester`` and the secret ``secret``.
 """
 
 import contextlib
+import functools
 import http.client
+import os
 import re
 import subprocess
 import sys
@@ -264,9 +269,7 @@ class S3Server:
         return f"s3://{self.bucket}/{name}"
 
     def make_bucket(self, bucket: str) -> None:
-        request = urllib.request.Request(f"{self.endpoint}/{bucket}", method="PUT")
-        with urllib.request.urlopen(request):
-            pass
+        s3_client(self.endpoint).create_bucket(Bucket=bucket)
 
     def _store(self) -> Any:
         from obstore.store import S3Store
@@ -291,7 +294,16 @@ class S3Server:
         return {name[len(prefix) + 1 :]: bytes(store.get(name).bytes()) for name in names}
 
     def count(self, method: str | None = None) -> int:
-        return sum(method is None or method == found for found, _ in self.proxy.requests)
+        return sum(method is None or method == sent for sent, _ in self.proxy.requests)
+
+
+@functools.cache
+def s3_client(endpoint: str) -> Any:
+    """Return a client of an S3 server, for what the stores of this package never do."""
+    import boto3
+
+    keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
+    return boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
 
 
 def quick() -> dict[str, Any]:
@@ -311,20 +323,23 @@ def moto_server() -> Iterator[str]:
         assert process.stderr is not None
         try:
             for line in process.stderr:
-                found = _RUNNING.search(line)
-                if found:
+                running = _RUNNING.search(line)
+                if running:
                     break
             else:
                 pytest.fail("moto's server did not start")
             # its further output must not fill the pipe
             threading.Thread(target=lambda pipe=process.stderr: [None for _ in pipe], daemon=True).start()
-            yield found[1]
+            yield running[1]
         finally:
             process.terminate()
 
 
 @pytest.fixture(scope="session")
 def _s3_endpoint() -> Iterator[str]:
+    if endpoint := os.environ.get("HDMF_ZARR_BACKEND_S3"):
+        yield endpoint
+        return
     with moto_server() as endpoint:
         yield endpoint
 

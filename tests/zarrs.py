@@ -69,8 +69,6 @@ def skip_what_needs_zarr_3(items: list[pytest.Item]) -> None:
 
 
 class _Skipped(pytest.Module):
-    """A module that is not imported."""
-
     def collect(self) -> Iterable[Any]:
         pytest.skip(REASON, allow_module_level=True)
 

@@ -6,10 +6,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import GroupBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
 from pynwb import NWBHDF5IO, TimeSeries, validate
-from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.array import edits
@@ -39,24 +38,6 @@ def valid(path: Place) -> bool:
 
 
 @APPEND
-@pytest.mark.parametrize("mode", ["r+", "a"])
-def test_read_change_write(plain, mode):
-    with NWBZarrIO(plain, mode) as io:
-        nwbfile = io.read()
-        nwbfile.create_processing_module("behavior", "added").add(
-            Position(spatial_series=SpatialSeries(name="track", data=[[1.0, 2.0]], rate=1.0, reference_frame="corner"))
-        )
-        nwbfile.add_acquisition(TimeSeries(name="new", data=[1, 2, 3], unit="m", rate=1.0))
-        io.write(nwbfile)
-    found = read(plain)
-    assert found.acquisition["new"].data[:].tolist() == [1, 2, 3]
-    assert found.processing["behavior"]["Position"]["track"].data[0].tolist() == [1.0, 2.0]
-    assert found.acquisition["trace"].data[19].tolist() == [57, 58, 59]
-    assert valid(plain)
-    assert is_fresh(plain)
-
-
-@APPEND
 def test_links_are_added(plain, folder):
     """Inside the file, to stored data, to containers, and to another file."""
     other = samples.write_zarr(folder / "other.nwb.zarr", samples.plain_nwbfile("other"))
@@ -77,36 +58,6 @@ def test_links_are_added(plain, folder):
     for name in ("same data", "far data"):
         assert acquisition[name].data[1].tolist() == [3, 4, 5]
     assert acquisition["same clock"].timestamps[:].tolist() == [0.0, 1.0]
-    assert is_fresh(plain)
-
-
-@APPEND
-def test_a_link_is_added_to_a_group_that_had_some(folder):
-    path = write_builder(folder / "file.zarr", samples.reference_tree())
-    with edit_builder(path) as builder:
-        made = group("made")
-        builder.set_group(made)
-        builder.set_link(_link("second", builder["target"]))
-        made.set_link(_link("up", builder))
-    found = read_builder(path)
-    assert found.links["link_in_the_root"].builder is found["target/values"]
-    assert found.links["second"].builder is found["target"]
-    assert found["made"].links["up"].builder is found
-
-
-def _link(name: str, target: Any) -> Any:
-    return LinkBuilder(builder=target, name=name)
-
-
-@APPEND
-@pytest.mark.parametrize("mode", ["r+", "a"])
-def test_data_are_appended_without_a_write(plain, mode):
-    with NWBZarrIO(plain, mode) as io:
-        data = io.read().acquisition["trace"].data
-        data.append(np.array([[1, 2, 3]], "i2"))
-        assert data.shape == (21, 3)
-    for reading in ("r", "r-"):
-        assert read(plain, reading).acquisition["trace"].data[20].tolist() == [1, 2, 3]
     assert is_fresh(plain)
 
 
@@ -374,23 +325,6 @@ def test_values_in_the_consolidated_document_are_true_too(folder):
 
 
 # ---- attributes of existing objects --------------------------------------------------------------------------------
-
-
-@APPEND
-def test_attributes_of_groups_and_datasets_change(folder):
-    first = root(group("g", dataset("x", np.arange(4), attributes={"unit": "m", "n": np.uint8(3)}), a=1), version="1")
-    path = write_builder(folder / "file.zarr", first)
-    with edit_builder(path) as builder:
-        builder.attributes["version"] = "2"
-        builder["g"].set_attribute("new", np.float32(1.5))
-        builder["g/x"].attributes["unit"] = "s"
-    found = read_builder(path)
-    assert (found.attributes["version"], found["g"].attributes["a"]) == ("2", 1)
-    assert found["g"].attributes["new"].dtype == np.float32
-    attributes = found["g/x"].attributes
-    assert (attributes["unit"], attributes["n"], attributes["n"].dtype) == ("s", 3, np.uint8)
-    assert found["g/x"].data[:].tolist() == [0, 1, 2, 3]
-    assert is_fresh(path)
 
 
 @APPEND

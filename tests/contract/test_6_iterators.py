@@ -57,24 +57,6 @@ def test_blocks_in_any_order(folder, keys, chunks):
     assert identical(written(folder / "file.zarr", iterator)[()], VALUES)
 
 
-CUBE = np.arange(24, dtype="i4").reshape(2, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("values", "keys"),
-    [
-        (VALUES, [np.s_[:1, :1], np.s_[:1, 1:6], np.s_[1:7, :6]]),
-        (VALUES, [np.s_[:7, :1], np.s_[:7, 1:4], np.s_[:7, 4:6]]),
-        (VALUES, [np.s_[6:7, 5:6], np.s_[:6, :6], np.s_[6:7, :5]]),
-        (CUBE, [np.s_[:1, :1, :1], np.s_[1:2, :3, :4], np.s_[:1, 1:3, :2], np.s_[:1, :1, 1:4], np.s_[:1, 1:3, 2:4]]),
-    ],
-    ids=["first one, then the other", "the second axis", "the last corner first", "three axes"],
-)
-def test_growing_on_any_axis(folder, values, keys):
-    iterator = Blocks(blocks(values, *keys), (None,) * values.ndim)
-    assert identical(written(folder / "file.zarr", iterator)[()], values)
-
-
 @pytest.mark.parametrize("chunk_shape", [None, (2, 2), (100, 100)], ids=["no chunk shape", "small", "large"])
 @pytest.mark.parametrize("data_shape", [None, (0, 0), (1, 1), (3, 6), (7, 6)], ids=str)
 def test_hints_that_are_missing_or_too_small(folder, chunk_shape, data_shape):
@@ -120,11 +102,6 @@ def test_holes_are_the_fill_value(folder):
     assert len(chunks) == 4  # a missing chunk would be damage
 
 
-def test_overlapping_blocks_the_last_one_counts(folder):
-    given = [*blocks(VALUES * 0, np.s_[:7, :6]), *blocks(VALUES, *ROWS)]
-    assert identical(written(folder / "file.zarr", Blocks(given, chunk_shape=(3, 3)))[()], VALUES)
-
-
 def test_no_blocks_at_all(folder):
     data = written(folder / "file.zarr", Blocks([], (None, 6)))
     assert (data.shape[0], data.dtype) == (0, np.dtype("i4"))
@@ -148,13 +125,6 @@ def test_several_iterators_one_after_the_other_or_in_turn(folder, exhaust, order
     assert identical(found["a"].data[()], VALUES)
     assert identical(found["b"].data[()], -VALUES)
     assert "".join(taken) == order
-
-
-def test_in_turn_with_different_lengths(folder):
-    tree = root(dataset("long", Blocks(blocks(VALUES, *ROWS))), dataset("short", Blocks(blocks(VALUES, ROWS[0]))))
-    found = read_builder(write_builder(folder / "file.zarr", tree, exhaust_dci=False))
-    assert identical(found["long"].data[()], VALUES)
-    assert identical(found["short"].data[()], VALUES[:2])
 
 
 @pytest.mark.needs("append")
@@ -278,18 +248,6 @@ def test_one_iterator_for_two_datasets_is_refused_before_the_first_byte(folder, 
     assert "/acquisition/two/data" in str(caught.value)
     assert dict.fromkeys(keys_of(path)) == before
     assert read(path).identifier == "old"
-
-
-@pytest.mark.needs("append")
-def test_one_iterator_for_two_datasets_of_an_append_is_refused(folder):
-    path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
-        for name, data in zip(("one", "two"), _shared_generator(), strict=True):
-            nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="m", rate=1.0))
-        with pytest.raises(ValueRefusedError, match="/acquisition/two/data"):
-            io.write(nwbfile)
-    assert not {"one", "two"} & set(read(path).acquisition)
 
 
 def test_the_data_of_two_iterators_may_be_one_list(folder):

@@ -11,7 +11,6 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.array import edits
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, ValueRefusedError
 from tests import samples
 from tests.contract.test_1_append import valid
@@ -243,29 +242,6 @@ def test_what_was_written_before_the_exception_stays(folder):
         change(also=True)
     assert len(read(path).units) == 4
     assert valid(path)
-
-
-def test_chunks_that_were_written_early_are_restored(folder, monkeypatch):
-    monkeypatch.setattr(edits, "WAITING_BYTES", 1000)
-    path = folder / "file.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(root(dataset("x", ZarrDataIO(np.zeros(1000), chunks=(100,), maxshape=(None,)))))
-    before = contents(path)
-
-    io = ZarrIO(path, "r+")
-
-    def change() -> None:
-        with io:
-            data = io.read_builder()["x"].data
-            data[:] = np.ones(1000)
-            data.append(np.ones(500))
-            assert contents(path) != before  # some chunks are on disk already
-            raise ZeroDivisionError
-
-    with pytest.warns(DroppedChangesWarning, match="/x were not written"), pytest.raises(ZeroDivisionError):
-        change()
-    assert contents(path) == before
-    assert list(folder.iterdir()) == [path]
 
 
 def test_where_warnings_are_errors_the_file_is_closed_all_the_same(folder):

@@ -36,7 +36,6 @@ class Rounds(NamedTuple):
 
 
 def there_and_back(source: Path, folder: Place) -> Rounds:
-    """Convert to Zarr and back."""
     made, back = folder / f"{source.stem}.zarr", source.with_name(f"back_{source.name}")
     convert(source, made)
     convert(made, back)
@@ -57,9 +56,7 @@ def test_a_second_round_changes_nothing(everything: Rounds, folder: Place) -> No
     assert contents(folder / "again.zarr") == contents(everything.made)
 
 
-def test_nothing_is_lost_on_the_way_to_the_other_format_and_back(
-    everything: Rounds, folder: Place, tmp_path: Path, cell: Cell
-) -> None:
+def test_nothing_is_lost_on_the_way_to_the_other_format_and_back(everything, folder, tmp_path, cell):
     other = folder / "other.zarr"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what zarr calls unstable in format 3
@@ -156,9 +153,7 @@ VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)
     ],
     ids=str,
 )  # fmt: skip
-def test_a_codec_is_given_by_name_or_as_it_is(
-    folder: Place, tmp_path: Path, cell: Cell, codec: Any, stored: str | None
-) -> None:
+def test_a_codec_is_given_by_name_or_as_it_is(folder, tmp_path, cell, codec, stored):
     """Format 3 has no codec of that name but the same by the name of gzip."""
     if stored == "zlib" and cell.zarr_format == 3:
         stored = "gzip"
@@ -208,9 +203,7 @@ def ragged() -> Any:
         ("long", np.zeros(2, np.longdouble), ValueRefusedError, r"no data type .*\(/long\)"),
     ],
 )
-def test_what_zarr_cannot_hold_is_refused_by_name(
-    folder: Place, tmp_path: Path, name: str, data: Any, error: type[Exception], words: str
-) -> None:
+def test_what_zarr_cannot_hold_is_refused_by_name(folder, tmp_path, name, data, error, words):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("first", data=np.arange(1000))
         file.create_dataset(name, data=data)

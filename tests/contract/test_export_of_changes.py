@@ -22,8 +22,6 @@ from pynwb.testing.mock.file import mock_NWBFile
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
 from tests import samples
-from tests.contract import production
-from tests.peers import Peer
 from tests.samples import START
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:hdmf", "ignore::UserWarning:pynwb")
@@ -51,7 +49,6 @@ def session(wrap: Any = H5DataIO, **settings: Any) -> NWBFile:
 
 
 def written(folder: Path, kind: str) -> Path:
-    """Write the session as HDF5 or as a Zarr file."""
     path = folder / ("source.nwb" if kind == "hdf5" else "source.nwb.zarr")
     if kind == "hdf5":
         with NWBHDF5IO(path, "w") as io:
@@ -63,7 +60,6 @@ def written(folder: Path, kind: str) -> Path:
 
 
 def opened(path: Path, kind: str) -> Any:
-    """Open a source; the lazy reader makes containers when they are touched."""
     return NWBHDF5IO(path, "r") if kind == "hdf5" else NWBZarrIO(path, "r", lazy=kind != "eager")
 
 
@@ -71,7 +67,6 @@ KINDS = ("hdf5", "zarr 2", "zarr 3", "eager")
 
 
 def exported(folder: Path, kind: str, change: Callable[[Any], Any], **options: Any) -> Path:
-    """Change what was read and export it."""
     target = folder / "target.nwb.zarr"
     with opened(written(folder, kind), kind) as source:
         nwbfile = source.read()
@@ -215,9 +210,7 @@ def test_an_export_with_link_data_says_that_it_copies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", [NWBHDF5IO, NWBZarrIO])
-def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chosen(
-    tmp_path: Path, backend: Any
-) -> None:
+def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chosen(tmp_path, backend):
     for name in ("session", "probe"):
         nwbfile = mock_NWBFile(identifier=name)
         mock_ElectricalSeries(name=name, data=np.arange(50.0).reshape(10, 5), nwbfile=nwbfile)
@@ -240,40 +233,6 @@ def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chos
     assert merged.electrodes.data[:].tolist() == [4, 3, 2, 1, 0]
     assert (merged.data.compressor, merged.data.chunks) == (GZip(1), (3, 2))
     assert merged.data[9].tolist() == [45.0, 46.0, 47.0, 48.0, 49.0]
-
-
-_CONVERSION = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from pathlib import Path
-from hdmf_zarr import NWBZarrIO, ZarrDataIO
-folder = Path(sys.argv[1])
-convert(folder, folder / "peer.nwb.zarr", NWBZarrIO, ZarrDataIO)
-print(json.dumps(record(NWBZarrIO, folder / "peer.nwb.zarr")))
-"""
-
-
-@pytest.mark.peer
-@pytest.mark.filterwarnings("ignore")
-def test_a_production_conversion_keeps_all_that_hdmf_zarr_keeps(tmp_path: Path, peer013: Peer) -> None:
-    production.write_sources(tmp_path)
-    production.convert(tmp_path, tmp_path / "own.nwb.zarr", NWBZarrIO, ZarrDataIO)
-    own = json.loads(json.dumps(production.record(NWBZarrIO, tmp_path / "own.nwb.zarr")))
-    peer = peer013.run(Path(production.__file__).read_text(encoding="utf-8") + _CONVERSION, tmp_path)
-    assert own.keys() == peer.keys()
-    differing = {name for name in own if own[name] != peer[name]}
-    chosen = {name for name in own if isinstance(own[name], list) and len(own[name]) == 4}
-    assert not differing - chosen
-    for name in differing:  # hdmf-zarr gives all others its own chunks and codec
-        assert own[name][2:] == peer[name][2:]
-    for name in ("replaced", "repacked", "filtered", "lfp"):
-        series = "ElectricalSeries" if name == "lfp" else "TimeSeries"
-        assert f"{series} {name}.data" not in differing
-    assert not {"TimeSeries timed.timestamps", "VectorData score.data"} & differing
-    gzip = {"id": "zlib", "level": 9}
-    assert own["TimeSeries untouched.data"][:2] == [[50_000], gzip]  # small: one chunk
-    assert own["ElectricalSeries raw.data"][:2] == [[20_000, 4], gzip]
-    assert own["VectorIndex spike_times_index.data"][2] == "uint32"
 
 
 SIZES = {"small": (100, (10,)), "joined": (500_000, (1000,)), "kept": (500_000, (50_000,)), "one chunk": (500, (500,))}

@@ -135,7 +135,6 @@ WAYS: dict[str, Callable[[Any], DynamicTable]] = {
 
 
 def is_written(mix: Mix, io: ZarrIO, container: Any, path: str) -> bool:
-    """Write a container, or see that it is refused."""
     with io:
         if mix.dtype is not None:
             io.write(container)
@@ -157,18 +156,6 @@ def test_all_elements_of_a_column_choose_its_type(tmp_path, name, way, zarr_form
         with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
             column = io.read()["c"]
             assert_same(getattr(column, "target", column).data[:], mix.values, mix.dtype)
-
-
-@pytest.mark.parametrize("name", MIXES)
-def test_all_elements_of_a_series_choose_its_type(tmp_path, name, zarr_format):
-    mix = MIXES[name]
-    if mix.base == "?" or mix.base.startswith("M8") or name == "date, datetime" or mix.values[0] is None:
-        pytest.skip("hdmf refuses a series that starts with something else than a number or text")
-    file = mock_NWBFile()
-    file.add_acquisition(TimeSeries(name="x", data=list(mix.values), unit="V", rate=1.0))
-    io = NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "w", zarr_format=zarr_format)
-    if is_written(mix, io, file, "/acquisition/x/data"):
-        assert_same(samples.read_zarr(str(tmp_path / "a.nwb.zarr")).acquisition["x"].data[:], mix.values, mix.dtype)
 
 
 @pytest.mark.parametrize("name", MIXES)

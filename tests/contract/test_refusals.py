@@ -44,7 +44,6 @@ def plain(folder: Place) -> Place:
 
 
 def everything_in(folder: Place) -> dict[str, dict[str, bytes]]:
-    """Return the contents of all files of a folder."""
     return {place.name: contents(place) for place in folder.iterdir()}
 
 

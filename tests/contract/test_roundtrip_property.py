@@ -85,7 +85,6 @@ def groups(draw: st.DrawFn, name: str = "root", depth: int = 2) -> GroupBuilder:
 
 
 def nodes(builder: GroupBuilder, path: str = "") -> dict[str, Any]:
-    """Return all groups and datasets by path."""
     found: dict[str, Any] = {path: builder}
     for name, child in builder.groups.items():
         found |= nodes(child, f"{path}/{name}")
@@ -93,7 +92,6 @@ def nodes(builder: GroupBuilder, path: str = "") -> dict[str, Any]:
 
 
 def plain(data: Any) -> Any:
-    """Return the array that the data of a dataset are."""
     return data.data if isinstance(data, ZarrDataIO) else data
 
 
@@ -112,12 +110,10 @@ def regions(draw: st.DrawFn, known: dict[str, Any]) -> ZarrReference:
 
 
 def is_array(node: Any) -> bool:
-    """Tell whether a builder is that of an array with axes."""
     return isinstance(node, DatasetBuilder) and isinstance(plain(node.data), np.ndarray) and plain(node.data).ndim > 0
 
 
 def add_regions(draw: st.DrawFn, kind: str, holder: GroupBuilder, name: str, known: dict[str, Any]) -> None:
-    """Put references to parts of arrays into a group."""
     several = draw(st.lists(regions(known), min_size=1, max_size=3))
     if kind == "region":
         holder.set_attribute(name, several[0])
@@ -170,8 +166,6 @@ def trees(draw: st.DrawFn) -> GroupBuilder:
 
 
 class Comparison:
-    """Compares a tree that was read with the one that was written."""
-
     def __init__(self, written: dict[str, Any], found: GroupBuilder) -> None:
         self._written, self._found = written, nodes(found)
         self._paths = {id(node): path for path, node in self._written.items()}

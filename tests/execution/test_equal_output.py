@@ -7,9 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.backends.hdf5 import HDF5IO
 from hdmf.build import DatasetBuilder, GroupBuilder
-from hdmf.common import get_manager
 from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
@@ -37,8 +35,6 @@ def write(path: Path, executor: Any = None, /, progress: Progress | None = None,
 
 
 class Counting(Progress):
-    """Adds up what it is told."""
-
     def __init__(self) -> None:
         self.total, self.done = 0, 0
         self.by_path: dict[str, int] = {}
@@ -170,20 +166,6 @@ def test_an_export_from_zarr_keeps_chunks_and_codecs(zarr_source, tmp_path):
     assert (data.chunks, data.compressor.level, data.fill_value) == ((5000, 3), 1, -1)
     assert (data[15_000:20_000, 3:6] == -1).all()
     assert np.array_equal(data[20_000:], VALUES[20_000:])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_export_from_hdf5_is_the_same(executors, hdf5_source, tmp_path, kind):
-    for name, executor in (("serial.zarr", SERIAL), ("other.zarr", executors(kind))):
-        with (
-            HDF5IO(hdf5_source, "r", manager=get_manager()) as src,
-            ZarrIO(tmp_path / name, "w", write_options=WriteOptions(executor=executor)) as io,
-        ):
-            io.export(src, cache_spec=False)
-    assert stored_files(tmp_path / "other.zarr") == stored_files(tmp_path / "serial.zarr")
-    builder = read_builder(tmp_path / "other.zarr")
-    for name in ("gzip", "lzf", "contiguous"):
-        assert np.array_equal(builder[name].data[:], VALUES)
 
 
 @pytest.fixture(scope="module")

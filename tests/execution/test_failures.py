@@ -117,8 +117,6 @@ def test_whatever_a_worker_raises_is_told_with_the_node(tmp_path, error, expecte
 
 @dataclass
 class Dying:
-    """Kills its process."""
-
     path: str = "group/x"
     nbytes: int = 0
 

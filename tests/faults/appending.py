@@ -40,7 +40,6 @@ def is_marked(variant: str, zarr_format: int) -> bool:
 
 
 def write_before(place: Any, zarr_format: int, **options: Any) -> None:
-    """Write the file that is appended to."""
     target = DynamicTable(name="target", description="what references lead to")
     growing = ZarrDataIO(np.arange(10.0), chunks=(4,), maxshape=(None,))
     ragged = VectorData(name="ragged", description="numbers", data=ZarrDataIO(np.arange(250), chunks=(64,)))
@@ -75,7 +74,6 @@ def write_before(place: Any, zarr_format: int, **options: Any) -> None:
 
 
 def append(place: Any, variant: str, *, write: Callable[[Any, Any], None] = ZarrIO.write, **options: Any) -> None:
-    """Append to the file."""
     waiting = {"early": 40, "sharded": 40, "smaller": 20}.get(variant, edits_module.WAITING_BYTES)
     with pytest.MonkeyPatch.context() as patch, ZarrIO(place, "a", manager=get_manager(), **options) as io:
         root = io.read()

@@ -35,7 +35,6 @@ OUTDATED = {
 
 
 def first_version(path: str) -> None:
-    """Write the file that all begin with."""
     write(path, 0)
 
 

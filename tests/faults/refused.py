@@ -57,7 +57,6 @@ def prepare(folder: Path) -> None:
 
 
 def work(job: str, folder: Path) -> None:
-    """Do a job."""
     if job == "write":
         _write(folder / "old.zarr", "new", 2)
     elif job == "append":
@@ -129,7 +128,6 @@ def main(library: str = "") -> None:
 
 
 def _child(request: dict[str, Any], faults: ctypes.CDLL | None, counter: ctypes.c_long) -> None:
-    """Do a job while something is refused, and end this process."""
     signal.alarm(HANG_SECONDS)
     job, folder = request["job"], request["folder"]
     if faults is not None:

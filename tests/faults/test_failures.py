@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.errors import (
     StoreError,
     StoreFullError,
@@ -25,7 +25,6 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import trees
 from tests.faults.appending import failing
@@ -45,9 +44,7 @@ EACH = pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[c
 
 @pytest.mark.parametrize("before", [False, True], ids=["a new file", "an overwrite"])
 @pytest.mark.parametrize(("what", "name"), [("write", "a.zarr"), ("convert", "a.zarr"), ("write", "a.zarr.zip")])
-def test_a_step_that_is_refused_is_told_and_leaves_the_old_file(
-    tmp_path: Path, what: str, name: str, before: bool
-) -> None:
+def test_a_step_that_is_refused_is_told_and_leaves_the_old_file(tmp_path, what, name, before):
     write_hdf5(tmp_path / "source.h5", NEW, CHUNKS)
     refused = 0
     for step in range(1, 1000, 5):
@@ -96,9 +93,7 @@ def test_a_value_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert data[:].shape == (CHUNKS * 4, 3)
 
 
-def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(tmp_path, monkeypatch):
     store = LocalStore(str(tmp_path / "a.zarr"))
     with pytest.raises(OSError, match="of the user") as caught, streaming(store, "a/c/0") as write_piece:
         write_piece(b"1")
@@ -171,16 +166,3 @@ def test_ctrl_c_in_a_worker(tmp_path: Path, executor: Any, before: bool) -> None
     assert state(path, CHUNKS) == ("old" if before else "nothing")
     assert os.listdir(tmp_path) == (["a.zarr"] if before else [])
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hdmf-zarr_")]
-
-
-def test_ctrl_c_while_a_file_is_converted_leaves_the_old_one(tmp_path: Path) -> None:
-    class Stopping(Progress):
-        def advance(self, path: str, done: int) -> None:
-            raise KeyboardInterrupt
-
-    write_hdf5(tmp_path / "a.h5", NEW, CHUNKS)
-    write(tmp_path / "a.zarr", OLD, CHUNKS)
-    stopping = WriteOptions(progress=Stopping())
-    with pytest.raises(KeyboardInterrupt):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr", overwrite=True, check=False, write_options=stopping)
-    assert state(tmp_path / "a.zarr", CHUNKS) == "old"

@@ -68,9 +68,7 @@ def few_open_files(most: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("depth", [1_950, 3_000])
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_groups_that_are_nested_too_deep_are_refused_before_anything_is_written(
-    depth: int, zarr_format: int, tmp_path: Path
-) -> None:
+def test_groups_that_are_nested_too_deep_are_refused_before_anything_is_written(depth, zarr_format, tmp_path):
     source = deep_hdf5(tmp_path / "deep.h5", depth, "gg")
     for _ in range(2):
         with pytest.raises((NestingError, LimitError)) as caught:

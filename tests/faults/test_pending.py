@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -47,12 +46,10 @@ ZarrIO({!r}, "w").write_builder(trees.root(trees.dataset("x", data)))
 
 
 def read(path: Path) -> np.ndarray:
-    """Return the values of the one dataset."""
     return trees.read_builder(path)["x"].data[:]
 
 
 def ones(path: Path) -> Path:
-    """Write a file of ones."""
     data = ZarrDataIO(np.ones(ROWS, "i8"), chunks=(CHUNK,), maxshape=(None,))
     return trees.write_builder(path, trees.root(trees.dataset("x", data)))
 
@@ -84,9 +81,7 @@ def _exported(path: Path) -> None:
 
 
 @pytest.mark.parametrize("use", [read, _converted, _compared, _exported])
-def test_a_reader_is_warned_of_values_that_were_assigned_before_a_kill(
-    half_assigned: Path, use: Callable[[Path], object]
-) -> None:
+def test_a_reader_is_warned_of_values_that_were_assigned_before_a_kill(half_assigned, use):
     with pytest.warns(JournalWarning, match="may be new. Run `zarrio repair` first") as warned:
         use(half_assigned)
     assert str(half_assigned) in str(warned[0].message)

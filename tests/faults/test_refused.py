@@ -138,9 +138,7 @@ def test_any_call_may_be_refused(job: str, library: Path, prepared: Path, tmp_pa
 @pytest.mark.parametrize("on", [False, True])
 @pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[code])
 @pytest.mark.parametrize("job", JOBS)
-def test_every_call_may_be_refused(
-    job: str, code: int, on: bool, library: Path, prepared: Path, tmp_path: Path
-) -> None:
+def test_every_call_may_be_refused(job, code, on, library, prepared, tmp_path):
     with running(library) as run:
         count = _count(run, job, _copied(prepared, tmp_path, "counted"))
         for step in range(1, count + 1):

@@ -41,8 +41,6 @@ class Killed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A failure of the operation number ``at``, counted from 1."""
-
     kind: Kind
     at: int
 

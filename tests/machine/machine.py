@@ -129,7 +129,6 @@ class Loose:
     replaced: set[str] = field(default_factory=set)
 
     def add(self, path: str, *values: npt.NDArray[Any]) -> None:
-        """Record values of an array."""
         found = self.values.setdefault(path, set())
         for each in values:
             found.update(each.reshape(-1).tolist())
@@ -153,8 +152,6 @@ class Loose:
 
 @dataclass(slots=True)
 class Session:
-    """An open writer."""
-
     io: ZarrIO
     root: GroupBuilder
     wanted: Model
@@ -285,7 +282,6 @@ class FileMachine(RuleBasedStateMachine):
         return AssertionError(f"{self.setup!r}: {problem}")
 
     def teardown(self) -> None:
-        """Close everything, and remove the file."""
         if self.session is not None:
             self._drop_session()
         self.setup.remove(self.place)
@@ -407,7 +403,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_has_session)
     @rule(fault=_faults)
     def close(self, fault: Fault | None) -> None:
-        """Write what has changed, and close the file."""
         session = self._edited()
 
         def write_and_close() -> None:
@@ -419,7 +414,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_has_session)
     @rule()
     def write_changes(self) -> None:
-        """Write what has changed, and go on."""
         session = self._edited()
         if not self.setup.can_change:
             return
@@ -432,7 +426,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_has_session)
     @rule()
     def leave_by_an_error(self) -> None:
-        """Leave the block of a writer by an exception: nothing of it is written."""
         self._drop_session()
         self.is_checked = False
 
@@ -681,7 +674,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks)
     def add_group(self, pick: int) -> None:
-        """Add a group."""
         parent = self._group(pick)
         if parent is not None and parent.count("/") < 4:
             self._add(self._name(parent, "group", self._edited().wanted), Group({"a_number": self._next()}))
@@ -695,7 +687,6 @@ class FileMachine(RuleBasedStateMachine):
         has_shards=st.booleans(),
     )
     def add_numbers(self, pick: int, dtype: str, shape: list[int], chunk: int, has_shards: bool) -> None:
-        """Add a dataset of numbers."""
         parent = self._group(pick)
         if parent is None:
             return
@@ -721,7 +712,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks, count=_counts, kind=st.sampled_from(["references", *ROWS]))
     def add_rows_or_references(self, pick: int, count: int, kind: str) -> None:
-        """Add a dataset of references, or of rows."""
         parent = self._group(pick)
         if parent is not None:
             wanted = self._edited().wanted
@@ -730,7 +720,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks, other=_picks)
     def add_link(self, pick: int, other: int) -> None:
-        """Add a link."""
         parent = self._group(pick)
         if parent is None:
             return
@@ -798,7 +787,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks, count=st.one_of(_counts, st.integers(0, 60)))
     def append(self, pick: int, count: int) -> None:
-        """Append to an array."""
         path = self._stored(pick, "numbers", "text", "references", *ROWS)
         if path is None:
             return
@@ -814,7 +802,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks, lengths=st.tuples(st.integers(0, 12), st.integers(0, 4)))
     def resize(self, pick: int, lengths: tuple[int, int]) -> None:
-        """Make an array longer or shorter."""
         path = self._stored(pick, "numbers", "text")
         if path is None:
             return
@@ -837,7 +824,6 @@ class FileMachine(RuleBasedStateMachine):
     @precondition(_can_edit)
     @rule(pick=_picks, start=st.integers(0, 5), count=_counts)
     def assign(self, pick: int, start: int, count: int) -> None:
-        """Overwrite values of an array."""
         path = self._stored(pick, "numbers", "text")
         if path is None:
             return

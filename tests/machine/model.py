@@ -30,15 +30,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group."""
-
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset."""
-
     kind: str
     values: npt.NDArray[Any]
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -66,11 +62,9 @@ class Model:
         return f"Model({self.nodes!r})"
 
     def copy(self) -> Model:
-        """Return a copy, which can be changed."""
         return Model(self.nodes)
 
     def paths(self, *kinds: type[Node]) -> list[str]:
-        """Return the paths of the nodes of some classes."""
         return [path for path, node in self.nodes.items() if isinstance(node, kinds)]
 
     def datasets(self, *kinds: str) -> list[str]:
@@ -81,17 +75,14 @@ class Model:
         return ((path, node) for path, node in self.nodes.items() if isinstance(node, Dataset))
 
     def dataset(self, path: str) -> Dataset:
-        """Return a dataset."""
         node = self.nodes[path]
         assert isinstance(node, Dataset)
         return node
 
     def set_values(self, path: str, values: npt.NDArray[Any]) -> None:
-        """Replace the values of a dataset."""
         self.nodes[path] = replace(self.dataset(path), values=values)
 
     def set_attribute(self, path: str, name: str, value: Any) -> None:
-        """Set an attribute of a group or a dataset."""
         node = self.nodes[path]
         assert not isinstance(node, Link)
         self.nodes[path] = replace(node, attributes={**node.attributes, name: value})
@@ -101,7 +92,6 @@ class Model:
         return {path: _said(node) for path, node in self.nodes.items()}
 
     def builder(self) -> GroupBuilder:
-        """Return the builders of the complete file."""
         root = GroupBuilder("root")
         for path, node in self.nodes.items():
             if path != "/":
@@ -167,7 +157,6 @@ def fill_references(root: GroupBuilder, path: str, node: Node) -> None:
 
 
 def set_attributes(root: GroupBuilder, path: str, attributes: Mapping[str, Any]) -> None:
-    """Set attributes of a builder."""
     builder = builder_at(root, path)
     for name, value in attributes.items():
         builder.attributes[name] = encoded(root, value)

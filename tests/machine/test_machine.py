@@ -32,8 +32,6 @@ setups = pytest.mark.parametrize("setup", [Setup, LocalSetup, ZipSetup], ids=lam
 
 
 class S3Setup(Setup):
-    """Files on an S3 server, which takes a request for each key."""
-
     name = "s3"
 
     def __init__(self, zarr_format: Any, server: S3Server) -> None:
@@ -91,8 +89,6 @@ def test_long_histories_on_a_server(zarr_format, s3):
 
 
 class Toy(Shelf):
-    """A store of a plain dict."""
-
     def __init__(self, values: dict[str, bytes]) -> None:
         super().__init__(f"toy://{id(values)}")
         self.values = values
@@ -115,8 +111,6 @@ class SetsHalf(Toy):
 
 
 class ToySetup(Setup):
-    """Files in a toy store."""
-
     name = "toy"
     kind: type[Toy] = Toy
 

@@ -47,7 +47,6 @@ def assert_same(found: Any, wanted: Any) -> None:
 
 @st.composite
 def chunked(draw: st.DrawFn, arrays: st.SearchStrategy[Any]) -> tuple[Any, tuple[int, ...], Any]:
-    """Return an array, its chunks, and a key."""
     array = draw(arrays)
     return array, tuple(draw(st.integers(1, max(1, n) + 2)) for n in array.shape), draw(selections(array.shape))
 
@@ -313,7 +312,6 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(tmp_p
 
 
 def follow(array: Any, model: Model, step: Step) -> None:
-    """Do a step to an array and to what NumPy makes of it."""
     if step.name == "resize":
         array.resize(*step.arguments)
         model.resize(*step.arguments)

@@ -104,7 +104,6 @@ def stored(values, chunk_rows, dtype=None, shuffle=Blosc.SHUFFLE):
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """The sizes of all that was decoded."""
     sizes = []
     original = ChunkCodec.decode_blocks
 

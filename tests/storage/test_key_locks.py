@@ -282,9 +282,7 @@ WRITERS: dict[str, Callable[[str, Any], Any]] = {
 
 @pytest.mark.parametrize("when", ["at once", "at a put"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_writer_whose_lock_was_broken_commits_nothing(
-    s3: Any, monkeypatch: pytest.MonkeyPatch, name: str, when: str
-) -> None:
+def test_a_writer_whose_lock_was_broken_commits_nothing(s3, monkeypatch, name, when):
     if when == "at a put" and name == "consolidate":
         pytest.skip("the only put is the commit")
     file = Broken(s3, monkeypatch)

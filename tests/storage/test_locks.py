@@ -251,7 +251,6 @@ def test_a_fork_writes_nothing_and_keeps_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that has no locks."""
     fcntl = pytest.importorskip("fcntl", reason="this system has no flock")
 
     def flock(descriptor: int, how: int) -> None:
@@ -306,7 +305,6 @@ def test_a_process_that_is_alive_keeps_its_lock(tmp_path: Path) -> None:
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Let no file of a lock be made."""
     real = os.open
 
     def opened(path: Any, *arguments: Any, **options: Any) -> int:
@@ -318,9 +316,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
-def test_in_a_folder_that_cannot_be_written_the_file_itself_is_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_in_a_folder_that_cannot_be_written_the_file_itself_is_locked(tmp_path, monkeypatch, code):
     write(tmp_path / "a.zarr")
     refusing(monkeypatch, code)
     with ZarrIO(tmp_path / "a.zarr", "r+") as io:

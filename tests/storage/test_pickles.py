@@ -306,8 +306,6 @@ def glob(module: str, name: str) -> bytes:
 
 
 class Call:
-    """Pickles as a call."""
-
     def __init__(self, function: Any, *arguments: Any, state: Any = None) -> None:
         self.parts = (function, arguments) if state is None else (function, arguments, state)
 

@@ -107,7 +107,6 @@ def change_array(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def change_codec(path: Path, **changes: Any) -> None:
-    """Change the configuration of the codec."""
     change_array(path, lambda array: array["compressor"].update(changes))
 
 

@@ -228,9 +228,7 @@ def test_zarr_opens_one_array_once_the_plugin_is_loaded(ours: Path, installed: P
     assert _python(code, ours, plugin.__name__, installed=installed) == OURS["table/refs"]
 
 
-def test_importing_zarr_loads_nothing_of_ours_and_opening_a_file_changes_next_to_nothing(
-    ours: Path, installed: Path
-) -> None:
+def test_importing_zarr_loads_nothing_of_ours_and_opening_a_file_changes_next_to_nothing(ours, installed):
     code = """
 import json, sys, zarr, numcodecs.registry
 from zarr.dtype import data_type_registry
@@ -481,8 +479,6 @@ class _Attack:
 
 
 class _Encoded:
-    """A codec that writes given bytes."""
-
     def __init__(self, data: bytes) -> None:
         self.data = data
 

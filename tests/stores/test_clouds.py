@@ -4,18 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.testing import TestCase
-from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError, StoreNotFoundError, StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.store.clouds import FsspecStore, ObjectStore
 from hdmf_zarr_backend.store.opening import open_store
-from tests import samples, trees
-from tests.clouds import ACCOUNT, CLOUDS, KEY, connection_string
+from tests import trees
+from tests.clouds import ACCOUNT, BY_OBSTORE, CLOUDS, KEY, connection_string
 from tests.places import delete_keys, put, put_all, streaming
 from tests.servers import quick
-from tests.storekinds import StoreKind
 
 pytestmark = [
     pytest.mark.peer,
@@ -27,58 +24,12 @@ PART_WORDS = ("partNumber=", "comp=block&", "upload_id=")
 """What is in the path of a request that uploads a part."""
 
 PIECE = bytes(range(256)) * 2**12  # 1 MiB
-BY_OBSTORE = ("azure", "google")
-IN_FORMATS = pytest.mark.parametrize(
-    ("store", "zarr_format"),
-    [
-        pytest.param(kind, zarr_format, marks=() if kind in BY_OBSTORE and zarr_format == 3 else pytest.mark.slow)
-        for kind in CLOUDS
-        for zarr_format in (2, 3)
-    ],
-    indirect=["store"],
-)
-
-
-def same(one: Any, other: Any) -> None:
-    TestCase().assertContainerEqual(one, other, ignore_hdmf_attrs=True)
-
-
-def export(source: StoreKind, target: StoreKind, name: str, **options: Any) -> None:
-    with (
-        NWBZarrIO(source.place(name), "r", **source.options) as reading,
-        NWBZarrIO(target.place(name), "w", **target.options, **options) as io,
-    ):
-        io.export(reading)
 
 
 @EVERY
 def test_obstore_is_the_default_and_fsspec_the_fallback(store):
     keys = open_store(store.place("a.zarr"), store.cloud.options)
     assert type(keys) is (ObjectStore if store.name in BY_OBSTORE else FsspecStore)
-
-
-@IN_FORMATS
-def test_from_here_to_there_and_back(store, zarr_format, tmp_path):
-    """What is there equals the local file key by key, is added to, and comes back as it is there."""
-    nwbfile = samples.plain_nwbfile()
-    local = StoreKind(tmp_path)
-    samples.write_zarr(local.place("a.nwb.zarr"), nwbfile, zarr_format=zarr_format)
-    export(local, store, "a.nwb.zarr", zarr_format=zarr_format)
-    other = StoreKind(tmp_path / "other")
-    export(local, other, "a.nwb.zarr", zarr_format=zarr_format)
-    assert store.contents("a.nwb.zarr") == other.contents("a.nwb.zarr")
-    same(samples.read_zarr(store.place("a.nwb.zarr"), **store.options), nwbfile)
-    with samples.edit_zarr(store.place("a.nwb.zarr"), "a", **store.options) as read:
-        read.add_acquisition(TimeSeries(name="more", data=np.arange(5.0), unit="V", rate=1.0))
-    back = StoreKind(tmp_path / "back")
-    export(store, back, "a.nwb.zarr", zarr_format=zarr_format)
-    with (
-        NWBZarrIO(back.place("a.nwb.zarr"), "r") as io,
-        NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as far,
-    ):
-        read = io.read()
-        assert read.acquisition["more"].data[:].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
-        same(read, far.read())
 
 
 @EVERY

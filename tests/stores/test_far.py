@@ -33,7 +33,7 @@ from hdmf_zarr_backend.store.opening import open_store
 from hdmf_zarr_backend.store.remote import REQUESTS
 from tests import samples, trees
 from tests.places import delete_keys
-from tests.servers import Proxy, S3Server, WebServer, quick, serving
+from tests.servers import S3Server, WebServer, quick
 from tests.storekinds import StoreKind
 from tests.stores.test_kinds import check_linked_pair, linked_pair
 
@@ -261,14 +261,6 @@ def test_what_stays_wrong_is_one_error(s3, fault, when):
     assert (".zmetadata" in s3.contents("a.zarr")) == (when != "write")
 
 
-def test_a_refused_open_by_s3fs_is_an_error(s3):
-    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
-    s3.proxy.fault = lambda method, path, number: "403"
-    with pytest.raises(StoreRefusedError, match="credentials") as caught:
-        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.s3fs_options)
-    assert caught.value.store == s3.url("a.zarr")
-
-
 def test_a_bucket_that_may_not_be_listed_refuses_what_is_not_there(s3, zarr_format):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=zarr_format)
     absent = ".zmetadata" if zarr_format == 3 else "zarr.json"
@@ -373,21 +365,6 @@ def test_a_failed_write_is_told_when_all_is_quiet(s3, options):
     write_chunked(s3.url("a.zarr"), storage_options=chosen)  # without force
     with reading(s3.url("a.zarr"), chosen) as data:
         np.testing.assert_array_equal(data[:], CHUNKED)
-
-
-def test_a_server_that_dies_while_it_is_written_to(s3):
-    with serving(Proxy(s3.endpoint)) as proxy:
-        options = {**s3.quick_options, "endpoint_url": proxy.url}
-
-        def die_at(method: str, path: str, number: int) -> str | None:
-            return "reset" if number > 20 else None
-
-        proxy.fault = die_at
-        with pytest.raises(StoreUnreachableError) as caught:
-            write_chunked(s3.url("a.zarr"), storage_options=options)
-    assert caught.value.store == s3.url("a.zarr")
-    with pytest.raises(IncompleteStoreError):
-        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options)
 
 
 # ---- TLS ------------------------------------------------------------------------------------------------------------

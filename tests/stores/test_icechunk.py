@@ -34,7 +34,6 @@ from tests.places import delete_keys, put
 
 @pytest.fixture
 def repository() -> Any:
-    """An empty repository in memory."""
     return icechunk.Repository.create(icechunk.in_memory_storage())
 
 

@@ -41,7 +41,6 @@ CONTENT = {
 
 @pytest.fixture
 def filled(store):
-    """Keys with `CONTENT`."""
     place = store.place("a.zarr")
     if store.name == "zip":
         with closing(NewZipStore(place, "/a.zip")) as keys:

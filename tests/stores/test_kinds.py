@@ -1,6 +1,5 @@
 """Every kind of store: what is written there is read there, changed, linked to, and exported from one to another."""
 
-import pickle
 import re
 import zipfile
 from pathlib import Path
@@ -28,14 +27,16 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
-from tests.clouds import CLOUDS
+from tests.clouds import BY_OBSTORE, CLOUDS
 from tests.places import delete_keys, put
 from tests.storekinds import ALL_KINDS, StoreKind, plain_store, s3_store
 from tests.zarrs import IS_ZARR_2, needs_zarr_3
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
 
-IN_CLOUDS = [pytest.param(kind, marks=pytest.mark.slow) for kind in CLOUDS]
+IN_CLOUDS = [
+    pytest.param(kind, marks=[pytest.mark.peer, *([] if kind in BY_OBSTORE else [pytest.mark.slow])]) for kind in CLOUDS
+]
 EVERY = pytest.mark.parametrize("store", [*ALL_KINDS, *IN_CLOUDS], indirect=True)
 LINKING = pytest.mark.parametrize(
     "store", ["local", "zip", "memory-url", "zarr-local", "s3", "s3fs", "obstore-s3", *IN_CLOUDS], indirect=True
@@ -194,13 +195,6 @@ def test_processes(store):
         io.export(source_io, write_args=arguments)
     with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
         np.testing.assert_array_equal(io.read_builder().datasets["big"].data[:], source)
-
-
-@pytest.mark.parametrize("store", ["local", "zip", "s3", "s3fs"], indirect=True)
-def test_arrays_travel_to_other_processes(store):
-    trees.write_builder(store.place("a.zarr"), trees.root(trees.dataset("data", np.arange(10))), **store.options)
-    data = pickle.loads(pickle.dumps(trees.read_builder(store.place("a.zarr"), **store.options).datasets["data"].data))
-    assert data[:].tolist() == list(range(10))
 
 
 # ---- links and references -------------------------------------------------------------------------------------------

@@ -62,7 +62,6 @@ def put(tmp_path: Path, name: str = "a.zarr", **options: Any) -> None:
 
 
 def values(place: str, options: dict[str, Any], **rules: Any) -> float:
-    """Return one value of the file."""
     return float(trees.read_builder(place, storage_options=options, read_options=ReadOptions(**rules))["x"].data[1])
 
 

@@ -14,7 +14,7 @@ from hdmf_zarr_backend.store.clouds import FsspecStore
 from hdmf_zarr_backend.store.opening import open_store
 from tests import trees
 from tests.places import delete_keys, streaming
-from tests.servers import S3Server
+from tests.servers import S3Server, s3_client
 
 MIB = 2**20
 PIECES = 72
@@ -28,16 +28,9 @@ def keys_of(s3: S3Server, **options: Any) -> FsspecStore:
 
 def unfinished(s3: S3Server) -> list[str]:
     """Return the keys of uploads that were begun, and neither ended nor given up."""
-    import boto3
-
-    client = boto3.client(
-        "s3",
-        endpoint_url=s3.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="tester",
-        aws_secret_access_key="secret",
-    )
-    return [upload["Key"] for upload in client.list_multipart_uploads(Bucket=s3.bucket).get("Uploads", ())]
+    return [
+        upload["Key"] for upload in s3_client(s3.endpoint).list_multipart_uploads(Bucket=s3.bucket).get("Uploads", ())
+    ]
 
 
 def numbers_of_parts(s3: S3Server) -> list[int]:

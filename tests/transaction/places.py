@@ -49,7 +49,6 @@ IS_FULL = "HDMF_ZARR_BACKEND_STEPS" in os.environ
 
 
 def count(cell: Cell, place: Memory, end: str, cases: int) -> None:
-    """Note that there were so many cases."""
     COUNTS[cell.user, str(cell.zarr_format), place.name, end] += cases
 
 
@@ -60,8 +59,6 @@ def some(items: Sequence[T], every: int, full: int = 1) -> Sequence[T]:
 
 
 class Memory:
-    """A store in memory."""
-
     name = "memory"
     recoveries = 1
     """The recovery is killed at one of so many steps, if all steps are taken."""
@@ -222,7 +219,6 @@ class Bucket(Memory):
         self.backend = backend
 
     def load(self, values: State) -> None:
-        """Let the file have these values."""
         stored = self.backend.buckets["bucket"].keys
         for key in list(stored):
             stored.pop(key)
@@ -230,7 +226,6 @@ class Bucket(Memory):
             self.backend.put_object("bucket", f"a.zarr/{key}", value)
 
     def values(self) -> State:
-        """Return the values of the file."""
         stored = self.backend.buckets["bucket"].keys
         return {key[7:]: stored[key].value for key in list(stored) if key.startswith("a.zarr/")}
 
@@ -256,7 +251,6 @@ def _noting(function: Any, log: list[Step], keys: Any, *value: bytes) -> None:
 
 @contextmanager
 def bucket() -> Iterator[Bucket]:
-    """Give an empty bucket."""
     server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     from moto.s3.models import s3_backends
 

@@ -92,7 +92,6 @@ class Steps(Store):
         self._change((key, value))
 
     def size(self) -> int:
-        """Return how many bytes are stored."""
         return sum(map(len, self.values.values()))
 
     def _delete(self, keys: Iterable[str]) -> None:
@@ -114,7 +113,6 @@ class Steps(Store):
 
 
 def apply(values: State, step: Step) -> None:
-    """Change some values by one step."""
     key, value = step
     if value is None:
         values.pop(key, None)

@@ -399,18 +399,6 @@ def test_a_new_file_over_half_a_change_shows_no_half_of_it_nor_does_the_next_wri
                 assert {**left, ".zattrs": b"{}", ".zgroup": b"new"} == {**BEFORE, ".zgroup": b"new"}
 
 
-def test_a_new_local_file_is_renamed_and_its_parts_go_if_it_is_not_committed(tmp_path):
-    store = LocalStore(str(tmp_path / "a.zarr"))
-    for is_committed in (False, True):
-        with Writer(store, replaces=True) as writer, writer.new_file({}) as change:
-            change.put("x/0", b"1")
-            assert not store.exists()
-            if is_committed:
-                change.commit({}, {".zmetadata": b"new"})
-        assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"] * is_committed
-    assert store.get_many(["x/0", ".zmetadata"]) == {"x/0": b"1", ".zmetadata": b"new"}
-
-
 # ---- records --------------------------------------------------------------------------------------------------------
 
 HOLDER = {"host": "host", "pid": 7, "since": "noon"}
@@ -566,25 +554,6 @@ def test_what_exists_is_not_taken_for_new():
             change.create("new", "a")
         assert caught.value.path == "/a"
     assert store.log == []
-
-
-def test_a_change_that_is_committed_in_spite_of_its_error_is_not_repeated():
-    """The caller takes the file for the old one: keys that the change has added would be taken for new ones."""
-    store = Steps(BEFORE)
-    with Writer(store) as writer:
-        set_now = store._set
-
-        def stop(key: str, value: bytes) -> None:
-            set_now(key, value)
-            if key == ".zmetadata":
-                raise KeyboardInterrupt
-
-        store._set = stop  # type: ignore[method-assign]
-        with pytest.raises(KeyboardInterrupt), writer.change(root=ROOT) as change:
-            carry_out(change, is_hidden=False)
-        assert store.values == AFTER[False]
-        with pytest.raises(StoreError, match="but is in the file"):
-            writer.change(root=ROOT)
 
 
 def test_a_change_without_its_first_record_does_not_go_on():

@@ -124,7 +124,6 @@ def _seen(place: Memory, values: State, number: int | None, before: State, after
 
 @pytest.fixture(scope="module")
 def files() -> dict[Any, State]:
-    """The file that is appended to, in each format."""
     made = {}
     for number in FORMATS:
         store = Steps()
@@ -448,7 +447,6 @@ class Twice:
         self.done = 0
 
     def __call__(self, io: Any, root: Any) -> None:
-        """Write once, or twice."""
         try:
             io.write(root)
         except FAILED:

@@ -36,7 +36,6 @@ def write(place: Any, **options: Any) -> Any:
 
 
 def grow(place: Any, **options: Any) -> None:
-    """Append rows to both, and change a value."""
     with samples.edit_zarr(place, **options) as nwbfile:
         data = nwbfile.acquisition["large"].data
         for start in range(0, 90, 30):

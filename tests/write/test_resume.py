@@ -1,10 +1,9 @@
 """A killed or interrupted conversion continues from its complete chunks, with the same result."""
 
+import itertools
 import json
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,59 +29,12 @@ from hdmf_zarr_backend.store.files import RECORD, Resumption
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.lock import lock_path
 from tests import trees
+from tests.faults.killing import act, killed
 from tests.places import stored_files
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (100_000, 16), dtype="i2")
 BUDGET = 400_000  # tasks of one or two chunks
-
-KILLED = """
-import os, signal, sys
-from hdmf_zarr_backend import WriteOptions, convert
-from hdmf_zarr_backend.store import local as local_store
-from hdmf_zarr_backend.store import files as store_files
-from hdmf_zarr_backend.store import transaction
-
-source, folder, executor, codec, *points = sys.argv[1:]
-done, last = 0, 0
-write_all, os_replace, moved = local_store.write_all, os.replace, transaction.move_into_place
-
-def step():
-    global done
-    done += 1
-    if done == last:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-def writing(file, value):
-    for half in (value[: len(value) // 2], value[len(value) // 2 :]):
-        write_all(file, half)
-        step()
-
-def renaming(one, other):
-    os_replace(one, other)
-    step()
-
-def ending(*names, **options):
-    step()
-    moved(*names, **options)
-    step()
-
-local_store.write_all, os.replace, transaction.move_into_place = writing, renaming, ending
-
-def run(target):
-    options = WriteOptions(executor=int(executor) or None, memory_budget=400_000)
-    convert(source, target, write_options=options, codec=codec == "recode" or "keep")
-
-run(folder + "/whole.zarr")
-count = done
-print(count)
-for part in points:
-    done, last = 0, max(1, round(float(part) * count))
-    child = os.fork()
-    if not child:
-        run(f"{folder}/{part}.zarr")
-        os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
+POINTS = 10
 
 
 def staged(target: Path) -> list[Path]:
@@ -127,54 +79,34 @@ def interrupted(source: Path, target: Path, error: BaseException | None = None, 
     return error
 
 
-def killed_at(points: list[float], source: Path, folder: Path, executor: int, codec: str) -> int:
-    """Kill a conversion at each of some points; return how many steps there are."""
-    command = [sys.executable, "-c", KILLED, str(source), str(folder), str(executor), codec, *map(str, points)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
-    assert answer.returncode == 0, answer.stderr
-    count, *codes = map(int, answer.stdout.split())
-    assert codes == [-9] * len(points)
-    return count
-
-
-def check_resumed(points: list[float], source: Path, folder: Path, executor: int, codec: str) -> None:
-    assert killed_at(points, source, folder, executor, codec) > 300
-    expected = stored_files(folder / "whole.zarr")
-    kept = 0
-    for point in points:
-        target = folder / f"{point}.zarr"
-        before = {}
-        for partial in staged(target):
-            there = stored_files(partial)  # half of a document may be, which is none
-            before = {key: state for key, state in inodes(partial).items() if there[key] == expected.get(key)}
-        recode = {"codec": True} if codec == "recode" else {}
-        recode["overwrite"] = target.exists()  # it was killed after the last step
-        convert(
-            source,
-            target,
-            resume=True,
-            write_options=WriteOptions(executor=executor or None, memory_budget=BUDGET),
-            **recode,
-        )
-        assert stored_files(target) == expected
-        after = inodes(target)
-        assert {key: after[key] for key in before} == before  # nothing that was there was written again
-        kept += len(before)
-    assert kept > len(points) * len(expected) // 4
-    assert sorted(os.listdir(folder)) == sorted(["whole.zarr", *(f"{point}.zarr" for point in points)])
-
-
-@pytest.mark.parametrize("codec", ["keep", "recode"])
-@pytest.mark.parametrize("executor", [0, 2], ids=["serial", "threads"])
-def test_a_conversion_that_is_killed_goes_on(hdf5: Path, tmp_path: Path, executor: int, codec: str) -> None:
-    check_resumed([0.001, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0], hdf5, tmp_path, executor, codec)
+@pytest.mark.parametrize("codec", ["keep", True], ids=["keep", "recode"])
+@pytest.mark.parametrize("executor", [None, 2], ids=["serial", "threads"])
+def test_a_conversion_that_is_killed_goes_on(hdf5: Path, tmp_path: Path, executor: Any, codec: Any) -> None:
+    os.link(hdf5, tmp_path / "source.h5")
+    options = {"resume": True, "codec": codec, "executor": executor, "memory_budget": BUDGET}
+    kept, names = 0, ["source.h5", "0.zarr"]
+    with killed("convert", f"{tmp_path}/{{}}.zarr", 0, options, POINTS) as (count, steps):
+        expected = stored_files(tmp_path / "0.zarr")
+        assert count > 300
+        for step in itertools.islice(steps, POINTS):
+            target = tmp_path / f"{step}.zarr"
+            before = {}
+            for partial in staged(target):
+                there = stored_files(partial)  # half of a document may be, which is none
+                before = {key: state for key, state in inodes(partial).items() if there[key] == expected.get(key)}
+            act("convert", str(target), 0, options)
+            assert stored_files(target) == expected
+            after = inodes(target)
+            assert {key: after[key] for key in before} == before  # nothing that was there was written again
+            kept += len(before)
+            names.append(target.name)
+    assert kept > POINTS * len(expected) // 4
+    assert sorted(os.listdir(tmp_path)) == sorted(names)
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), WorkerLostError("a worker died")])
-def test_a_stopped_conversion_is_kept_and_reported(
-    hdf5: Path, tmp_path: Path, error: BaseException, zarr_format: Any
-) -> None:
+def test_a_stopped_conversion_is_kept_and_reported(hdf5, tmp_path, error, zarr_format):
     target = tmp_path / "a.zarr"
     raised = interrupted(hdf5, target, type(error)(*error.args), zarr_format=zarr_format)
     assert "resume=True" in str(getattr(raised, "__notes__", raised))
@@ -187,9 +119,7 @@ def test_a_stopped_conversion_is_kept_and_reported(
 
 
 @pytest.mark.parametrize(("error", "kept"), [(ValueError("wrong"), False), (OSError(5, "worn out"), True)])
-def test_after_an_error_only_what_can_go_on_is_kept_and_only_on_request(
-    hdf5: Path, tmp_path: Path, error: BaseException, kept: bool
-) -> None:
+def test_after_an_error_only_what_can_go_on_is_kept_and_only_on_request(hdf5, tmp_path, error, kept):
     interrupted(hdf5, tmp_path / "a.zarr", error)
     assert os.listdir(tmp_path) == []
     interrupted(hdf5, tmp_path / "a.zarr", error, resume=True)
@@ -240,9 +170,7 @@ def test_empty_files_are_not_complete(hdf5: Path, tmp_path: Path) -> None:
     [({}, ("2.0", "3.0")), ({"zarr_format": 3, "shards": (8192, 16)}, ("c/0/0", "c/1/0"))],
     ids=["chunks", "shards"],
 )
-def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
-    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], chunks: tuple[str, str]
-) -> None:
+def test_after_a_new_start_of_the_machine_chunks_have_to_decode(hdf5, tmp_path, monkeypatch, options, chunks):
     interrupted(hdf5, tmp_path / "a.zarr", **options)
     (partial,) = staged(tmp_path / "a.zarr")
     one, other = (partial / "group/gzip" / name for name in chunks)
@@ -284,9 +212,7 @@ def test_without_resume_it_starts_again_and_leaves_nothing(hdf5: Path, tmp_path:
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_another_source_or_option_or_version_is_reported(
-    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_source_or_option_or_version_is_reported(hdf5, tmp_path, monkeypatch, capsys):
     source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
     source.write_bytes(hdf5.read_bytes())
     interrupted(source, target)
@@ -330,9 +256,7 @@ def test_a_record_that_says_nothing_is_not_believed(hdf5: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("exchanges", [True, False])
-def test_an_old_file_is_not_taken_for_what_a_conversion_has_left(
-    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
-) -> None:
+def test_an_old_file_is_not_taken_for_what_a_conversion_has_left(hdf5, tmp_path, monkeypatch, exchanges):
     """It may have the name of the folder, when it was replaced and is being deleted, or one that is derived from it."""
     source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
     source.write_bytes(hdf5.read_bytes())

@@ -56,22 +56,6 @@ def make(path: Path, text: bytes = b"old") -> Path:
     return path
 
 
-@EXCHANGES
-@pytest.mark.usefixtures("two_renames")
-@pytest.mark.parametrize("kind", ["file", "empty folder"])
-def test_whatever_is_there_is_replaced(tmp_path, kind):
-    """But for a link, which is followed: `tests/test_existing_targets.py`."""
-    target = tmp_path / "a.zarr"
-    if kind == "file":
-        target.write_bytes(b"old")
-    else:
-        target.mkdir()
-    with staged(str(target)) as keys:
-        put(keys, ".zgroup", b"new")
-    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
-    assert os.listdir(tmp_path) == ["a.zarr"]
-
-
 @FAILURES
 @pytest.mark.parametrize("existing", [True, False])
 def test_a_write_that_fails_leaves_nothing_and_the_old_one(tmp_path, failure, existing):
@@ -229,18 +213,6 @@ def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tm
     with writer_lock(LocalStore(str(target)), replaces=True):
         pass
     assert set(os.listdir(tmp_path)) == {"a.zarr", *others}
-    assert stored_files(target) == {".zgroup": b"old"}
-
-
-def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
-    """Where two names cannot be exchanged, a writer may die between two renames."""
-    target = tmp_path / "a.zarr"
-    make(Path(f"{partial_path(str(target))}.old"), b"old")
-    make(Path(partial_path(str(target))), b"new")
-    Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
-    with writer_lock(LocalStore(str(target)), replaces=True):
-        pass
-    assert os.listdir(tmp_path) == ["a.zarr"]
     assert stored_files(target) == {".zgroup": b"old"}
 
 
