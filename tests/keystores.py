@@ -1,25 +1,30 @@
-"""A store in memory that records its calls, and fails on request."""
+"""A store in memory with the five abstract methods, and nothing else."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from hdmf_zarr_backend.store.base import Store
 
 
-class Shelf(Store):
-    """A store with the five abstract methods, and nothing else."""
+class DictStore(Store):
+    """A store of a plain dict; ``calls`` has the operation and the key of each call, in order."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str = "/memory.zarr") -> None:
         self.location = location
         self.values: dict[str, bytes] = {}
+        self.calls: list[tuple[str, str]] = []
 
     def get(self, key: str) -> bytes | None:
+        self.calls.append(("get", key))
         return self.values.get(key)
 
     def _set(self, key: str, value: bytes) -> None:
+        assert type(value) is bytes
+        self.calls.append(("set", key))
         self.values[key] = value
 
     def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:
+            self.calls.append(("delete", key))
             self.values.pop(key, None)
 
     def sizes(self, prefix: str) -> dict[str, int]:
@@ -28,36 +33,3 @@ class Shelf(Store):
 
     def exists(self) -> bool:
         return bool(self.values)
-
-
-class MemoryKeys(Shelf):
-    """A store that notes its calls, which may fail."""
-
-    def __init__(self, values: Mapping[str, bytes] | None = None, *, location: str = "/memory.zarr") -> None:
-        super().__init__(location)
-        self.values = dict(values or {})
-        self.calls: list[tuple[str, str]] = []
-        """Operation and key, in order."""
-        self.fails = lambda operation, key: None
-        """Is given operation and key of each call; what it raises is the failure."""
-
-    def _note(self, operation: str, key: str) -> None:
-        self.calls.append((operation, key))
-        self.fails(operation, key)
-
-    def get(self, key: str) -> bytes | None:
-        self._note("get", key)
-        return super().get(key)
-
-    def _set(self, key: str, value: bytes) -> None:
-        assert type(value) is bytes
-        self._note("set", key)
-        super()._set(key, value)
-
-    def _delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            self._note("delete", key)
-            super()._delete([key])
-
-    def keys_set(self) -> list[str]:
-        return [key for operation, key in self.calls if operation == "set"]

@@ -36,7 +36,7 @@ from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
 from tests.everything import bfloat16, low_level
-from tests.keystores import Shelf
+from tests.keystores import DictStore
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
@@ -62,7 +62,7 @@ def read(place: Any, name: str) -> Any:
 
 @formats
 def test_a_store_of_five_methods_is_written_read_and_changed(zarr_format):
-    shelf = Shelf("shelf://one")
+    shelf = DictStore("shelf://one")
     written(shelf, root_of(numbers=DatasetBuilder("numbers", VALUES)), zarr_format)
     np.testing.assert_array_equal(read(shelf, "numbers"), VALUES)
     with ZarrIO(shelf, "r+") as io:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pynwb.file import Subject
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreError
 from tests import samples
+from tests.descriptors import few_open_files
 from tests.documents import document
 from tests.places import Place, ZipFolder, contents
 from tests.test_io import read
@@ -205,23 +207,10 @@ def test_spellings_of_a_path(local, spell):
     assert nwbfile.container_source == nwbfile.acquisition["trace"].container_source == str(local)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="resource is not of Windows")
 def test_more_files_are_open_than_a_process_may_have(local):
-    import resource
-
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(os.listdir("/dev/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 40, limits[1]))
-    opened: list[NWBZarrIO] = []
-    try:
-        for _ in range(100):
-            opened.append(NWBZarrIO(local))
-        files = [io.read() for io in opened]
+    with few_open_files(40), ExitStack() as stack:
+        files = [stack.enter_context(NWBZarrIO(local)).read() for _ in range(100)]
         assert [file.acquisition["trace"].data[1].tolist() for file in files] == [[3, 4, 5]] * 100
-    finally:
-        for io in opened:
-            io.close()
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_nothing_has_the_name_of_hdmf_zarr_by_default():

@@ -8,12 +8,13 @@ import h5py
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
-from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
+from hdmf.data_utils import DataChunk
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress
+from tests.blocks import Blocks
 from tests.execution.conftest import KINDS
 from tests.places import stored_files
 from tests.trees import read_builder, write_builder
@@ -74,53 +75,29 @@ def test_a_write_is_the_same(executors, zarr_source, tmp_path, kind):
         assert np.array_equal(builder[name].data[:], VALUES)
 
 
-class Pieces(AbstractDataChunkIterator):  # type: ignore[misc]
-    """Gives blocks of rows that are not chunks, the last ones first, and reuses one buffer for all of them."""
+def pieces(step: int, *, is_reversed: bool = False) -> Blocks:
+    """Return blocks of rows that are not chunks, maybe the last ones first, with one buffer for all of them."""
 
-    def __init__(self, step: int, *, is_reversed: bool = False) -> None:
-        self._starts = list(range(0, len(VALUES), step))
-        if is_reversed:
-            self._starts.reverse()
-        self._step = step
-        self._buffer = np.empty((step, VALUES.shape[1]), VALUES.dtype)
+    def blocks() -> Iterator[DataChunk]:
+        buffer = np.empty((step, VALUES.shape[1]), VALUES.dtype)
+        starts = range(0, len(VALUES), step)
+        for start in reversed(starts) if is_reversed else starts:
+            rows = VALUES[start : start + step]
+            buffer[: len(rows)] = rows
+            yield DataChunk(buffer[: len(rows)], np.s_[start : start + len(rows), :])
 
-    def __iter__(self) -> Iterator[DataChunk]:
-        for start in self._starts:
-            rows = VALUES[start : start + self._step]
-            self._buffer[: len(rows)] = rows
-            yield DataChunk(self._buffer[: len(rows)], np.s_[start : start + len(rows), :])
-
-    def __next__(self) -> DataChunk:
-        raise NotImplementedError
-
-    def recommended_chunk_shape(self) -> tuple[int, int]:
-        return (1000, 7)
-
-    def recommended_data_shape(self) -> tuple[int, int]:
-        return VALUES.shape  # type: ignore[return-value]
-
-    @property
-    def dtype(self) -> Any:
-        return VALUES.dtype
-
-    @property
-    def maxshape(self) -> tuple[int | None, int]:
-        return (None, VALUES.shape[1])
+    return Blocks(blocks(), (None, VALUES.shape[1]), VALUES.dtype, chunk_shape=(1000, 7), data_shape=VALUES.shape)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("step", "is_reversed"), [(333, False), (2000, False), (4097, True)])
 def test_iterators_of_misaligned_blocks_are_right(executors, tmp_path, kind, step, is_reversed):
-    expected = write(tmp_path / "serial.zarr", SERIAL, x=Pieces(step, is_reversed=is_reversed))
+    expected = write(tmp_path / "serial.zarr", SERIAL, x=pieces(step, is_reversed=is_reversed))
     progress = Counting()
-    with ZarrIO(
-        tmp_path / "other.zarr",
-        "w",
-        write_options=WriteOptions(executor=executors(kind), progress=progress, memory_budget=100_000),
-    ) as io:
-        blocks = Pieces(step, is_reversed=is_reversed)
-        # one chunk of 14 kB and what waits for one more may be in flight: every block has to wait for room
-        io.write_builder(root(x=blocks))
+    # one chunk of 14 kB and what waits for one more may be in flight: every block has to wait for room
+    options = WriteOptions(executor=executors(kind), progress=progress, memory_budget=100_000)
+    tree = root(x=pieces(step, is_reversed=is_reversed))
+    write_builder(tmp_path / "other.zarr", tree, write_options=options)
     assert stored_files(tmp_path / "other.zarr") == expected
     assert progress.by_path == {"/x": VALUES.nbytes}
     assert np.array_equal(read_builder(tmp_path / "other.zarr")["x"].data[:], VALUES)

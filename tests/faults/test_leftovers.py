@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pytest
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import LimitError, NestingError
 from tests import trees
+from tests.descriptors import few_open_files
 from tests.proportion import assert_linear
 
 ROOT = Path(__file__).parents[2]
@@ -48,19 +48,6 @@ def deep_folder(path: Path, depth: int) -> None:
         here = inner
     os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
     os.close(here)
-
-
-@contextmanager
-def few_open_files(most: int) -> Iterator[None]:
-    """Let no more files be opened than that, beside those that other tests of this process have left open."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    spare = os.open(os.devnull, os.O_RDONLY)
-    os.close(spare)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (spare + most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 # ---- deep trees -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import pytest
 from hdmf_zarr_backend import ZarrIO, verify
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError
 from tests.faults.load import OUTDATED, add, check, write
+from tests.transaction.steps import Steps, states
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,23 +81,6 @@ def test_two_writers_eight_readers_and_an_appender_for_long(tmp_path: Path) -> N
 # ---- every order of a reader's and a writer's steps -----------------------------------------------------------------
 
 
-class Recorded(dict[str, bytes]):
-    """A file in memory that keeps a copy of itself after each change of a key."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        super().__init__(files)
-        self.states = [dict(files)]
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        super().__setitem__(key, value)
-        self.states.append(dict(self))
-
-    def pop(self, key: str, *default: Any) -> Any:
-        found = super().pop(key, *default)
-        self.states.append(dict(self))
-        return found
-
-
 class Overtaken(Mapping[str, bytes]):
     """A file in memory that becomes a later one after some reads of it."""
 
@@ -128,10 +112,9 @@ def test_a_reader_overtaken_by_an_append_sees_one_version_or_is_told_to_wait(zar
     write(files, 1, zarr_format)
     for _ in range(appends):
         append(files)
-    recorded = Recorded(files)
-    append(recorded)
+    append(store := Steps(files))
     seen = set()
-    for before, after in itertools.combinations(recorded.states, 2):
+    for before, after in itertools.combinations(states(files, store.log), 2):
         seen |= seen_between(before, after)
     waiting = {"told to wait", "given other chunks"} if appends else set()
     assert seen == {(1, appends), (1, appends + 1)} | waiting
@@ -163,7 +146,7 @@ def seen_between(before: dict[str, bytes], after: dict[str, bytes]) -> set[Any]:
     return seen
 
 
-def append(files: dict[str, bytes]) -> None:
+def append(files: Any) -> None:
     with ZarrIO(files, "r+") as io:
         add(io, *check(io))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,9 @@ import pytest
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import ResourceError
 from tests import trees
-
-resource = pytest.importorskip("resource", reason="Windows has no limits of resources")
+from tests.descriptors import few_open_files
 
 ROOT = Path(__file__).parents[2]
-
-
-@contextmanager
-def no_files() -> Iterator[None]:
-    """Let no file be opened in the block."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def write(path: Path, **options: Any) -> Path:
@@ -69,7 +56,7 @@ def test_too_many_open_files_are_named(name: str, folder: Path) -> None:
     ACTS["write"](folder)  # loads what is needed
     ACTS["verify"](folder)
     ACTS["from HDF5"](folder)
-    with no_files(), pytest.raises(ResourceError) as caught:
+    with few_open_files(0), pytest.raises(ResourceError) as caught:
         ACTS[name](folder)
     assert "too many files are open" in str(caught.value)
     assert "ulimit -n" in str(caught.value)
@@ -84,7 +71,7 @@ def test_too_many_open_files_while_values_are_read(suffix: str, folder: Path) ->
     source = folder / ("c.zarr" if suffix == "h5" else "a.zarr")
     with ZarrIO(source) as io:
         data = io.read_builder()["x"].data
-        with no_files(), pytest.raises(ResourceError, match="too many files are open") as caught:
+        with few_open_files(0), pytest.raises(ResourceError, match="too many files are open") as caught:
             data[5:25]
         assert caught.value.path == "/x"
         assert data[5:25].tolist() == list(range(5, 25))

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from tests.keystores import Shelf
+from tests.keystores import DictStore
 from tests.machine.machine import FileMachine, LocalSetup, Setup, ZipSetup
 from tests.servers import S3Server
 
@@ -88,7 +88,7 @@ def test_long_histories_on_a_server(zarr_format, s3):
     run(S3Setup(zarr_format, s3), HISTORIES // 500, start=secrets.randbelow(2**31))
 
 
-class Toy(Shelf):
+class Toy(DictStore):
     def __init__(self, values: dict[str, bytes]) -> None:
         super().__init__(f"toy://{id(values)}")
         self.values = values

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.model.nodes import Dataset, StoredArray
 from hdmf_zarr_backend.store.base import OpenValue
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.memory import InlinedStore
-from tests.keystores import MemoryKeys
+from tests.keystores import DictStore
 from tests.places import delete_keys, put
 
 FRAMES = st.tuples(
@@ -93,7 +93,7 @@ def stored(values, chunk_rows, dtype=None, shuffle=Blosc.SHUFFLE):
     config = Blosc("zstd", 1, shuffle, 16384).get_config()
     fill, chunks = (None if dtype else 0), (chunk_rows, *values.shape[1:])
     node = StoredArray(values.shape, chunks, dtype or values.dtype.str, fill, compressor=config)
-    codec, keys = chunk_codec(node), MemoryKeys()
+    codec, keys = chunk_codec(node), DictStore()
     for number in range(-(-len(values) // chunk_rows)):
         chunk = np.zeros(node.chunks, values.dtype)
         rows = values[number * chunk_rows : (number + 1) * chunk_rows]
@@ -209,4 +209,4 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
             value.read_into(0, memoryview(room))
     assert keys.open_value("a/1") is None
     assert InlinedStore(keys, {"a/0": b""}).open_value("a/0") is None
-    assert MemoryKeys().open_value("a/0") is None
+    assert DictStore().open_value("a/0") is None

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.store.clouds import ObjectStore
 from hdmf_zarr_backend.store.lock import KeyLock
 from hdmf_zarr_backend.store.opening import open_store
 from tests import trees
-from tests.keystores import MemoryKeys
+from tests.keystores import DictStore
 from tests.places import delete_keys, put
 
 KEY = ".a.zarr.lock"
@@ -29,11 +29,11 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"host": "another-machine", "pid": 1, "since": "2026-01-01T00:00:00+00:00", "token": "t"}
 
 
-class Folder(MemoryKeys):
+class Folder(DictStore):
     """A bucket that sets a key only where there is none."""
 
     def _create(self, key: str, value: bytes) -> bool | None:
-        self._note("create", key)
+        self.calls.append(("create", key))
         return self.values.setdefault(key, value) is value
 
 

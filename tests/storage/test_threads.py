@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,21 +33,8 @@ def _often() -> Iterator[None]:
 
 def in_threads(function: Callable[[int], None], count: int = THREADS) -> None:
     """Call a function in threads, with the number of each; raises the first error."""
-    errors: list[BaseException] = []
-
-    def caught(number: int) -> None:
-        try:
-            function(number)
-        except BaseException as error:  # noqa: BLE001 - raised below
-            errors.append(error)
-
-    threads = [threading.Thread(target=caught, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(function, range(count)))
 
 
 def written(path: Path, length: int, kind: tuple[int, dict[str, Any]] = KINDS[0], chunk: int = 20) -> Path:

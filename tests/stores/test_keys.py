@@ -25,7 +25,7 @@ from hdmf_zarr_backend.store.opening import may_exist, open_neighbour, open_stor
 from hdmf_zarr_backend.store.remote import at_once
 from hdmf_zarr_backend.store.transaction import Writer
 from hdmf_zarr_backend.store.zip import NewZipStore
-from tests.keystores import MemoryKeys
+from tests.keystores import DictStore
 from tests.places import delete_keys, put, put_all
 from tests.storekinds import ALL_KINDS
 
@@ -191,7 +191,7 @@ def test_an_error_comes_out_when_what_was_begun_has_ended():
     assert ended.is_set()
 
 
-class SlowKeys(MemoryKeys):
+class SlowKeys(DictStore):
     """A far store that takes its time."""
 
     abilities = Abilities(is_remote=True)

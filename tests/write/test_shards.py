@@ -29,7 +29,7 @@ from hdmf_zarr_backend.write.iterators import GrowingArray
 from hdmf_zarr_backend.write.plan import PlannedArray, give_shards
 from hdmf_zarr_backend.write.sources import ZarrSource
 from tests.blocks import Blocks
-from tests.keystores import MemoryKeys
+from tests.keystores import DictStore
 from tests.options import arguments
 from tests.places import stored_files, streaming
 from tests.trees import write_builder
@@ -176,7 +176,7 @@ def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor
 
 def test_a_full_shard_is_written_at_once(tmp_path):
     node: StoredArray = StoredArray((0, 6), (10, 3), "<f4", shards=Shards((20, 6)))
-    keys = MemoryKeys()
+    keys = DictStore()
     array = GrowingArray(DirectChange(keys), "a", node)
     for number in range(5):
         rows = slice(10 * number, 10 * number + 10)
@@ -204,7 +204,7 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
     chunks, shards, selections = case
     full, shape = np.zeros((20, 20), "<i4"), (0, 0)
     node: StoredArray = StoredArray((0, 0), chunks, "<i4", shards=Shards(shards))
-    keys = MemoryKeys()
+    keys = DictStore()
     array = GrowingArray(DirectChange(keys), "a", node, waiting_bytes=waiting)
     for number, selection in enumerate(selections, start=1):
         data = np.arange(full[selection].size, dtype="<i4").reshape(full[selection].shape) + 1000 * number
