@@ -220,37 +220,6 @@ def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
 
 
 @APPEND
-@pytest.mark.parametrize("mode", ["r+", "a"])
-def test_a_ragged_column_of_references_grows(folder, mode):
-    """As of a SweepTable: each row refers to several objects, and new objects may be among them."""
-    nwbfile = samples.plain_nwbfile()
-    trace = nwbfile.acquisition["trace"]
-    objects = VectorData(name="objects", description="series", data=[trace, trace, trace])
-    index = VectorIndex(name="objects_index", target=objects, data=[1, 3])
-    nwbfile.add_scratch(DynamicTable(name="table", description="ragged", columns=[objects, index], id=[0, 1]))
-    path = samples.write_zarr(folder / "file.zarr", nwbfile)
-    with NWBZarrIO(path, mode) as io:
-        nwbfile = io.read()
-        table, trace = nwbfile.scratch["table"], nwbfile.acquisition["trace"]
-        table.add_row(objects=[trace], id=2)
-        new = TimeSeries(name="new", data=[1.0], unit="m", rate=1.0)
-        nwbfile.add_acquisition(new)
-        table.add_row(objects=[new, trace], id=3)
-        table.add_row(objects=[], id=4)
-        io.write(nwbfile)
-    for mode_again in ("r", "r-"):
-        nwbfile = read(path, mode_again)
-        table, trace, new = nwbfile.scratch["table"], nwbfile.acquisition["trace"], nwbfile.acquisition["new"]
-        wanted = [[trace], [trace, trace], [trace], [new, trace], []]
-        for row, objects in enumerate(wanted):
-            found = table["objects"][row]
-            assert len(found) == len(objects)
-            assert all(one is other for one, other in zip(found, objects, strict=True))
-    assert valid(path)
-    assert is_fresh(path)
-
-
-@APPEND
 def test_rows_that_had_a_fixed_shape_in_hdf5_grow_like_all_columns(folder, tmp_path):
     """A dataset that cannot grow in HDF5 has no bound but its shape; with rows too, which have an axis more here."""
     nwbfile = samples.plain_nwbfile()

@@ -155,13 +155,14 @@ def _listed(value: Any) -> Any:
 
 
 def test_pictures_for_notebooks(rich):
-    nwbfile = read(rich)
-    html = nwbfile._repr_html_()
-    assert "closed" not in html
-    data = nwbfile.acquisition["raw"].data
-    assert repr(data) == f"<LazyArray {rich}/acquisition/raw/data shape=(300, 3) dtype=int16>"
-    assert "raw" in repr(nwbfile)
-    shown = ZarrIO.generate_dataset_html(data)
+    with NWBZarrIO(rich) as io:
+        nwbfile = io.read()
+        html = nwbfile._repr_html_()
+        assert "closed" not in html
+        data = nwbfile.acquisition["raw"].data
+        assert repr(data) == f"<LazyArray {rich}/acquisition/raw/data shape=(300, 3) dtype=int16>"
+        assert "raw" in repr(nwbfile)
+        shown = ZarrIO.generate_dataset_html(data)
     assert "(300, 3)" in html
     for part in ("(300, 3)", "int16", str(data.chunks), "blosc", "stored", "ratio"):
         assert part.lower() in shown.lower(), part

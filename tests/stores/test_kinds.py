@@ -29,7 +29,7 @@ from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
 from tests.clouds import BY_OBSTORE, CLOUDS
 from tests.places import delete_keys, put
-from tests.storekinds import ALL_KINDS, StoreKind, plain_store, s3_store
+from tests.storekinds import ALL_KINDS, StoreKind, s3_store
 from tests.zarrs import IS_ZARR_2, needs_zarr_3
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
@@ -285,25 +285,6 @@ def test_from_one_kind_of_store_to_another(s3, tmp_path):
 
 
 # ---- export between all of them -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("store", "target"),
-    [*((kind, target) for kind in ALL_KINDS for target in ("local", "s3")), ("local", "zip"), ("s3", "memory")],
-    indirect=["store"],
-)
-def test_export(store, target, s3, tmp_path):
-    nwbfile = samples.plain_nwbfile()
-    write(store, "a.nwb.zarr", nwbfile)
-    folder = tmp_path / "target"
-    folder.mkdir()
-    kind = s3_store("s3", folder, s3) if target == "s3" else plain_store(target, folder)
-    with (
-        NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as source,
-        NWBZarrIO(kind.place("b.nwb.zarr"), "w", **kind.options) as io,
-    ):
-        io.export(source)
-    same(samples.read_zarr(kind.place("b.nwb.zarr"), **kind.options), nwbfile)
 
 
 @EVERY
