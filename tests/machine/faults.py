@@ -116,7 +116,7 @@ class Operations:
             if isinstance(lock, locks.KeyLock):
                 lock.release()  # as a user does with break_lock=True
             elif isinstance(lock, locks.ProcessLock) and lock._is_held:
-                locks._OF_THIS_PROCESS.pop(lock._place, None)
+                locks._OF_THIS_PROCESS.pop(lock._name, None)
             lock._is_held = False
 
 
