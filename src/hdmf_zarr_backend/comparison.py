@@ -55,7 +55,7 @@ from hdmf_zarr_backend.model.element import (
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import is_hdf5, located, open_store
+from hdmf_zarr_backend.store.opening import is_hdf5, open_store, path_or_store
 
 __all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
 
@@ -390,7 +390,7 @@ def _recognised(
     path: str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
 ) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | Store]:
     """Return the format of a file, and what opens it."""
-    source = located(path)
+    source = path_or_store(path)
     if isinstance(source, str) and is_hdf5(source):
         return "HDF5", source
     try:

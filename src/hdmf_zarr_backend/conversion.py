@@ -59,9 +59,9 @@ from hdmf_zarr_backend.store.opening import (
     check_apart,
     check_free,
     is_hdf5,
-    located,
     open_folder,
     open_store,
+    path_or_store,
     remove_empty_folder,
 )
 from hdmf_zarr_backend.store.transaction import Writer, new_local_file, put_file
@@ -242,7 +242,7 @@ def convert(
     Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.datasets` describes: compressed numbers of
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
-    origin, goal = located(source), located(target)
+    origin, goal = path_or_store(source), path_or_store(target)
     location, target_location = _location_of(origin), _location_of(goal)
     abilities = goal.abilities if isinstance(goal, Store) else Abilities()
     reading, writing = read_options or ReadOptions(), write_options or WriteOptions()

@@ -103,7 +103,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
     """
     is_read = mode in READING_MODES
     if writer is not None:
-        writer.put_right()
+        writer.clean_up()
     elif store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store, only_dead=True)
     try:

@@ -249,13 +249,13 @@ def test_the_last_value_of_a_key_is_the_one_that_stays():
 def test_a_put_that_is_interrupted_is_neither_waited_for_nor_done_later(monkeypatch, is_sent):
     def interrupted(*call):
         if is_sent:
-            remote.submitted(*call)
+            remote.submit(*call)
         raise KeyboardInterrupt
 
     keys = SlowKeys()
     queue = QueuedStore(keys)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(memory, "submitted", interrupted)
+        patch.setattr(memory, "submit", interrupted)
         put(queue, "a", b"1")
     assert not queue.exists()
     put(queue, "b", b"2")

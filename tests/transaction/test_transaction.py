@@ -425,7 +425,7 @@ def test_a_journal_of_version_1_is_undone_or_finished():
     last = json.dumps({"version": 1, "id": "id", "final": final, "delete": ["a/0"]}).encode()
     store = Steps({**now, **aside, JOURNAL: journal, LAST_RECORD: last})
     with pytest.warns(JournalWarning, match="was complete, and its journal was removed"):
-        Writer(store).put_right()
+        Writer(store).clean_up()
     assert store.values == {key: value for key, value in now.items() if key not in ("a/0", ".zgroup")}
 
 

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, StoreError, at
 from hdmf_zarr_backend.model.nodes import Shards, StoredArray, join
 from hdmf_zarr_backend.store.base import Store, resource_failure
-from hdmf_zarr_backend.store.remote import Extent, at_once, joined
+from hdmf_zarr_backend.store.remote import Extent, at_once, coalesced
 from hdmf_zarr_backend.store.transaction import Change
 
 Index = tuple[int, ...]
@@ -78,7 +78,7 @@ class ShardReader:
                 extent = self._extent(index, offsets[self._shard(index)])
                 if extent is not None:
                     extents[self._shard(index)][index] = extent
-            runs = [_Run(self.key(shard), *run) for shard in shards for run in joined(extents[shard])]
+            runs = [_Run(self.key(shard), *run) for shard in shards for run in coalesced(extents[shard])]
             for part in at_once(self._fetch, runs):
                 found.update(part)
         return found
@@ -97,7 +97,7 @@ class ShardReader:
         A piece of a few MB is in memory at a time, for a remote store several.
         """
         extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
-        runs = (_Run(self.key(shard), *run) for run in joined(extents))
+        runs = (_Run(self.key(shard), *run) for run in coalesced(extents))
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
             with at(self._store, self._path):
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]

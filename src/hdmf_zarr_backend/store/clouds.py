@@ -34,7 +34,7 @@ from hdmf_zarr_backend.store.base import (
     status_of,
 )
 from hdmf_zarr_backend.store.memory import not_shared
-from hdmf_zarr_backend.store.remote import RemoteStore, at_once, completed, no_such_option, state_of
+from hdmf_zarr_backend.store.remote import RemoteStore, at_once, no_such_option, retry_settings, state_of
 
 _MULTIPART_BYTES = 64 * 2**20
 _PART_BYTES = 8 * 2**20  # 10,000 parts, the most that S3 takes, are 80 GB; Google wants multiples of 256 KiB
@@ -114,10 +114,10 @@ class ObjectStore(RemoteStore):
 
         self._refuse_change()
         sizes: Any = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
-        file = self._called(lambda: open_writer(self.opened, key, **sizes), key, "written")
-        yield lambda data: self._called(lambda: file.write(data), key, "written")
+        file = self._call(lambda: open_writer(self.opened, key, **sizes), key, "written")
+        yield lambda data: self._call(lambda: file.write(data), key, "written")
         # only this creates the object, so that after an error readers still get the old value
-        self._called(file.close, key, "written")
+        self._call(file.close, key, "written")
 
     def _create(self, key: str, value: bytes) -> bool | None:
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
@@ -132,7 +132,7 @@ class ObjectStore(RemoteStore):
             return True
 
         self._refuse_change()
-        return self._called(create, key, "written")
+        return self._call(create, key, "written")
 
     def _remove(self, keys: Sequence[str]) -> None:
         # obstore deletes up to 1,000 keys with one request, but sends one for each key of Google
@@ -335,15 +335,15 @@ class FsspecStore(RemoteStore):
             return
         self._refuse_change()
         path, owner = self._path(key), os.getpid()
-        file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written")
+        file = self._call(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written")
 
         def write(data: bytes) -> None:
             for start in range(0, len(data), _PART_BYTES):  # collected bytes become one part of any size
                 file.write(data[start : start + _PART_BYTES])
 
         try:
-            yield lambda data: self._called(lambda: write(data), key, "written")
-            self._called(file.close, key, "written")
+            yield lambda data: self._call(lambda: write(data), key, "written")
+            self._call(file.close, key, "written")
         except BaseException:
             # a fork that ends inside of the block must not abort the upload of its parent
             if owner == os.getpid():
@@ -364,7 +364,7 @@ class FsspecStore(RemoteStore):
             return True
 
         self._refuse_change()
-        return self._called(create, key, "written")
+        return self._call(create, key, "written")
 
     def _remove(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -581,7 +581,7 @@ def _bounded(settings: dict[str, Any], endpoint: str, location: str) -> dict[str
     client = {**{name: settings.pop(name) for name in names}, **settings.pop("client_options", {})}
     if endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
-    retries = completed(settings.pop("retry_config", None), location)
+    retries = retry_settings(settings.pop("retry_config", None), location)
     return {**settings, "client_options": client, "retry_config": retries}
 
 

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.store.base import (
     library_errors_named,
     node_of,
 )
-from hdmf_zarr_backend.store.remote import request_pool, submitted
+from hdmf_zarr_backend.store.remote import request_pool, submit
 
 PUTS = 32
 """Puts that may run at once."""
@@ -197,7 +197,7 @@ class QueuedStore(InlinedStore):
             self._raise_failed()
             self._pending[key] = value
             try:
-                submitted(request_pool(), self._put, key, value)
+                submit(request_pool(), self._put, key, value)
             except BaseException:
                 # Ctrl-C, before or after the pool got the put. It is given up: a key that no put removes from
                 # `_pending` would make undoing the change wait for ever.

@@ -17,7 +17,7 @@ an Icechunk session            `IcechunkStore`
 =============================  =========================================================================
 
 All functions that take a file take all of these. Those that take HDF5 files too, or need to know a path or a URL before
-they open a file, get it from `located`.
+they open a file, get it from `path_or_store`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def open_store(
     return store
 
 
-def located(file: Any) -> str | Store:
+def path_or_store(file: Any) -> str | Store:
     """Return the absolute path or URL of a file, or its store if neither alone opens it."""
     address = _path_of(file)
     if address is None:

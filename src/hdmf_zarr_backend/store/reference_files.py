@@ -38,7 +38,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.links import authority, is_url, resolve_source, split_location, why_not
 from hdmf_zarr_backend.store.base import Abilities, FileState, Range, Store, check_inside, check_value_size
-from hdmf_zarr_backend.store.remote import Extent, RemoteStore, at_once, get_at_once, in_thread, joined
+from hdmf_zarr_backend.store.remote import Extent, RemoteStore, at_once, coalesced, get_at_once, in_thread
 
 SUFFIX = ".json"
 
@@ -122,7 +122,7 @@ class ReferenceStore(RemoteStore):
                 extents.setdefault(value[0], {})[key] = self._extent(key, value)
             else:
                 others.append(key)
-        runs = [(url, *run) for url, each in extents.items() for run in joined(each)]
+        runs = [(url, *run) for url, each in extents.items() for run in coalesced(each)]
         values = get_at_once(self, others)
         for part in at_once(self._read_run, runs) if len(runs) > 1 else map(self._read_run, runs):
             values |= part

@@ -60,7 +60,7 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
     running: deque[Future[B]] = deque()
     try:
         for item in items:
-            running.append(submitted(request_pool(), function, item))
+            running.append(submit(request_pool(), function, item))
             if len(running) >= REQUESTS:
                 yield running.popleft().result()
         while running:
@@ -76,7 +76,7 @@ def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
-def submitted(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) -> Future[B]:
+def submit(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) -> Future[B]:
     """Call a function in a pool; in this thread if the interpreter is ending, and starts no more threads."""
     try:
         return pool.submit(function, *items)
@@ -91,7 +91,7 @@ def in_thread(function: Callable[[], B]) -> Future[B]:
     """Call a function in a thread of its own, which a thread of the pool may wait for."""
     threads = ThreadPoolExecutor(1, thread_name_prefix="hdmf-zarr-request")
     try:
-        return submitted(threads, function)
+        return submit(threads, function)
     finally:
         threads.shutdown(wait=False)
 
@@ -108,7 +108,7 @@ GAP_BYTES = 2**15
 """Reading such a gap takes less time than another request."""
 
 
-def joined(extents: Mapping[Name, Extent]) -> Iterator[tuple[Extent, dict[Name, Extent]]]:
+def coalesced(extents: Mapping[Name, Extent]) -> Iterator[tuple[Extent, dict[Name, Extent]]]:
     """Yield what to read with one request each, and the ranges in it: with small gaps between them, to `RUN_BYTES`."""
     run: dict[Name, Extent] = {}
     first = last = 0
@@ -130,7 +130,7 @@ RETRY_SECONDS = 10.0
 """How long a request is repeated to a server that is busy or silent."""
 
 
-def completed(config: Any, location: str) -> dict[str, Any]:
+def retry_settings(config: Any, location: str) -> dict[str, Any]:
     """Return a ``retry_config`` of obstore with a bound of its time; its durations may be in seconds."""
     # obstore takes timedelta only, which the command line cannot give, and repeats requests for 3 minutes by default
     try:
@@ -228,7 +228,7 @@ class RemoteStore(Store):
 
     # ---- the contract -----------------------------------------------------------------------------------------------
 
-    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+    def _call(self, function: Callable[[], B], key: str, doing: str) -> B:
         """Call a function of the library; its errors name the store and ``key``, and what was ``doing``."""
         check_inside(key, self.location)
         length = len(self.location) + len(key)
@@ -248,7 +248,7 @@ class RemoteStore(Store):
                 raise_if_not_absent(error)
                 return None
 
-        return self._called(present, key, "read")
+        return self._call(present, key, "read")
 
     def get(self, key: str) -> bytes | None:
         value = self._read(lambda: self._get(key), key)
@@ -278,7 +278,7 @@ class RemoteStore(Store):
 
     def _set(self, key: str, value: bytes) -> None:
         self._refuse_change()
-        self._called(lambda: self._put_value(key, value), key, "written")
+        self._call(lambda: self._put_value(key, value), key, "written")
 
     def _set_many(self, items: Mapping[str, bytes]) -> None:
         list(at_once(lambda item: self._set(*item), items.items()))
@@ -287,18 +287,18 @@ class RemoteStore(Store):
         gone = list(keys)
         if gone:
             self._refuse_change()
-            self._called(lambda: self._remove(gone), gone[0], "deleted")
+            self._call(lambda: self._remove(gone), gone[0], "deleted")
 
     def sizes(self, prefix: str) -> dict[str, int]:
         if not self.abilities.listing:
             remedy = "Files are read from it by their consolidated metadata alone; consolidate before the upload."
             raise StoreError("this server cannot list its keys", store=self.location, remedy=remedy)
-        return self._called(lambda: dict(self._list(prefix)), prefix, "listed")
+        return self._call(lambda: dict(self._list(prefix)), prefix, "listed")
 
     def exists(self) -> bool:
         if not self.abilities.listing:
             return bool(self.get_many([".zgroup", "zarr.json", ".zarray"]))
-        return self._called(lambda: next(iter(self._list("")), None) is not None, "", "listed")
+        return self._call(lambda: next(iter(self._list("")), None) is not None, "", "listed")
 
 
 def state_of(size: Any, tag: Any, changed: Any) -> FileState:

@@ -164,7 +164,7 @@ class Writer:
     def _refusal(self, problem: str, remedy: str) -> StoreError:
         return StoreError(problem, store=self.store.location, remedy=remedy)
 
-    def put_right(self, report: Callable[[str], object] | None = None) -> None:
+    def clean_up(self, report: Callable[[str], object] | None = None) -> None:
         """Undo or finish what a dead writer has left, and report that, by default as a JournalWarning."""
         done = recover(self.store)
         if done is not None:
@@ -188,7 +188,7 @@ def open_for_writing(
     That is given to ``report``, by default as a JournalWarning.
     """
     with Writer(store, break_lock=break_lock) as writer:
-        writer.put_right(report)
+        writer.clean_up(report)
         # a writer that dies while it deletes its journal leaves the last record, and perhaps values put aside
         if writer.store.abilities.consolidates:
             writer.store._delete([LAST_RECORD])

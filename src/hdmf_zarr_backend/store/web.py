@@ -28,7 +28,15 @@ from hdmf_zarr_backend.errors import LinkRefusedError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import is_small_number
 from hdmf_zarr_backend.store.base import Abilities, FileState, Range, check_value_size, node_of, size_limit
-from hdmf_zarr_backend.store.remote import REQUESTS, RemoteStore, completed, duration, joined, no_such_option, state_of
+from hdmf_zarr_backend.store.remote import (
+    REQUESTS,
+    RemoteStore,
+    coalesced,
+    duration,
+    no_such_option,
+    retry_settings,
+    state_of,
+)
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ABSENT = (404, 410)
@@ -126,12 +134,14 @@ class WebStore(RemoteStore):
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         # near ranges are read with one request; several ranges in a request are not supported by S3 and many servers
-        runs = list(joined({number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None}))
+        runs = list(
+            coalesced({number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None})
+        )
         others = {number: each for number, each in enumerate(ranges) if each[1] is None}
 
         async def requested() -> list[bytes]:
-            extents = [*(extent for extent, _ in runs), *others.values()]
-            return await asyncio.gather(*(self._range(key, *extent) for extent in extents))
+            every = [*(extent for extent, _ in runs), *others.values()]
+            return await asyncio.gather(*(self._range(key, *extent) for extent in every))
 
         values = self._run(requested())
         parts = dict(zip(others, values[len(runs) :], strict=True))
@@ -196,7 +206,7 @@ class WebStore(RemoteStore):
         left = int(retries.get("max_retries", _RETRIES))
         while True:
             try:
-                return await self._sent(method, key, extent, most)
+                return await self._send(method, key, extent, most)
             except (aiohttp.ClientError, TimeoutError, StatusError) as error:
                 is_busy = error.status in _BUSY if isinstance(error, StatusError) else True
                 # no such host, or nothing listens there: users should learn that at once, not after 10 seconds
@@ -206,14 +216,14 @@ class WebStore(RemoteStore):
             await asyncio.sleep(pause.total_seconds() * random.uniform(0.5, 1))  # noqa: S311 - clients differ
             pause, left = min(pause * pauses["base"], pauses["max_backoff"]), left - 1
 
-    async def _sent(self, method: str, key: str, extent: str, most: int | None) -> _Answer:
+    async def _send(self, method: str, key: str, extent: str, most: int | None) -> _Answer:
         """Send a request once, and again where it is redirected to if that is allowed."""
         from yarl import URL
 
         # a query may grant access, as in a presigned URL, so each request has it
         root, mark, query = self.location.partition("?")
         url = f"{quote(root, safe=_SAFE + '%?#[]')}/{quote(key, safe=_SAFE)}{mark}{query}"
-        session = self._opened()
+        session = self._session()
         for _ in range(_MOST_REDIRECTS):
             origin = origin_of(url)
             own: dict[str, Any] = self._settings["request"] if origin == self._origin else {"proxy": _proxy_of(origin)}
@@ -257,7 +267,7 @@ class WebStore(RemoteStore):
                 break
         return response.headers, bytes(body)
 
-    def _opened(self) -> Any:
+    def _session(self) -> Any:
         """Return the session of aiohttp, whose connections are used again."""
         import aiohttp
 
@@ -302,7 +312,7 @@ _OF_FILES = frozenset({
 def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
     """Return the retries, and the arguments of aiohttp for a session and for each request to the server of the file."""
     request = {name: value for name, value in options.items() if name not in _OF_FILES}
-    retries = completed(request.pop("retry_config", None), location)
+    retries = retry_settings(request.pop("retry_config", None), location)
     client, session = (dict(request.pop(name, None) or {}) for name in ("client_options", "client_kwargs"))
     # what only the server of the file may get: a session would send it wherever a redirect leads
     request |= {name: session.pop(name) for name in ("auth", "cookies") if name in session}

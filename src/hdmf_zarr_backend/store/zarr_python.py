@@ -105,7 +105,7 @@ class ZarrPythonStore(RemoteStore):
         other = zarr.storage.FsspecStore(store.fs, path=store.fs._strip_protocol(location), read_only=True)
         return ZarrPythonStore(other, "", location)
 
-    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+    def _call(self, function: Callable[[], B], key: str, doing: str) -> B:
         def opened() -> B:
             # zarr opens its stores on use, but not a ZipStore
             if not self.store._is_open:
@@ -115,7 +115,7 @@ class ZarrPythonStore(RemoteStore):
                     raise StoreNotFoundError("the file does not exist", remedy="Check the path.") from error
             return function()
 
-        return super()._called(opened, key, doing)
+        return super()._call(opened, key, doing)
 
     def _full(self, key: str) -> str:
         return f"{self.path}/{key}" if self.path and key else self.path or key
@@ -156,12 +156,12 @@ class ZarrPythonStore(RemoteStore):
         return zip(keys, at_once(lambda key: int(sync(self.store.getsize(self._full(key)))), keys), strict=True)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        return iter(self._called(lambda: self._keys(prefix), prefix, "listed"))
+        return iter(self._call(lambda: self._keys(prefix), prefix, "listed"))
 
     def exists(self) -> bool:
         if self.path or not self.abilities.listing:
             return bool(self.get_many([".zgroup", "zarr.json", ".zarray"]))
-        return not self._called(lambda: sync(self.store.is_empty("")), "", "listed")
+        return not self._call(lambda: sync(self.store.is_empty("")), "", "listed")
 
 
 class IcechunkStore(ZarrPythonStore):
@@ -183,13 +183,13 @@ class IcechunkStore(ZarrPythonStore):
     def _commit_changes(self, message: str) -> None:
         session = self.store.session
         if session.has_uncommitted_changes:
-            self._called(lambda: session.commit(message), "", "committed")
+            self._call(lambda: session.commit(message), "", "committed")
 
     def has_changes(self) -> bool:
         return bool(self.store.session.has_uncommitted_changes)
 
     def _discard_changes(self) -> None:
-        self._called(self.store.session.discard_changes, "", "discarded")
+        self._call(self.store.session.discard_changes, "", "discarded")
 
     def _put_value(self, key: str, value: bytes) -> None:
         from icechunk import IcechunkError
