@@ -21,7 +21,7 @@ def test_of_both_formats_the_one_that_is_named_is_read_and_the_one_that_everybod
     for mode, (named, found) in itertools.product(("r", "r-"), ((None, "3"), (2, "2"), (3, "3"))):
         assert trees.read_builder(both, mode, zarr_format=named).attributes["note"] == found
     for mode in ("r+", "a"):
-        with pytest.raises(UsageError, match="of Zarr format 3"):
+        with pytest.raises(UsageError, match="has Zarr format 3"):
             ZarrIO(both, mode, zarr_format=2)
 
 

@@ -134,9 +134,8 @@ class WebStore(RemoteStore):
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         # near ranges are read with one request; several ranges in a request are not supported by S3 and many servers
-        runs = list(
-            coalesced({number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None})
-        )
+        extents = {number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None}
+        runs = list(coalesced(extents))
         others = {number: each for number, each in enumerate(ranges) if each[1] is None}
 
         async def requested() -> list[bytes]:
