@@ -158,7 +158,8 @@ convert(hdf5_path, zarr_path)
 
 files = [path for path in zarr_path.rglob("*") if path.is_file()]
 print(
-    f"{zarr_path.name}: {sum(path.stat().st_size for path in files):,} bytes in {len(files)} files"
+    f"{zarr_path.name}: {sum(path.stat().st_size for path in files):,} bytes",
+    f"in {len(files)} files",
 )
 
 # %%

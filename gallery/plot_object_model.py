@@ -51,7 +51,8 @@ for name, length, spread in (
 path = folder / "session.nwb.zarr"
 plan = dry_run(nwbfile, path)
 print(
-    f"{plan.objects} files, {plan.stored_bytes / 1e6:.1f} MB on disk for {plan.nbytes / 1e6:.1f} MB of values"
+    f"{plan.objects} files, {plan.stored_bytes / 1e6:.1f} MB on disk",
+    f"for {plan.nbytes / 1e6:.1f} MB of values",
 )
 
 large = {p: array for p, array in plan.arrays.items() if p.endswith("/data")}

@@ -103,7 +103,7 @@ def contents(path: Path) -> dict[str, bytes]:
 files = [contents(folder / f"{name}.nwb.zarr") for name in seconds]
 same = all(file == files[0] for file in files)
 print(
-    f"{len(files)} conversions of {len(files[0])} files each, all the same: {same}"
+    f"{len(files)} conversions of {len(files[0])} files each, all equal: {same}"
 )
 assert same
 

@@ -89,7 +89,8 @@ for place in (path, other):
         nwbfile = io.read()
         data = nwbfile.acquisition["voltage"].data
         print(
-            f"{place.name}: format {io.zarr_format}, chunks {data.chunks}, {data.nbytes_stored():,} bytes stored"
+            f"{place.name}: format {io.zarr_format}, chunks {data.chunks},",
+            f"{data.nbytes_stored():,} bytes stored",
         )
         read[place.name] = data[2000:4000, 0]
         trials, units = (

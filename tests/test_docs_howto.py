@@ -118,6 +118,27 @@ def test_the_code_of_a_page_runs(name, folder, runner, s3, first, tmp_path):
         assert output == block.output, block.code
 
 
+COLUMNS = 82
+"""What fits beside the sidebars of a page, and what ``ruff.toml`` in the folders of pages asks for."""
+
+
+def test_python_on_pages_and_in_examples_fits_beside_the_sidebars():
+    shown = {
+        name: [
+            line
+            for block in _BLOCK.finditer(text)
+            if block["language"] in ("python", "py")
+            for line in block["text"].splitlines()
+        ]
+        for name, text in ALL_PAGES.items()
+    }
+    for path in (ROOT / "gallery").glob("*.py"):
+        code = path.read_text(encoding="utf-8").split('"""', 2)[2]
+        shown[path.name] = [line for line in code.splitlines() if not line.startswith("#") and '"""' not in line]
+    too_wide = {name: [line for line in lines if len(line) > COLUMNS] for name, lines in shown.items()}
+    assert {name: lines for name, lines in too_wide.items() if lines} == {}
+
+
 _CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
