@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
@@ -125,9 +126,11 @@ def infer(data: Any, place: Place = _ANYWHERE) -> Array:
     """
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind != "O":
         return np.asarray(unmasked(data, place))
-    plain = _plain_list(data)
-    if plain is not None:
-        return plain
+    types = set(map(type, data)) if type(data) in (list, tuple) else set()
+    dtype = _OF_PLAIN_LIST.get(types.pop()) if len(types) == 1 else None
+    if dtype is not None:  # elements of one type of Python take a third of the time
+        with suppress(OverflowError):  # an integer beyond int64
+            return np.fromiter(data, dtype, len(data))
     shape, leaves = flatten(data, place)
     if not leaves:
         return np.zeros(shape)
@@ -139,21 +142,11 @@ def infer(data: Any, place: Place = _ANYWHERE) -> Array:
     elif kind == "a row":
         array = _infer_rows(leaves, place if place.shape is not None else replace(place, shape=shape))
     elif kind in ("a date of NumPy", "a duration"):
-        dtype = np.result_type(*{leaf.dtype for leaf in leaves})
-        array = np.array([cast(leaf, dtype, place) for leaf in leaves], dtype)
+        common = np.result_type(*{leaf.dtype for leaf in leaves})
+        array = np.array([cast(leaf, common, place) for leaf in leaves], common)
     else:
         array = np.fromiter(leaves, bool if kind == "a boolean" else object, len(leaves))
     return array.reshape(shape)
-
-
-def _plain_list(data: Any) -> Array | None:
-    """Return a list whose elements have all one type of Python in a third of the time; None for other data."""
-    kinds = set(map(type, data)) if type(data) in (list, tuple) else set()
-    dtype = _OF_PLAIN_LIST.get(kinds.pop()) if len(kinds) == 1 else None
-    try:
-        return None if dtype is None else np.fromiter(data, dtype, len(data))
-    except OverflowError:  # an integer beyond int64
-        return None
 
 
 def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:

@@ -58,11 +58,11 @@ class TooLargeError(ValueError):
         super().__init__(f"it would become more than {most:,} bytes")
 
 
-def _within(found: bytes, most: int) -> bytes:
+def _within(plain: bytes, most: int) -> bytes:
     """Return decoded bytes if they are at most ``most``."""
-    if len(found) > most:
+    if len(plain) > most:
         raise TooLargeError(most)
-    return found
+    return plain
 
 
 def between_filters(nbytes: int) -> int:
@@ -78,16 +78,17 @@ def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] 
     in ``out`` if the header states exactly the length of that, else in memory of its own.
     """
     kind = getattr(codec, "codec_id", "")
-    incremental = _INCREMENTAL.get(kind)
-    if incremental is not None:
-        return incremental(codec, _bytes(data), most)
+    if kind in _TO_LIMIT:
+        return _decode_to_limit(codec, _bytes(data), most)
     if kind in _STATED:
         stated, most_per_byte = _STATED[kind]
         raw = _bytes(data)
         length = stated(raw)
         if length > most_per_byte * len(raw):  # damage: no limit that a caller raises makes this decode
             raise ValueError(f"it states {length:,} bytes, which {len(raw):,} bytes cannot become")
-        is_exact = _is_exact(kind, raw)
+        # a frame of Zstandard need not state its length; then it is bounded by its blocks
+        is_frame = int.from_bytes(raw[:4], "little") == _ZSTD_MAGIC and len(raw) > 4
+        is_exact = kind != "zstd" or (is_frame and _zstd_header(raw, 4)[0] is not None)
         if length > most + (0 if is_exact else _ZSTD_BLOCK):
             raise TooLargeError(most)
         # given more memory than the header states, codecs of numcodecs leave the rest of it as it was, silently
@@ -151,12 +152,6 @@ def _zstd_header(data: bytes, position: int) -> tuple[int | None, int, int]:
     return stated if width else None, position + width, 4 if descriptor & 4 else 0
 
 
-def _is_exact(codec_id: str, data: bytes) -> bool:
-    """Return whether the length by `_STATED` is that of the header, not a bound for a frame that states none."""
-    is_frame = int.from_bytes(data[:4], "little") == _ZSTD_MAGIC and len(data) > 4
-    return codec_id != "zstd" or (is_frame and _zstd_header(data, 4)[0] is not None)
-
-
 #: How each codec states the decoded length, and the most bytes that one stored byte can decode to. A byte of an LZ4
 #: block adds at most 255; Zstandard, which Blosc can hold, needs four bytes for a block of 128 KiB.
 _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
@@ -166,19 +161,6 @@ _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
 }
 
 # ---- codecs that stop at a limit ------------------------------------------------------------------------------------
-
-
-def _zlib(codec: Any, data: bytes, most: int) -> bytes:
-    machine = zlib.decompressobj()
-    found = _within(machine.decompress(data, most + 1), most)
-    if not machine.eof:
-        raise ValueError("it is cut short")
-    return found
-
-
-def _gzip(codec: Any, data: bytes, most: int) -> bytes:
-    with gzip.GzipFile(fileobj=io.BytesIO(data), mode="rb") as file:
-        return _within(file.read(most + 1), most)
 
 
 def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
@@ -198,11 +180,32 @@ def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _lzma(codec: Any, data: bytes, most: int) -> bytes:
-    if codec.format == lzma.FORMAT_RAW:
-        machine = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
-        return _within(machine.decompress(data, most + 1), most)
-    return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=2**28), data, most)
+def _decode_to_limit(codec: Any, data: bytes, most: int) -> Any:
+    """Return ``data`` decoded by a codec of `_TO_LIMIT`."""
+    match codec.codec_id:
+        case "zlib":
+            machine = zlib.decompressobj()
+            plain = _within(machine.decompress(data, most + 1), most)
+            if not machine.eof:
+                raise ValueError("it is cut short")
+            return plain
+        case "gzip":
+            with gzip.GzipFile(fileobj=io.BytesIO(data), mode="rb") as file:
+                return _within(file.read(most + 1), most)
+        case "bz2":
+            return _in_turn(bz2.BZ2Decompressor, data, most)
+        case "lzma" if codec.format == lzma.FORMAT_RAW:
+            raw = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
+            return _within(raw.decompress(data, most + 1), most)
+        case "lzma":
+            # the header may ask for a dictionary of 4 GiB
+            return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=2**28), data, most)
+        case "msgpack2":
+            return _msgpack(codec, data, most)
+    return _pcodec(codec, data, most)
+
+
+_TO_LIMIT = frozenset({"zlib", "gzip", "bz2", "lzma", "msgpack2", "pcodec"})
 
 
 def _msgpack(codec: Any, data: bytes, most: int) -> Any:
@@ -216,9 +219,9 @@ def _msgpack(codec: Any, data: bytes, most: int) -> Any:
     rows = items[:-2]
     if math.prod(shape) > most or (shape and shape[0] != len(rows)) or np.dtype(items[-2]) != object:
         raise ValueError(f"{len(rows)} objects do not fill the shape {shape}")
-    found = np.empty(shape, dtype=object)
-    found[:] = rows
-    return found
+    objects = np.empty(shape, dtype=object)
+    objects[:] = rows
+    return objects
 
 
 def _pcodec(codec: Any, data: bytes, most: int) -> npt.NDArray[Any]:
@@ -242,28 +245,14 @@ def _pcodec(codec: Any, data: bytes, most: int) -> npt.NDArray[Any]:
 
 _PCODEC_TYPES = ("i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "i1", "u1")
 
-_INCREMENTAL: dict[str, Callable[[Any, bytes, int], Any]] = {
-    "zlib": _zlib,
-    "gzip": _gzip,
-    "bz2": lambda codec, data, most: _in_turn(bz2.BZ2Decompressor, data, most),
-    "lzma": _lzma,
-    "msgpack2": _msgpack,
-    "pcodec": _pcodec,
-}
-
-
 # ---- codecs of this package ------------------------------------------------------------------------------------------
 
 _POLYNOMIAL = 0x82F63B78  # of CRC32C, reversed
 
 
-def _crc_of(byte: int) -> int:
-    for _ in range(8):
-        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
-    return byte
-
-
-_CRC_TABLE = tuple(map(_crc_of, range(256)))
+_CRC_TABLE = list(range(256))
+for _ in range(8):
+    _CRC_TABLE = [entry >> 1 ^ (_POLYNOMIAL if entry & 1 else 0) for entry in _CRC_TABLE]
 
 
 def _crc32c(data: bytes) -> int:
@@ -383,9 +372,17 @@ class PlugIn:
 
 def _make_plug_in(config: dict[str, Any]) -> Any:
     """Return the codec of another package for a configuration."""
-    codec_id = config.get("id")
-    found = _class_of(codec_id) if isinstance(codec_id, str) else None
-    if found is None:
+    codec_id: Any = config.get("id")
+    codec_class: Any = registry.codec_registry.get(codec_id) if isinstance(codec_id, str) else None
+    if codec_class is None and isinstance(codec_id, str) and codec_id in registry.entries:
+        entry: Any = registry.entries[codec_id]
+        try:
+            codec_class = entry.load()
+        except Exception as error:
+            problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
+            raise MetadataError(problem, remedy="Repair or reinstall the package that has it.") from error
+        registry.register_codec(codec_class, codec_id=codec_id)
+    if codec_class is None or not _is_foreign(codec_class):
         package = _PACKAGES.get(str(codec_id))
         install = f"Install it: pip install {package}" if package else "Install the package that has it"
         raise MetadataError(
@@ -396,26 +393,12 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
         )
     _check_inner_codecs(config)
     try:
-        return found.from_config(_without_id(config))
+        return codec_class.from_config(_without_id(config))
     except Exception as error:
         raise MetadataError(
             f"the codec {codec_id!r} cannot have the configuration {dict(config)!r} ({type(error).__name__}: {error})",
             remedy="Install the release of its package that wrote this; else run `zarrio verify`.",
         ) from error
-
-
-def _class_of(codec_id: str) -> Any:
-    """Return the class that numcodecs would use for an id of another package, None without one."""
-    found: Any = registry.codec_registry.get(codec_id)
-    if found is None and codec_id in registry.entries:
-        entry: Any = registry.entries[codec_id]
-        try:
-            found = entry.load()
-        except Exception as error:
-            problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
-            raise MetadataError(problem, remedy="Repair or reinstall the package that has it.") from error
-        registry.register_codec(found, codec_id=codec_id)
-    return None if found is None or not _is_foreign(found) else found
 
 
 def _is_foreign(codec_class: Any) -> bool:
@@ -441,13 +424,13 @@ def _check_inner_codecs(config: dict[str, Any]) -> None:
 def registered_plug_ins() -> dict[str, Any]:
     """Return the classes of other packages that are registered in this process, by id, for its workers."""
     classes = cast(Mapping[str, Any], registry.codec_registry)
-    return {codec_id: found for codec_id, found in classes.items() if _is_foreign(found)}
+    return {codec_id: codec_class for codec_id, codec_class in classes.items() if _is_foreign(codec_class)}
 
 
 def register_plug_ins(classes: Mapping[str, Any]) -> None:
     """Register classes of `registered_plug_ins` in this process."""
-    for codec_id, found in classes.items():
-        registry.register_codec(found, codec_id=codec_id)
+    for codec_id, codec_class in classes.items():
+        registry.register_codec(codec_class, codec_id=codec_id)
 
 
 # ---- configurations -> codecs ----------------------------------------------------------------------------------------
@@ -648,10 +631,13 @@ class ChunkCodec:
 
     def _undecodable(self, error: Exception, nbytes: int, what: str) -> ChunkError | ResourceError:
         """Return the error for a chunk of ``nbytes`` that does not decode: it is damaged, or there is no memory."""
-        if isinstance(error, MemoryError) and not _has_memory(nbytes):
-            lack = resource_failure(error, "decoded", what=what)
-            assert lack is not None
-            return lack
+        if isinstance(error, MemoryError):
+            try:
+                np.empty(2 * nbytes + 64 * 2**20, np.uint8)  # enough to decode the chunk, if it were not damaged
+            except MemoryError:
+                lack = resource_failure(error, "decoded", what=what)
+                assert lack is not None
+                return lack
         reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
         if self._plug_ins and not isinstance(error, PlugInError):
             reason += f"; codec {', '.join(map(repr, self._plug_ins))}"
@@ -672,7 +658,13 @@ class ChunkCodec:
         if self.is_object or self._filters:
             nbytes = math.prod(shape) * self.dtype.itemsize
             most = max_object_bytes if self.is_object else between_filters(nbytes)
-            buffer = self._through(data, shape, most)
+            buffer: Any = data
+            if self._compressor is not None:
+                buffer = decode_bounded(self._compressor, buffer, most)
+            for position in reversed(range(len(self._filters))):
+                if position == 0 and self._has_count:
+                    _check_count(buffer, math.prod(shape))
+                buffer = decode_bounded(self._filters[position], buffer, most)
             if self.is_object:
                 return self._shaped(buffer, shape)
             flat = _raw(buffer)
@@ -692,17 +684,6 @@ class ChunkCodec:
         check_characters(out)
         return out
 
-    def _through(self, data: bytes, shape: tuple[int, ...], most: int) -> Any:
-        """Return the stored bytes decoded by compressor and filters, each of them to ``most`` bytes at most."""
-        buffer: Any = data
-        if self._compressor is not None:
-            buffer = decode_bounded(self._compressor, buffer, most)
-        for position in reversed(range(len(self._filters))):
-            if position == 0 and self._has_count:
-                _check_count(buffer, math.prod(shape))
-            buffer = decode_bounded(self._filters[position], buffer, most)
-        return buffer
-
     def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
         if not isinstance(objects, np.ndarray):
             raise ValueError(f"the filters decode to {type(objects).__name__}, not to objects")
@@ -718,15 +699,6 @@ class ChunkCodec:
             objects = plain
         shaped: Array = objects.reshape(shape, order=self.order)
         return shaped
-
-
-def _has_memory(nbytes: int) -> bool:
-    """Return whether a chunk of ``nbytes`` could be decoded, if it were not damaged."""
-    try:
-        np.empty(2 * nbytes + 64 * 2**20, np.uint8)
-    except MemoryError:
-        return False
-    return True
 
 
 def _raw(buffer: Any) -> npt.NDArray[np.uint8]:

@@ -175,7 +175,12 @@ def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[O
             break  # neither works on numbers, nor is a codec of a plug-in before the step that makes bytes
         name, configuration = steps.pop(0)
         if name == "transpose":
-            permutation = [permutation[axis] for axis in _transposition(configuration, ndim)]
+            stated = configuration.get("order")
+            if stated in ("C", "F"):  # in drafts of the specification
+                stated = axes_in_order(stated, ndim)
+            if not isinstance(stated, list) or {*map(type, stated)} - {int} or sorted(stated) != list(range(ndim)):
+                raise MetadataError(f"the transposition {stated!r} is not an order of {ndim} axes", remedy=_REMEDY)
+            permutation = [permutation[axis] for axis in stated]
         else:
             filters.append(_decode(name, configuration))
     return order_of(permutation), filters
@@ -193,16 +198,6 @@ def _parts(codec: Any) -> tuple[str, dict[str, Any]]:
     if not isinstance(name, str) or not isinstance(configuration, dict):
         raise MetadataError(f"the codec {codec!r} has no name", remedy=_REMEDY)
     return name, configuration
-
-
-def _transposition(configuration: dict[str, Any], ndim: int) -> list[int]:
-    """Return the axes in the order that the codec ``transpose`` gives them; ``"C"`` and ``"F"`` are older names."""
-    stated = configuration.get("order")
-    if stated in ("C", "F"):
-        return axes_in_order(stated, ndim)
-    if not isinstance(stated, list) or {*map(type, stated)} - {int} or sorted(stated) != list(range(ndim)):
-        raise MetadataError(f"the transposition {stated!r} is not an order of {ndim} axes", remedy=_REMEDY)
-    return stated
 
 
 def axes_in_order(order: Order, axes: int) -> list[int]:

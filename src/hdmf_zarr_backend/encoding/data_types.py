@@ -407,7 +407,12 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
             raise ValueError("it is not a whole number of characters")
         return f"{order if code == 'U' else '|'}{code}{length // width}"
     if name in DATES:
-        return order + DATES[name] + _unit(configuration)
+        unit, scale = configuration["unit"], _length(configuration.get("scale_factor", 1))
+        if unit == "generic":
+            return order + DATES[name]
+        if not re.fullmatch(r"[A-Za-z]+|μs", unit):
+            raise ValueError(f"{unit!r} is not a unit")
+        return f"{order}{DATES[name]}[{scale if scale != 1 else ''}{'us' if unit == 'μs' else unit}]"
     if name in (STRUCT, STRUCTURED):
         return _decode_fields(configuration["fields"], order, depth)
     bits = _RAW_BITS.fullmatch(name)
@@ -420,15 +425,6 @@ def _length(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 2**31:
         raise ValueError(f"{value!r} is not a length")
     return value
-
-
-def _unit(configuration: dict[str, Any]) -> str:
-    unit, scale = configuration["unit"], _length(configuration.get("scale_factor", 1))
-    if unit == "generic":
-        return ""
-    if not re.fullmatch(r"[A-Za-z]+|μs", unit):
-        raise ValueError(f"{unit!r} is not a unit")
-    return f"[{scale if scale != 1 else ''}{'us' if unit == 'μs' else unit}]"
 
 
 def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:

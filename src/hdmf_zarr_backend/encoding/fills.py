@@ -79,7 +79,12 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
         except ValueError:  # `fill_scalar` says so
             return value
     if isinstance(value, dict):
-        return _encoded_bytes(_decode_row(value, data_type))
+        from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
+
+        try:
+            return _encoded_bytes(_decode_scalar(value, from_zarr_type(data_type)).tobytes())
+        except _DAMAGE as error:
+            raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
     number = NUMBERS.get(stored) if isinstance(stored, str) else None
     if isinstance(value, list) and (
         number is None or number.element.kind != "complex"
@@ -88,17 +93,6 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
             raise MetadataError(f"the fill value {value!r} is not a list of bytes")
         return _encoded_bytes(bytes(value))
     return value
-
-
-def _decode_row(value: dict[str, Any], data_type: Any) -> bytes:
-    """Return the bytes of the row for ``{field: fill value of format 3}``."""
-    from hdmf_zarr_backend.encoding.dtypes import from_zarr_type
-
-    try:
-        raw: bytes = _decode_scalar(value, from_zarr_type(data_type)).tobytes()
-    except _DAMAGE as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
-    return raw
 
 
 def _encoded_bytes(raw: bytes) -> str | None:
@@ -147,8 +141,13 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
         return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
     if dtype.kind == "O":
         codec_id = array.first_filter.get("id")
+        if isinstance(value, str) and codec_id == "vlen-bytes":
+            try:  # Base64, as zarr-python 3 writes it; others have written text
+                return base64.b64decode(value, validate=True)
+            except (ValueError, binascii.Error):
+                return value.encode("utf-8", "surrogatepass")
         if isinstance(value, str):
-            return _bytes_fill(value) if codec_id == "vlen-bytes" else value
+            return value
         return EMPTY_OBJECTS.get(codec_id, value)  # hdmf-zarr declared 0 for text and bytes
     if value == 0 and letter_of(dtype) in "SUV":
         return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
@@ -158,14 +157,6 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
         return _decode_scalar(value, dtype)
     except _DAMAGE as error:
         raise MetadataError(f"the fill value {value!r} does not fit {dtype} ({error})") from error
-
-
-def _bytes_fill(value: str) -> bytes:
-    """Return the fill value of bytes: Base64, as zarr-python 3 writes it; others have written text."""
-    try:
-        return base64.b64decode(value, validate=True)
-    except (ValueError, binascii.Error):
-        return value.encode("utf-8", "surrogatepass")
 
 
 def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -184,21 +184,13 @@ def _number_note(number: Number) -> Any:
     return {"bool": "bool", "bitfield": {"bitfield": code}}.get(number.kind, code)
 
 
-def _from_note(note: Any) -> Element:
+@Memo
+def from_note(note: Any) -> Element:
+    """Return the `Element` for the JSON of an HDF5 type."""
     try:
         return _noted(note, 0)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
         raise MetadataError(f"{note!r} is not an HDF5 type ({error})") from error
-
-
-from_note: Memo[Element] = Memo(_from_note)
-"""Returns the `Element` for the JSON of an HDF5 type.
-
-Raises
-------
-MetadataError
-    The JSON does not describe a type.
-"""
 
 
 def _noted(note: Any, depth: int) -> Element:

@@ -108,11 +108,6 @@ def chunks_by_elements(
     target = TENSORSTORE_ELEMENTS if elements is None else elements
     ratio = [float(part) or 1.0 for part in aspect_ratio or (1.0,) * len(shape)]
     most = [float(target if n is None else min(target, max(1, n))) for n in shape]
-    return _scaled(ratio, _largest_factor(ratio, most, target), most)
-
-
-def _largest_factor(ratio: list[float], most: list[float], target: int) -> float:
-    """Return the largest factor of the ratio whose chunk has at most ``target`` elements, searched in steps."""
     step = 0.5 / max(ratio)  # between two such factors, no axis grows by 2
     low, high = step, 2 * max(map(truediv, most, ratio))
     while low + step < high:
@@ -122,7 +117,7 @@ def _largest_factor(ratio: list[float], most: list[float], target: int) -> float
             high = middle
         if count <= target:
             low = middle
-    return low
+    return _scaled(ratio, low, most)
 
 
 def _scaled(ratio: list[float], factor: float, most: list[float]) -> tuple[int, ...]:

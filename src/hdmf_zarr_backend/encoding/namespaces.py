@@ -41,19 +41,18 @@ def version_key(version: str) -> tuple[Any, ...]:
         release.pop()
     suffix = match["suffix"].lower()
     rank = 0 if not suffix else 1 if suffix.startswith("+") else 2 if _POST.match(suffix) else -1
-    return (2, release, rank, [*map(_identifier, _IDENTIFIER.findall(suffix)), _END])
+    # numbers come before names, "dev" before both, and the end of the version before all but "dev"
+    identifiers = [
+        (2, _number(part)) if part[0].isdigit() else (0,) if part == "dev" else (3, _LONG.get(part, part))
+        for part in _IDENTIFIER.findall(suffix)
+    ]
+    return (2, release, rank, [*identifiers, _END])
 
 
 def _number(digits: str) -> tuple[int, str]:
     """Return a key that sorts like the number; a crafted version may have more digits than `int` accepts."""
     significant = digits.lstrip("0")
     return len(significant), significant
-
-
-def _identifier(text: str) -> tuple[Any, ...]:
-    if text[0].isdigit():
-        return (2, _number(text))
-    return (0,) if text == "dev" else (3, _LONG.get(text, text))
 
 
 NAMESPACE = "namespace"

@@ -150,26 +150,21 @@ def strip(hierarchy: Hierarchy) -> set[str]:
 def _change(hierarchy: Hierarchy, wanted: dict[str, Attributes]) -> set[str]:
     changed = set()
     for path, node in hierarchy.walk():
-        made = {name: value for name, value in node.attributes.items() if name not in ADDED}
-        made = _with_types(made, added=path in wanted and bool(wanted[path]))
-        made |= wanted.get(path, {})
-        if repr(made) != repr(node.attributes):  # compared as text, since NaN is not equal to itself
-            node.attributes = made
+        attributes = {name: value for name, value in node.attributes.items() if name not in ADDED}
+        known = as_dict(attributes.get(NCZARR_ATTR)).get(_TYPES_OF)
+        # netcdf-c refuses or misreads a list without a type; this package ignores the types that only netcdf-c needs
+        types = {name: kind for name, kind in as_dict(known).items() if kind != _needed_type(attributes.get(name))}
+        if wanted.get(path):
+            needed = {name: _needed_type(value) for name, value in attributes.items()}
+            types = {**{name: kind for name, kind in needed.items() if kind is not None}, **types}
+        if types != (known or {}):
+            attributes.pop(NCZARR_ATTR, None)
+            attributes |= {NCZARR_ATTR: {_TYPES_OF: types}} if types else {}
+        attributes |= wanted.get(path, {})
+        if repr(attributes) != repr(node.attributes):  # compared as text, since NaN is not equal to itself
+            node.attributes = attributes
             changed.add(path)
     return changed
-
-
-def _with_types(attributes: Attributes, *, added: bool) -> Attributes:
-    """Return attributes with the types that netcdf-c needs for lists, or without them; this package ignores them."""
-    known = as_dict(attributes.get(NCZARR_ATTR)).get(_TYPES_OF)
-    types = {name: kind for name, kind in as_dict(known).items() if kind != _needed_type(attributes.get(name))}
-    if added:
-        needed = {name: _needed_type(value) for name, value in attributes.items()}
-        types = {**{name: kind for name, kind in needed.items() if kind is not None}, **types}
-    if types == (known or {}):
-        return attributes
-    made = {name: value for name, value in attributes.items() if name != NCZARR_ATTR}
-    return {**made, NCZARR_ATTR: {_TYPES_OF: types}} if types else made
 
 
 def _needed_type(value: Any) -> str | None:
@@ -225,7 +220,12 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
         if is_scalar(child) and child.stored.shape == (1,) and child.stored.compressor is None:
             arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
             continue
-        names = stored_names(_labels(child), child.stored.shape, taken)
+        labels = child.attributes.get(DIMENSIONS)
+        if isinstance(labels, list) and len(labels) == len(child.stored.shape):
+            labels = [_label(label) if isinstance(label, str) else None for label in labels]
+        else:
+            labels = None
+        names = stored_names(labels, child.stored.shape, taken)
         most = notes_of(child.attributes).get("maxshape")
         bounds = most if isinstance(most, list) and len(most) == len(child.stored.shape) else child.stored.shape
         for dimension, length, bound in zip(names, child.stored.shape, bounds, strict=True):
@@ -242,14 +242,6 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
     ]
     group = {"dimensions": dimensions, "arrays": list(arrays), "groups": groups}
     return group, {join(path, name): added for name, added in arrays.items()}
-
-
-def _labels(node: Dataset[Attributes]) -> list[str | None] | None:
-    """Return the names of the axes in the file in a form that is valid in netCDF."""
-    names = node.attributes.get(DIMENSIONS)
-    if not isinstance(names, list) or len(names) != len(node.stored.shape):
-        return None
-    return [_label(name) if isinstance(name, str) else None for name in names]
 
 
 def _label(name: str) -> str:

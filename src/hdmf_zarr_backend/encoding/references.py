@@ -135,23 +135,18 @@ def encode_region(selection: Any) -> Any:
     if isinstance(selection, dict):
         if set(selection) != {"points"}:
             raise UsageError(f"{selection!r} is not a region", remedy=_POINTS)
-        return {"points": _encode_points(selection["points"])}
+        import numpy as np
+
+        try:
+            points = np.asarray(selection["points"])
+            if points.ndim in (1, 2) and (points.dtype.kind in "iu" or not points.size):
+                return {"points": _rows(points.astype(np.int64)).tolist()}
+        except ValueError:
+            pass  # rows that differ in length
+        raise UsageError(f"{selection['points']!r} are not points", remedy=_POINTS)
     if not isinstance(selection, (tuple, list)):
         selection = (selection,)
     return [_encode_axis(part) for part in selection]
-
-
-def _encode_points(stated: Any) -> list[list[int]]:
-    import numpy as np
-
-    try:
-        points = np.asarray(stated)
-        if points.ndim in (1, 2) and (points.dtype.kind in "iu" or not points.size):
-            rows: list[list[int]] = _rows(points.astype(np.int64)).tolist()
-            return rows
-    except ValueError:
-        pass  # rows that differ in length
-    raise UsageError(f"{stated!r} are not points", remedy=_POINTS)
 
 
 def _rows(points: Array) -> Array:

@@ -357,7 +357,9 @@ class _Decoded(NamedTuple):
     is_text: bool  # references are stored as text
 
 
-def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any) -> _Decoded:
+@Memo
+def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any) -> _Decoded:
+    """Return the parts of a node; ``noted`` is the data type in its note, for types that format 3 cannot express."""
     chain = decode_codecs(codecs, axes)
     kind = object_kind(stored)
     if kind is None:
@@ -379,18 +381,6 @@ def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int,
     return _Decoded(chain, data_type, fill, default, kind == STRING)
 
 
-_decode: Memo[_Decoded] = Memo(_decode_elements)
-"""Returns the parts of a node for ``(data type, codecs, fill value, number of axes, noted type)`` of a document.
-
-The noted type is the data type in the note of the array or None, for types that format 3 cannot express.
-
-Raises
-------
-MetadataError
-    A data type, codec or fill value is not supported.
-"""
-
-
 def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
     """Set ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
     stored = node.stored
@@ -402,7 +392,7 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
     scalar = not stored.shape
     if rows:
         notes["rows"] = True
-        _add_field_axis(stored, _fields_of(stored.data_type, word))
+        _add_field_axis(stored, word)
     elif scalar:  # a node has one axis where the document has none
         stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
         if stored.shards is not None:
@@ -423,8 +413,13 @@ def _keeps_word(word: Any) -> bool:
     return isinstance(word, list) or (isinstance(word, str) and element_of_word(word) is not None)
 
 
-def _add_field_axis(stored: StoredArray, fields: list[Any]) -> None:
+def _add_field_axis(stored: StoredArray, zarr_dtype: Any) -> None:
     """Convert structured elements to objects with an axis of fields, which is always the last one."""
+    known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
+    fields = []
+    for name, inner, *_ in stored.data_type:
+        kind = "text" if element_of_word(known.get(name)) is None else "reference"
+        fields.append([name, inner, kind if isinstance(inner, str) and inner[1:2] in "US" else "number"])
     axes = stored.stored_axes = len(stored.shape)
     stored.order = order_of([*axes_in_order(stored.order, axes), axes])
     stored.shape, stored.chunks = ((*(n or (1,)), len(fields)) for n in (stored.shape, stored.chunks))
@@ -432,16 +427,6 @@ def _add_field_axis(stored: StoredArray, fields: list[Any]) -> None:
         stored.shards = replace(stored.shards, shape=(*stored.shards.shape, len(fields)))
     stored.filters = [struct_filter(fields), *(stored.filters or [])]
     stored.data_type, stored.fill_value = "|O", None
-
-
-def _fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
-    """Return name, data type and kind of the fields of rows stored as ``data_type``."""
-    known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
-    fields = []
-    for name, inner, *_ in data_type:
-        kind = "text" if element_of_word(known.get(name)) is None else "reference"
-        fields.append([name, inner, kind if isinstance(inner, str) and inner[1:2] in "US" else "number"])
-    return fields
 
 
 # ---- nodes -> documents ---------------------------------------------------------------------------------------------
@@ -486,24 +471,19 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
         return {**made, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
     document = {**before, "shape": list(stored.stored_shape)}
     if node.attributes != original.attributes:
-        attributes = document["attributes"] = _attributes_like(node, original)
+        attributes: Attributes = _made_document(node)["attributes"]
+        if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):  # other programs may spell the type otherwise
+            for key in _KEPT:
+                attributes.pop(key, None)
+            stated = before.get("attributes") or {}
+            attributes = {**{key: stated[key] for key in _KEPT if key in stated}, **attributes}
+        document["attributes"] = attributes
         if _NAMES in before and DIMENSIONS in attributes:
             document[_NAMES] = attributes[DIMENSIONS]
     return {**{key: document[key] for key in _ORDER if key in document}, **document}
 
 
 _TRANSFORMERS = "storage_transformers"
-
-
-def _attributes_like(node: Dataset[Attributes], original: Original) -> Attributes:
-    """Return changed attributes with unchanged attributes for the type of the array."""
-    attributes: Attributes = _made_document(node)["attributes"]
-    if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
-        for key in _KEPT:
-            attributes.pop(key, None)
-        stored = original.document.get("attributes") or {}
-        attributes = {**{key: stored[key] for key in _KEPT if key in stored}, **attributes}
-    return attributes
 
 
 def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
@@ -544,9 +524,9 @@ class _Encoded(NamedTuple):
     noted: Any  # the data type, if format 3 cannot express it
 
 
-def _encode_elements(
-    data_type: Any, filters: Any, compressor: Any, order: Order, axes: int, fill_value: Any
-) -> _Encoded:
+@Memo
+def _encode(data_type: Any, filters: Any, compressor: Any, order: Order, axes: int, fill_value: Any) -> _Encoded:
+    """Return the parts of a document; UsageError if format 3 cannot express a filter."""
     first = (filters or [{}])[0]
     known = plain = data_type
     if first.get("id") == STRUCT:
@@ -572,16 +552,6 @@ def _encode_elements(
         itemsize=itemsize,
     )
     return _Encoded(stored, codecs, encode_fill(fill_value, known, stored), default, noted)
-
-
-_encode: Memo[_Encoded] = Memo(_encode_elements)
-"""Returns the parts of a document for ``(data type, filters, compressor, order, number of axes, fill value)``.
-
-Raises
-------
-UsageError
-    Format 3 cannot express a filter.
-"""
 
 
 # ---- new arrays -----------------------------------------------------------------------------------------------------
