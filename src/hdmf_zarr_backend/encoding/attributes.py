@@ -96,23 +96,17 @@ def _encode_list(items: list[Any], reference: Reference) -> Encoded:
     except ValueRefusedError:
         if not _is_json(items):
             raise
-        return _encode_mixed(items, reference)
+        # it comes back as it is: integers of any size, or mixed values
+        leaves, shape = list(_leaves(items)), _shape(items)
+        if shape is not None and set(map(type, leaves)) == {int}:
+            return _encode_objects(leaves, shape, reference)
+        return items, None, {"dtype": "json"}
     if not array.size:
         return items, None, {"dtype": "json"}
     if array.dtype != object:
         return _encode_array(array, reference)
-    leaves = array.reshape(-1).tolist()
-    if isinstance(leaves[0], _DATES):
-        leaves = [leaf.isoformat() for leaf in leaves]
+    leaves = [leaf.isoformat() if isinstance(leaf, _DATES) else leaf for leaf in array.reshape(-1).tolist()]
     return _encode_objects(leaves, array.shape, reference)
-
-
-def _encode_mixed(items: list[Any], reference: Reference) -> Encoded:
-    """Encode a list that no array holds, so that it comes back as it is: integers of any size, or mixed values."""
-    leaves, shape = list(_leaves(items)), _shape(items)
-    if shape is not None and set(map(type, leaves)) == {int}:
-        return _encode_objects(leaves, shape, reference)
-    return items, None, {"dtype": "json"}
 
 
 def _leaves(value: Any) -> Iterable[Any]:

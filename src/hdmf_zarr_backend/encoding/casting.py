@@ -158,7 +158,10 @@ def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
     level = [data]
     while level:
         if any(map(_is_array, set(map(type, level)))):
-            level = [_undivided(item, _unravel(n, shape), place) for n, item in enumerate(level)]
+            for n, item in enumerate(level):
+                if _is_array(item.__class__):  # an array loses its mask, and one without axes is its element
+                    array = np.asarray(unmasked(item, place, _unravel(n, shape)))
+                    level[n] = array if array.ndim else array[()]
         types = set(map(type, level))
         nested = set(filter(_is_nested, types))
         if not nested:
@@ -193,14 +196,6 @@ def _is_nested(kind: type) -> bool:
 def _is_value(kind: type) -> bool:
     """Tell whether a type is of one element, such as what refers to data, though it has a length or is an array."""
     return issubclass(kind, (str, bytes, dict, np.generic, RegionReference)) or hasattr(kind, "container_source")
-
-
-def _undivided(item: Any, index: Shape, place: Place) -> Any:
-    """Return an element that is an array without its mask, and an array without axes as its element."""
-    if not _is_array(item.__class__):
-        return item
-    array = np.asarray(unmasked(item, place, index))
-    return array if array.ndim else array[()]
 
 
 @lru_cache(maxsize=256)

@@ -391,7 +391,17 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
             remedy=f"{install}, or register it with numcodecs.register_codec. "
             f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
         )
-    _check_inner_codecs(config)
+    # some codecs make others from their configuration
+    pending: list[Any] = list(_without_id(config).values())
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, (list, tuple)):
+            pending += value
+        elif isinstance(value, str) and value in _PICKLE_NAMES:
+            problem = f"the codec {codec_id!r} is configured with the codec 'pickle', which would run code"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.")
     try:
         return codec_class.from_config(_without_id(config))
     except Exception as error:
@@ -405,20 +415,6 @@ def _is_foreign(codec_class: Any) -> bool:
     package = str(getattr(codec_class, "__module__", "")).partition(".")[0]
     unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
     return package not in _NO_PLUG_INS and not unpickles
-
-
-def _check_inner_codecs(config: dict[str, Any]) -> None:
-    """Refuse a configuration with ``pickle`` in it: some codecs make others from their configuration."""
-    pending: list[Any] = list(_without_id(config).values())
-    while pending:
-        value = pending.pop()
-        if isinstance(value, Mapping):
-            pending += value.values()
-        elif isinstance(value, (list, tuple)):
-            pending += value
-        elif isinstance(value, str) and value in _PICKLE_NAMES:
-            problem = f"the codec {config['id']!r} is configured with the codec 'pickle', which would run code"
-            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.")
 
 
 def registered_plug_ins() -> dict[str, Any]:

@@ -306,7 +306,15 @@ class StructRows:
         check_characters(records)
         cells: Array = np.empty((len(records), len(self._fields)), dtype=object)
         for column, (name, dtype, kind) in enumerate(self._fields):
-            stored = records[name] if kind == "number" else self._narrow(records, name, dtype)
+            stored = records[name]
+            if kind != "number" and len(records) >= _MANY and dtype.itemsize:
+                # to find the end of each text takes longer than to find the end of the longest
+                characters = records.view(self._characters)[name]
+                used = np.flatnonzero(np.bitwise_or.reduce(characters, axis=0))
+                width = int(used[-1]) + 1 if len(used) else 1
+                if width < characters.shape[1]:
+                    narrow = np.ascontiguousarray(characters[:, :width])
+                    stored = narrow.view(f"{dtype.byteorder}{dtype.kind}{width}")[:, 0]
             values: Iterable[Any] = stored.tolist()
             if kind != "number":
                 texts = values if dtype.kind == "U" else [value.decode("utf-8") for value in values]
@@ -317,20 +325,6 @@ class StructRows:
                 values = map(list, values)
             cells[:, column] = np.fromiter(values, dtype=object, count=len(records))
         return cells
-
-    def _narrow(self, records: Array, name: str, dtype: np.dtype[Any]) -> Array:
-        """Return the texts of a field, without the padding behind the longest one.
-
-        To find the end of each text takes longer than to find the end of the longest.
-        """
-        if len(records) < _MANY or not dtype.itemsize:
-            return records[name]
-        characters = records.view(self._characters)[name]
-        used = np.flatnonzero(np.bitwise_or.reduce(characters, axis=0))
-        width = int(used[-1]) + 1 if len(used) else 1
-        if width >= characters.shape[1]:
-            return records[name]
-        return np.ascontiguousarray(characters[:, :width]).view(f"{dtype.byteorder}{dtype.kind}{width}")[:, 0]
 
     def split(self, buf: bytes) -> Elements:
         """Return the rows of a chunk, each of which is decoded when it is read."""

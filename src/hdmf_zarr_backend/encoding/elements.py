@@ -214,7 +214,7 @@ def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, 
     charset, enum = (note.get("charset"), note.get("enum")) if note else (None, None)
     codec = node.stored.first_filter.get("id")
     word = node.attributes.get(DTYPE)
-    stored, form, itemsize = _known(node.stored.data_type, word, codec, notes.get("text"), charset, enum)
+    stored, form, itemsize = _stored_element(node.stored.data_type, word, codec, notes.get("text"), charset, enum)
     is_marked = _is_marked(word, notes) or (is_spec and note is None and word is None)
     axes = _axes(node.stored, word, notes)
     if is_marked and math.prod(axes) == 1:
@@ -257,6 +257,7 @@ def _axes(stored: StoredArray, word: Any, notes: dict[str, Any]) -> tuple[int, .
     return stored.shape[:-1] if is_rows and (notes.get("rows") is True or len(stored.shape) == 2) else stored.shape
 
 
+@Memo
 def _stored_element(
     data_type: Any, word: Any, codec: Any, text: Any, charset: Any, enum: Any
 ) -> tuple[Element, Form, int | None]:
@@ -276,9 +277,6 @@ def _stored_element(
     elif isinstance(charset, str) and isinstance(element, Text) and element.size is not None:
         element = replace(element, charset=charset)
     return element, "plain", itemsize(data_type)
-
-
-_known: Memo[tuple[Element, Form, int | None]] = Memo(_stored_element)
 
 
 def _has_objects(data_type: Any) -> bool:

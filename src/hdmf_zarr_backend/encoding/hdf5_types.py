@@ -93,6 +93,11 @@ def _row_of(row: Compound) -> Element:
     return Number("complex", 2 * part.size, part.byte_order, None if is_packed else row)
 
 
+def _array_of(inner: Element, shape: tuple[int, ...]) -> ArrayOf:
+    """Return an array of elements; one of arrays is one array with more axes, as in NumPy."""
+    return ArrayOf(inner.base, (*shape, *inner.shape)) if isinstance(inner, ArrayOf) else ArrayOf(inner, shape)
+
+
 def _opaque_of(size: int, tag: str) -> Element:
     """Return opaque bytes; h5py reads those with a tag of its own (`h5py.opaque_dtype`) as dates or numbers."""
     opaque = Opaque(size, tag)
@@ -235,29 +240,26 @@ def _noted_number(note: dict[str, Any], _: int) -> Element:
     return named(Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout))
 
 
-def _noted_compound(note: dict[str, Any], depth: int) -> Element:
-    fields = tuple((str(name), _noted(inner, depth)) for name, inner in note["fields"])
-    if "offsets" not in note:
-        return _row_of(Compound(fields))
-    return _row_of(Compound(fields, tuple(map(int, note["offsets"])), _size(note["size"])))
-
-
-def _noted_complex(note: dict[str, Any], depth: int) -> Element:
-    part = _noted_part(note["complex"], depth)
+def _complex_of(part: Number) -> Number:
     return Number("complex", 2 * part.size, part.byte_order, part)
 
 
 _READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
     "text": _noted_text,
     "number": _noted_number,  # before "fields", which such a number has too
-    "fields": _noted_compound,
+    "fields": lambda note, depth: _row_of(
+        Compound(
+            tuple((str(name), _noted(inner, depth)) for name, inner in note["fields"]),
+            *((tuple(map(int, note["offsets"])), _size(note["size"])) if "offsets" in note else ()),
+        )
+    ),
     "enum": lambda note, depth: _enum_of(
         _noted(note["base"], depth), tuple((str(name), int(number)) for name, number in note["enum"])
     ),
     "bitfield": lambda note, depth: replace(_noted_part(note["bitfield"], depth), kind="bitfield"),
     "opaque": lambda note, _: _opaque_of(_size(note["opaque"]), str(note.get("tag", ""))),
-    "complex": _noted_complex,
-    "array": lambda note, depth: ArrayOf(_noted(note["array"], depth), tuple(map(_size, note["shape"]))),
+    "complex": lambda note, depth: _complex_of(_noted_part(note["complex"], depth)),
+    "array": lambda note, depth: _array_of(_noted(note["array"], depth), tuple(map(_size, note["shape"]))),
     "sequence": lambda note, depth: Sequence(_noted(note["sequence"], depth)),
 }
 
@@ -266,7 +268,7 @@ _READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
 
 
 def from_hdf5(tid: Any, depth: int = 0) -> Element:
-    """Return the `Element` of an ``h5py.h5t.TypeID``. An array of arrays is one array with more axes, as in NumPy."""
+    """Return the `Element` of an ``h5py.h5t.TypeID``."""
     import h5py
     from h5py import h5t
 
@@ -281,10 +283,13 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
         h5t.OPAQUE: _opaque_type,
         h5t.COMPOUND: lambda t: _compound_type(t, depth + 1),
         h5t.REFERENCE: lambda t: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
-        h5t.ENUM: _enum_type,
-        h5t.ARRAY: lambda t: _array_type(t, depth + 1),
+        h5t.ENUM: lambda t: _enum_of(
+            from_hdf5(t.get_super()),
+            tuple((text_of(t.get_member_name(i)), int(t.get_member_value(i))) for i in range(t.get_nmembers())),
+        ),
+        h5t.ARRAY: lambda t: _array_of(from_hdf5(t.get_super(), depth + 1), tuple(t.get_array_dims())),
         h5t.VLEN: lambda t: Sequence(from_hdf5(t.get_super(), depth + 1)),
-        getattr(h5t, "COMPLEX", -1): _complex_type,
+        getattr(h5t, "COMPLEX", -1): lambda t: _complex_of(_number_of(t.get_super())),  # of HDF5 2.0
     }
     try:
         if tid.get_class() != h5t.COMPOUND:  # the types of whose fields are asked one by one
@@ -343,23 +348,6 @@ def _text_type(tid: Any) -> Text:
     return Text(charset, tid.get_size(), padding)
 
 
-def _enum_type(tid: Any) -> Element:
-    names = (text_of(tid.get_member_name(i)) for i in range(tid.get_nmembers()))
-    return _enum_of(
-        from_hdf5(tid.get_super()), tuple((name, int(tid.get_member_value(i))) for i, name in enumerate(names))
-    )
-
-
-def _complex_type(tid: Any) -> Number:
-    part = _number_of(tid.get_super())
-    return Number("complex", tid.get_size(), part.byte_order, part)
-
-
-def _array_type(tid: Any, depth: int) -> ArrayOf:
-    inner, shape = from_hdf5(tid.get_super(), depth), tuple(tid.get_array_dims())
-    return ArrayOf(inner.base, (*shape, *inner.shape)) if isinstance(inner, ArrayOf) else ArrayOf(inner, shape)
-
-
 def _compound_type(tid: Any, depth: int) -> Element:
     members = range(tid.get_nmembers())
     types = [tid.get_member_type(i) for i in members]
@@ -377,49 +365,63 @@ def _packed(types: list[Any]) -> list[int]:
 def to_hdf5(element: Element) -> Any:
     """Return the ``h5py.h5t.TypeID`` of elements."""
     try:
-        return _made(element)
+        return _type_of(element)
     except (ValueRefusedError, MetadataError):
         raise
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError) as error:
         raise MetadataError(f"{to_note(element)!r} is not an HDF5 type ({error})") from error
 
 
-def _made(element: Element) -> Any:
+def _type_of(element: Element) -> Any:
     from h5py import h5t
 
     match element:
         case Number():
-            return _made_number(element)
+            return _number_type(element)
         case Text(charset, size, padding):
             tid = h5t.C_S1.copy()
             tid.set_size(h5t.VARIABLE if size is None else size)
             tid.set_cset({"utf-8": h5t.CSET_UTF8, "ascii": h5t.CSET_ASCII}[charset])
             tid.set_strpad(_PADDING.index(padding or "nullterm"))
             return tid
-        case Compound():
-            return _made_compound(element)
+        case Compound(fields, offsets, size):
+            types = [_type_of(member) for _, member in fields]
+            packed = _packed(types)
+            tid = h5t.create(h5t.COMPOUND, packed[-1] if size is None else size)
+            for (name, _), offset, member in zip(fields, offsets or packed[:-1], types, strict=True):
+                tid.insert(raw_of(name), offset, member)
+            return tid
         case Enum(base, members):
-            tid = h5t.enum_create(_made(base))
+            tid = h5t.enum_create(_type_of(base))
             for name, number in members:
                 tid.enum_insert(raw_of(name), number)
             return tid
         case Opaque() | Time():
-            return _made_opaque(element)
+            return _opaque_type_of(element)
         case ArrayOf(base, shape):
-            return h5t.array_create(_made(base), shape)
+            return h5t.array_create(_type_of(base), shape)
         case Sequence(base):
-            return h5t.vlen_create(_made(base))
+            return h5t.vlen_create(_type_of(base))
     return h5t.STD_REF_DSETREG if element == REGION else h5t.STD_REF_OBJ
 
 
-def _made_number(number: Number) -> Any:
+def _number_type(number: Number) -> Any:
     from h5py import h5t
 
     kind, size, order, layout = number.kind, number.size, number.byte_order, number.layout
     if isinstance(layout, Precision):
-        return _made_bits(number, layout)
+        tid = {"int": h5t.STD_I64LE, "uint": h5t.STD_U64LE, "float": h5t.IEEE_F64LE}[kind].copy()
+        tid.set_order(h5t.ORDER_BE if order == ">" else h5t.ORDER_LE)
+        if layout.bias is not None:
+            tid.set_fields(*layout.fields)
+            tid.set_ebias(layout.bias)
+        # the order matters: bits must lie inside the bytes after each step
+        tid.set_precision(layout.bits)
+        tid.set_size(size)
+        tid.set_offset(layout.offset)
+        return tid
     if (parts := _parts_of(number)) is not None:
-        return _made(parts)
+        return _type_of(parts)
     if kind in ("bitfield", "complex"):  # complex: of HDF5 2.0
         prefix = f"STD_B{8 * size}" if kind == "bitfield" else f"COMPLEX_IEEE_F{4 * size}"
         return getattr(h5t, prefix + ("BE" if order == ">" else "LE"))
@@ -433,33 +435,7 @@ def _made_number(number: Number) -> Any:
     return h5t.py_create(_dtype(f"{order}{LETTERS[kind]}{size}"))
 
 
-def _made_bits(number: Number, layout: Precision) -> Any:
-    from h5py import h5t
-
-    tid = {"int": h5t.STD_I64LE, "uint": h5t.STD_U64LE, "float": h5t.IEEE_F64LE}[number.kind].copy()
-    tid.set_order(h5t.ORDER_BE if number.byte_order == ">" else h5t.ORDER_LE)
-    if layout.bias is not None:
-        tid.set_fields(*layout.fields)
-        tid.set_ebias(layout.bias)
-    # the order matters: bits must lie inside the bytes after each step
-    tid.set_precision(layout.bits)
-    tid.set_size(number.size)
-    tid.set_offset(layout.offset)
-    return tid
-
-
-def _made_compound(row: Compound) -> Any:
-    from h5py import h5t
-
-    types = [_made(member) for _, member in row.fields]
-    packed = _packed(types)
-    tid = h5t.create(h5t.COMPOUND, packed[-1] if row.size is None else row.size)
-    for (name, _), offset, member in zip(row.fields, row.offsets or packed[:-1], types, strict=True):
-        tid.insert(raw_of(name), offset, member)
-    return tid
-
-
-def _made_opaque(element: Opaque | Time) -> Any:
+def _opaque_type_of(element: Opaque | Time) -> Any:
     from h5py import h5t
 
     if isinstance(element, Time) and not element.tag:

@@ -328,8 +328,15 @@ def _parse_consolidated(
         document = load(texts[key], key=key)
         check_document(document, store.read_rules)
         found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=own)
-        if own and not _are_damaged_alone(store, own, key):
-            raise next(iter(own.values()))
+        if own:  # are nodes that are damaged in the consolidated document so in their own documents too?
+            names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
+            alone: Damaged = {}
+            documents = _parse_texts(
+                store.get_many([join(path, name) for path in own if path for name in names]), alone
+            )
+            (zarr3 if key == zarr3.DOCUMENT else zarr2).parse_documents(documents, damaged=alone)
+            if not own.keys() <= alone.keys():
+                raise next(iter(own.values()))
     except MetadataError as error:
         error.locate(store)
         warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning, stacklevel=3)
@@ -337,16 +344,6 @@ def _parse_consolidated(
     if damaged is not None:
         damaged.update(own or {})
     return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
-
-
-def _are_damaged_alone(store: Store, damaged: Damaged, key: str) -> bool:
-    """Tell whether nodes that are damaged in the consolidated document ``key`` are so in their own documents too."""
-    names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
-    texts = store.get_many([join(path, name) for path in damaged if path for name in names])
-    own: Damaged = {}
-    documents = _parse_texts(texts, own)
-    (zarr3 if key == zarr3.DOCUMENT else zarr2).parse_documents(documents, damaged=own)
-    return damaged.keys() <= own.keys()
 
 
 def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[str, Any]:
@@ -406,8 +403,16 @@ def check_outside(store: Store, *, is_new: bool = False) -> None:
     around = next((place for place in _folders_above(store) if _is_root(place)), None)
     if around is None:
         return
-    if (_is_root(store) or _is_consolidated(store)) if store.exists() else not is_new:
+    if not store.exists():
+        if not is_new:
+            return
+    elif _is_root(store):
         return
+    else:
+        texts = store.get_many(registry.FIRST_KEYS)
+        block = _loaded(texts.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED)
+        if zarr2.CONSOLIDATED in texts or isinstance(block, dict):  # a file of its own, whose block may be damaged
+            return
     if is_new:
         problem = f"this path is inside the Zarr file {around.location!r}"
         raise StoreExistsError(problem, store=store.location, remedy="Choose a path outside of that file.")
@@ -446,13 +451,6 @@ def _is_root(store: Store) -> bool:
     except StoreError:  # it cannot be read
         return False
     return SPECLOC in attributes or "nwb_version" in attributes or "version" in notes_of(attributes)
-
-
-def _is_consolidated(store: Store) -> bool:
-    """Tell whether a store has a consolidated document of its own, which may be damaged."""
-    texts = store.get_many(registry.FIRST_KEYS)
-    document = _loaded(texts.get(zarr3.DOCUMENT))
-    return zarr2.CONSOLIDATED in texts or isinstance(document.get(zarr3.CONSOLIDATED), dict)
 
 
 def _attributes_of(store: Store) -> dict[str, Any]:
@@ -577,18 +575,17 @@ def _what_is_there(target: str) -> tuple[str, str]:
 
 def unfinished_write(target: str) -> str | None:
     """Describe the new files beside ``target`` whose writers are running or have died; None if there are none."""
-    found = [f"{size_text(_size_below(path))} in {os.path.basename(path)!r}" for path in unfinished(target)]
-    return f"a write of it is under way or did not finish: {' and '.join(found)} beside it" if found else None
-
-
-def _size_below(path: str) -> int:
-    """Return the bytes of a file, or of all files in a folder; what disappears meanwhile counts as nothing."""
-    files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
-    total = 0
-    for file in files if os.path.isdir(path) else [path]:
-        with suppress(OSError):
-            total += os.lstat(file).st_size
-    return total
+    leftovers = []
+    for path in unfinished(target):
+        files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        size = 0
+        for file in files if os.path.isdir(path) else [path]:
+            with suppress(OSError):  # what disappears meanwhile counts as nothing
+                size += os.lstat(file).st_size
+        leftovers.append(f"{size_text(size)} in {os.path.basename(path)!r}")
+    if not leftovers:
+        return None
+    return f"a write of it is under way or did not finish: {' and '.join(leftovers)} beside it"
 
 
 # ---- links to other files -------------------------------------------------------------------------------------------

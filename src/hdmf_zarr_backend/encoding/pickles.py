@@ -426,10 +426,6 @@ class _Reader:
         assert isinstance(found, _Dtype)
         return found
 
-    def _no_data(self, call: Call, _level: int) -> _Data:
-        self._dtype(call)
-        refuse("a name in place of data: dtype")
-
     def _completed(self, kind: _Dtype, state: Any, depth: int) -> _Dtype:
         """Apply the state: version, byte order, subarray, names, fields, size, alignment, flags, metadata."""
         if type(state) is not tuple or len(state) not in (8, 9):
@@ -486,7 +482,7 @@ class _Reader:
 
 
 _CALLS: Final = {
-    "array": _Reader._array, "buffer": _Reader._buffer, "bytes": _Reader._encoded, "dtype": _Reader._no_data,
+    "array": _Reader._array, "buffer": _Reader._buffer, "bytes": _Reader._encoded,
     "encode": _Reader._encoded, "reference": _Reader._old_reference, "scalar": _Reader._scalar,
 }  # fmt: skip
 _DTYPE_TEXT: Final = re.compile(r"[biufcSUVmMO][0-9]{1,9}", re.ASCII)

@@ -197,26 +197,22 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
         raise MetadataError(problem, path=path, remedy="Write it again with regular chunks.")
     chunks = checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
     check_axes(shape, chunks, path)
-    keys = _chunk_keys(document["chunk_key_encoding"], path)
+    encoding = document["chunk_key_encoding"]
+    keys = NEW_KEYS if encoding == _USUAL_ENCODING else None  # as of nearly all arrays
+    if keys is None:
+        stated = encoding if isinstance(encoding, dict) else {"name": encoding}
+        name, options = stated.get("name"), stated.get("configuration") or {}
+        if isinstance(name, str) and name in KEY_ENCODINGS and isinstance(options, dict):
+            usual = KEY_ENCODINGS[name]
+            separator = options.get("separator", usual.separator)
+            if isinstance(separator, str) and separator in (".", "/"):
+                keys = ChunkKeys(usual.encoding, "/" if separator == "/" else ".")
+    if keys is None:
+        raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=path)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
         raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=path)
     return shape, chunks, keys
-
-
-def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
-    if encoding == _USUAL_ENCODING:
-        return NEW_KEYS
-    name: Any = encoding
-    configuration: Any = {}
-    if isinstance(encoding, dict):
-        name, configuration = encoding.get("name"), encoding.get("configuration") or {}
-    if isinstance(name, str) and name in KEY_ENCODINGS and isinstance(configuration, dict):
-        usual = KEY_ENCODINGS[name]
-        separator = configuration.get("separator", usual.separator)
-        if isinstance(separator, str) and separator in (".", "/"):
-            return ChunkKeys(usual.encoding, "/" if separator == "/" else ".")
-    raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=path)
 
 
 # ---- the consolidated document --------------------------------------------------------------------------------------
@@ -391,8 +387,20 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
     notes.pop("rows", None)
     scalar = not stored.shape
     if rows:
+        # structured elements become objects with an axis of fields, which is always the last one
         notes["rows"] = True
-        _add_field_axis(stored, word)
+        known = {str(field.get("name")): field.get("dtype") for field in word if isinstance(field, dict)}
+        fields = []
+        for name, inner, *_ in stored.data_type:
+            kind = "text" if element_of_word(known.get(name)) is None else "reference"
+            fields.append([name, inner, kind if isinstance(inner, str) and inner[1:2] in "US" else "number"])
+        axes = stored.stored_axes = len(stored.shape)
+        stored.order = order_of([*axes_in_order(stored.order, axes), axes])
+        stored.shape, stored.chunks = ((*(n or (1,)), len(fields)) for n in (stored.shape, stored.chunks))
+        if stored.shards is not None:
+            stored.shards = replace(stored.shards, shape=(*stored.shards.shape, len(fields)))
+        stored.filters = [struct_filter(fields), *(stored.filters or [])]
+        stored.data_type, stored.fill_value = "|O", None
     elif scalar:  # a node has one axis where the document has none
         stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
         if stored.shards is not None:
@@ -411,22 +419,6 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
 def _keeps_word(word: Any) -> bool:
     """Tell whether the ``zarr_dtype`` of a scalar is its type, and not "scalar": for rows and references."""
     return isinstance(word, list) or (isinstance(word, str) and element_of_word(word) is not None)
-
-
-def _add_field_axis(stored: StoredArray, zarr_dtype: Any) -> None:
-    """Convert structured elements to objects with an axis of fields, which is always the last one."""
-    known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
-    fields = []
-    for name, inner, *_ in stored.data_type:
-        kind = "text" if element_of_word(known.get(name)) is None else "reference"
-        fields.append([name, inner, kind if isinstance(inner, str) and inner[1:2] in "US" else "number"])
-    axes = stored.stored_axes = len(stored.shape)
-    stored.order = order_of([*axes_in_order(stored.order, axes), axes])
-    stored.shape, stored.chunks = ((*(n or (1,)), len(fields)) for n in (stored.shape, stored.chunks))
-    if stored.shards is not None:
-        stored.shards = replace(stored.shards, shape=(*stored.shards.shape, len(fields)))
-    stored.filters = [struct_filter(fields), *(stored.filters or [])]
-    stored.data_type, stored.fill_value = "|O", None
 
 
 # ---- nodes -> documents ---------------------------------------------------------------------------------------------

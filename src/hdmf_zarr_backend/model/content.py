@@ -156,18 +156,18 @@ def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | Non
         if isinstance(region, dict):
             points = tuple(tuple(map(int, point)) for point in region["points"])
             return (("points", points),) if points else (("none", ()),)
-        axes = [_selected(entry, axis, shape) for axis, entry in enumerate(region)]
+        axes = []
+        for axis, entry in enumerate(region):
+            if "slice" not in entry:
+                axes.append([int(index) for index in entry["index"]])
+                continue
+            start, stop, step = entry["slice"]
+            if start is None or stop is None or shape is not None:
+                axes.append(list(range(*slice(start, stop, step).indices((shape or ())[axis]))))
+            else:  # of a dataset that is not known, such as one in another file
+                axes.append(list(range(start, stop, 1 if step is None else step)))
     except (KeyError, TypeError, ValueError, IndexError):
         return (("unknown", (json.dumps(region, sort_keys=True, default=repr),)),)
     if any(not axis for axis in axes):
         return (("none", ()),)
     return tuple(("slice", even) if (even := even_slice(axis)) else ("index", tuple(axis)) for axis in axes)
-
-
-def _selected(entry: dict[str, Any], axis: int, shape: tuple[int, ...] | None) -> list[int]:
-    if "slice" not in entry:
-        return [int(index) for index in entry["index"]]
-    start, stop, step = entry["slice"]
-    if start is None or stop is None or shape is not None:
-        return list(range(*slice(start, stop, step).indices((shape or ())[axis])))
-    return list(range(start, stop, 1 if step is None else step))

@@ -323,24 +323,19 @@ def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, 
             widths[position] = max(widths[position], _width(cell))
     if width is None:
         return [_line(row, tree, widths, columns) for row in rows]
-    tree, *widths = _narrowed([tree, *widths], columns, width)
+    # the widest one is narrowed until all fit, if possible; numbers are not shortened
+    least = [max(6, least) for least in (width // 3, *(0 if each.align == "left" else width for each in columns))]
+    now = [tree, *widths]
+    while sum(now) + len(_GAP) * len(columns) > width:
+        spare = [one if one > least[position] else 0 for position, one in enumerate(now)]
+        if not any(spare):
+            break
+        now[spare.index(max(spare))] -= 1
+    tree, *widths = now
     for row in rows:
         row.tree = _shortened(row.tree, tree, ellipsis)
         row.cells = [_shortened(cell, most, ellipsis) for cell, most in zip(row.cells, widths, strict=False)]
     return [_shortened(_line(row, tree, widths, columns), width, ellipsis) for row in rows]
-
-
-def _narrowed(widths: list[int], columns: Sequence[Column], width: int) -> list[int]:
-    """Return widths of the tree and the columns that fit, if possible; numbers are not shortened."""
-    least = [width // 3, *(0 if column.align == "left" else width for column in columns)]
-    least = [max(6, one) for one in least]
-    found = list(widths)
-    while sum(found) + len(_GAP) * len(columns) > width:
-        spare = [now if now > one else 0 for now, one in zip(found, least, strict=True)]
-        if not any(spare):
-            break
-        found[spare.index(max(spare))] -= 1
-    return found
 
 
 def _shortened(text: str, width: int, ellipsis: str) -> str:
