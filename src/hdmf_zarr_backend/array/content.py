@@ -12,7 +12,7 @@ import json
 import math
 import os
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, d
 from hdmf_zarr_backend.encoding.dtypes import dtype_of, element_of, numpy_dtype
 from hdmf_zarr_backend.encoding.elements import Described, describe
 from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
-from hdmf_zarr_backend.encoding.hdf5_values import decode_array, plain_values
+from hdmf_zarr_backend.encoding.hdf5_values import decode_array, object_array, plain_values
 from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.parser import parse, resolver_of
 from hdmf_zarr_backend.encoding.references import Link, decode_reference, is_reference
@@ -78,7 +78,7 @@ def _block_values(values: Values, element: Element, shape: tuple[int, ...], reso
         # any other object among text becomes JSON, so that it does not look like empty text
         is_text = (str, bytes, type(None))
         texts = [item if isinstance(item, is_text) else json.dumps(item, default=repr) for item in values.flat]
-        values = _objects(texts, values.shape)
+        values = object_array(texts, values.shape)
     shape = (*shape, *_axes_of(element))
     if values.size != math.prod(shape):
         raise DamagedFileError(f"the shape of the values does not fit their type {element}")
@@ -105,11 +105,11 @@ def _null(_: Any) -> Target:
 def _attribute_content(value: Any) -> AttributeContent:
     """Return a decoded attribute as HDF5 would store it."""
     if type(value) is str:  # as most are
-        return AttributeContent(UTF8, (), _objects([value], ()))
+        return AttributeContent(UTF8, (), object_array([value], ()))
     if isinstance(value, Target) or (isinstance(value, list) and set(map(type, value)) == {Target}):
         targets, shape = ([value], ()) if isinstance(value, Target) else (value, (len(value),))
         kind = REFERENCE if targets[0].region is None else REGION
-        return AttributeContent(kind, shape, _objects(targets, shape))
+        return AttributeContent(kind, shape, object_array(targets, shape))
     is_json = isinstance(value, dict) or (isinstance(value, list) and bool(value))
     array = as_array(None if is_json else value)
     items = array.reshape(-1).tolist() if array.dtype.kind in "OUT" else []
@@ -152,12 +152,8 @@ def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
         outer = shape[: len(shape) - len(element.shape)]
         return AttributeContent(replace(element, base=inner.dtype), outer, inner.value)
     if values.size == 0 and isinstance(element, Reference):
-        return AttributeContent(element, shape, _objects([], shape))
+        return AttributeContent(element, shape, object_array([], shape))
     return found
-
-
-def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
-    return np.fromiter(items, object, len(items)).reshape(shape)  # does not look into the items
 
 
 class ArrayReader:
@@ -401,7 +397,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         was_text = "value" in as_dict(notes.get(SPECLOC))
         if path == "/" and self._spec_path is not None and not was_text:
             target = self._follow(THIS_FILE, self._spec_path, None)
-            found[SPECLOC] = AttributeContent(REFERENCE, (), _objects([target], ()))
+            found[SPECLOC] = AttributeContent(REFERENCE, (), object_array([target], ()))
         return found
 
     def _reference_tables(self, stored: Attributes, names: dict[str, str]) -> dict[str, AttributeContent]:
@@ -414,6 +410,6 @@ class ZarrContent(Mapping[str, NodeContent]):
             if not items.size or not all(is_reference(item) for item in items.flat):
                 continue
             is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
-            values = _objects([self._attribute_reference(item) for item in items.flat], items.shape)
+            values = object_array([self._attribute_reference(item) for item in items.flat], items.shape)
             found[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
         return found

@@ -24,8 +24,8 @@ import numpy as np
 
 from hdmf_zarr_backend.encoding.casting import Array, infer, unmasked
 from hdmf_zarr_backend.encoding.data_types import code_of, json_float, letter_of, library_type
-from hdmf_zarr_backend.encoding.dtypes import element_of, from_zarr_type, plain, zarr_type
-from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
+from hdmf_zarr_backend.encoding.dtypes import element_of, from_zarr_type, has_unusual_nan, plain, zarr_type
+from hdmf_zarr_backend.encoding.hdf5_values import object_array, utf8_or_none
 from hdmf_zarr_backend.encoding.references import is_reference
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
@@ -44,9 +44,9 @@ def _encode(value: Any, reference: Reference) -> Encoded:
     """Return the JSON, the NCZarr type and the remark for a value; arguments as of `encode_attributes`."""
     if type(value) is str:  # the most frequent type
         return value, None, None
-    found = reference(value)
-    if found is not None:
-        return found, None, None
+    encoded = reference(value)
+    if encoded is not None:
+        return encoded, None, None
     value = unmasked(value)
     if isinstance(value, (list, tuple, set, frozenset)):
         return _encode_list(list(value), reference)
@@ -168,33 +168,22 @@ def _remark(array: Array) -> dict[str, Any]:
 
 def _encode_numbers(array: Array) -> Encoded:
     dtype = array.dtype
+    bits = {"bits": _base64(array)} if has_unusual_nan(array) else {}
     code = dtype.str[1:]
     if code in _NCZARR:
-        bits = _bits(array)
         is_shown = bool(array.size) or array.ndim == 1
         return array.tolist(), dtype.str.replace("|", "<"), None if is_shown and not bits else _remark(array) | bits
     if code in ("b1", "f2") or library_type(dtype) is not None:
-        return array.tolist(), None, {**_remark(array), **_bits(array)}
+        return array.tolist(), None, {**_remark(array), **bits}
     if code in ("c8", "c16"):
         pairs = np.stack([array.real, array.imag], axis=-1).tolist()
-        return pairs, None, {"dtype": dtype.str, "shape": list(array.shape), **_bits(array)}
+        return pairs, None, {"dtype": dtype.str, "shape": list(array.shape), **bits}
     if dtype.kind in "mM":
         return array.astype("i8").tolist(), None, {"dtype": dtype.str, "shape": list(array.shape)}
     if dtype.kind == "V" and not dtype.hasobject and dtype.itemsize:
         packed = array.astype(plain(dtype))
         return _base64(packed), None, {"dtype": zarr_type(packed.dtype), "shape": list(array.shape), "base64": True}
     raise ValueRefusedError(f"an attribute of type {dtype} has no JSON form")
-
-
-def _bits(array: Array) -> dict[str, str]:
-    """Return the bytes of an array with an unusual NaN, since JSON has only one NaN."""
-    if letter_of(array.dtype) not in "fc":
-        return {}
-    flat = np.ascontiguousarray(array).reshape(-1)
-    parts = flat.view(f"{array.dtype.str[0]}f{array.dtype.itemsize // 2}") if array.dtype.kind == "c" else flat
-    unusual = parts[np.isnan(parts)]
-    usual = np.full(unusual.shape, np.nan, unusual.dtype)
-    return {} if unusual.tobytes() == usual.tobytes() else {"bits": _base64(array)}
 
 
 def _base64(array: Array) -> str:
@@ -204,12 +193,7 @@ def _base64(array: Array) -> str:
 def _nested(items: list[Any], shape: tuple[int, ...]) -> Any:
     if not shape:
         return items[0]
-    return _object_array(items, shape).tolist()
-
-
-def _object_array(items: list[Any], shape: tuple[int, ...]) -> Array:
-    array: Array = np.fromiter(items, object, len(items)).reshape(shape)  # does not look into the items
-    return array
+    return object_array(items, shape).tolist()
 
 
 def _is_strict(value: Any) -> bool:
@@ -274,13 +258,13 @@ def _decode_list(value: list[Any], resolve: Resolve) -> Any:
         return value
     kinds = set(map(type, leaves))
     if kinds == {str}:
-        return _object_array(leaves, shape)
+        return object_array(leaves, shape)
     if not kinds <= {int, float, bool}:
         return value
     try:
         return infer(value)
     except ValueRefusedError:  # an integer that no type of NumPy holds, or booleans with numbers
-        return _object_array(leaves, shape) if kinds == {int} else value
+        return object_array(leaves, shape) if kinds == {int} else value
 
 
 def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
@@ -309,7 +293,7 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
         leaves = list(_leaves(value))
         if dtype == "bytes":
             leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
-        return _object_array(leaves, shape)
+        return object_array(leaves, shape)
     with np.errstate(over="raise"):  # a number that does not fit its type is damage
         array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
     if "bits" in remark:
@@ -358,8 +342,8 @@ def encode_attributes(
     encoded: dict[str, Any] = {}
     for name, stored in escape(attributes, notes).items():
         try:
-            found = _encode(attributes[name], reference)
-            value, kind, remark = _strict(*found) if strict else found
+            parts = _encode(attributes[name], reference)
+            value, kind, remark = _strict(*parts) if strict else parts
         except ValueRefusedError as error:
             error.problem = f"the attribute {name!r} cannot be stored: {error.problem}"
             error.remedy = _REMEDY if error.remedy == error.advice else error.remedy
@@ -383,19 +367,19 @@ def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     names = [name for name in visible(attributes) if not _is_strict(attributes[name])]
     if not names:
         return attributes
-    made, notes = dict(attributes), dict(notes_of(attributes))
+    strict, notes = dict(attributes), dict(notes_of(attributes))
     types, remarks = dict(_mapping(attributes.get(NCZARR_ATTR), _TYPES)), dict(_mapping(notes, _NOTE))
     for name in names:
-        made[name], kind, remark = _strict(attributes[name], types.pop(name, None), remarks.pop(name, None))
+        strict[name], kind, remark = _strict(attributes[name], types.pop(name, None), remarks.pop(name, None))
         if kind is not None:
             types[name] = kind
         if remark is not None:
             remarks[name] = remark
-    if types or NCZARR_ATTR in made:
-        made[NCZARR_ATTR] = {**(made.get(NCZARR_ATTR) or {}), _TYPES: types}
+    if types or NCZARR_ATTR in strict:
+        strict[NCZARR_ATTR] = {**(strict.get(NCZARR_ATTR) or {}), _TYPES: types}
     if remarks or _NOTE in notes:
-        made[NOTES] = {**notes, _NOTE: remarks}
-    return made
+        strict[NOTES] = {**notes, _NOTE: remarks}
+    return strict
 
 
 def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[str, Any]:

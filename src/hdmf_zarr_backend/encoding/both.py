@@ -57,19 +57,19 @@ def with_note(document: Mapping[str, Any], consolidated: bytes | None) -> dict[s
 
 def sealed(text: bytes) -> bytes:
     """Return the text of a ``zarr.json`` from `with_note` with its own digest."""
-    found = _find(text)
-    if found is None:
+    note = _find(text)
+    if note is None:
         raise ValueError("the document has no note")
-    text = _replaced(text, found[2], _ZEROS)
-    return _replaced(text, found[2], _digest(text))
+    text = _replaced(text, note[2], _ZEROS)
+    return _replaced(text, note[2], _digest(text))
 
 
 def renewed(text: bytes, consolidated: bytes) -> bytes:
     """Return the text of a ``zarr.json`` with a note about another ``.zmetadata`` that is equivalent in format 3."""
-    found = _find(text)
-    if found is None:
+    note = _find(text)
+    if note is None:
         raise ValueError("the document has no note")
-    return sealed(text.replace(found[0].encode(), _digest(consolidated).encode(), 1))
+    return sealed(text.replace(note[0].encode(), _digest(consolidated).encode(), 1))
 
 
 def use_structured(node: Dataset[Attributes]) -> None:
@@ -108,8 +108,8 @@ def hiding_document() -> dict[str, Any]:
 
 def is_hiding(text: bytes | None) -> bool:
     """Return whether a ``zarr.json`` of a root is a `hiding_document`, which says nothing about the file."""
-    found = _find(text)
-    return found is not None and found[0] == _ZEROS
+    note = _find(text)
+    return note is not None and note[0] == _ZEROS
 
 
 def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,10 +121,10 @@ def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
 def state_of(texts: Mapping[str, bytes]) -> State | None:
     """Return the state of a file of both formats from the root's documents, None for a file of one format."""
     text = texts.get(zarr3.DOCUMENT)
-    found = _find(text)
-    if text is None or found is None:
+    note = _find(text)
+    if text is None or note is None:
         return None
-    of_2, of_3, span = found
+    of_2, of_3, span = note
     is_2_same = of_2 == _digest(texts.get(zarr2.CONSOLIDATED))
     if _digest(_replaced(text, span, _ZEROS)) == of_3:
         return "alike" if is_2_same else "2 is newer"

@@ -55,15 +55,15 @@ _MOST_BITS = 1023
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where values belong in a dataset, for messages."""
 
     start: Shape = ()  # index of the first value
     shape: Shape | None = None  # that the first axis of the values stands for, if rows were flattened
     field: str = ""
 
-    def inside(self, name: str) -> Place:
-        """Return the place of a field."""
+    def inside(self, name: str) -> Location:
+        """Return the location of a field."""
         return replace(self, field=f"{self.field}.{name}" if self.field else name)
 
     def refused(self, index: Shape, problem: str, remedy: str = _CONVERT) -> ValueRefusedError:
@@ -88,7 +88,7 @@ class Place:
             raise self.unfit(index, values[index], values.dtype, dtype)
 
 
-_ANYWHERE = Place()
+_ANYWHERE = Location()
 
 
 def _unravel(position: int, shape: Sequence[int]) -> Shape:
@@ -104,7 +104,7 @@ def _shown(value: Any) -> str:
     return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."
 
 
-def unmasked(data: Any, place: Place = _ANYWHERE, outer: Shape = ()) -> Any:
+def unmasked(data: Any, location: Location = _ANYWHERE, outer: Shape = ()) -> Any:
     """Return a masked array as the array that it masks; other data are returned as they are."""
     if not isinstance(data, (np.ma.MaskedArray, np.ma.mvoid)):
         return data
@@ -112,44 +112,44 @@ def unmasked(data: Any, place: Place = _ANYWHERE, outer: Shape = ()) -> Any:
     if np.ma.is_masked(data) if mask.dtype.names is None else mask.tobytes().strip(b"\0"):
         index = _unravel(int(np.argmax(mask)), mask.shape) if mask.dtype.names is None else ()
         remedy = "Give data.filled(value), such as data.filled(numpy.nan) for floating-point numbers."
-        raise place.refused((*outer, *index), "the array is masked here, and a dataset has no mask", remedy)
+        raise location.refused((*outer, *index), "the array is masked here, and a dataset has no mask", remedy)
     return np.ma.getdata(data)
 
 
 # ---- the type of all elements ---------------------------------------------------------------------------------------
 
 
-def infer(data: Any, place: Place = _ANYWHERE) -> Array:
+def infer(data: Any, location: Location = _ANYWHERE) -> Array:
     """Return nested lists, or an array of objects, as an array of the smallest type that holds all elements unchanged.
 
     Text, bytes and dates of Python remain objects; other arrays are returned as they are.
     """
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind != "O":
-        return np.asarray(unmasked(data, place))
+        return np.asarray(unmasked(data, location))
     types = set(map(type, data)) if type(data) in (list, tuple) else set()
     dtype = _OF_PLAIN_LIST.get(types.pop()) if len(types) == 1 else None
     if dtype is not None:  # elements of one type of Python take a third of the time
         with suppress(OverflowError):  # an integer beyond int64
             return np.fromiter(data, dtype, len(data))
-    shape, leaves = flatten(data, place)
+    shape, leaves = flatten(data, location)
     if not leaves:
         return np.zeros(shape)
     if isinstance(leaves[0], np.ndarray):
         return np.stack(leaves).astype(leaves[0].dtype, copy=False).reshape(shape)
-    kind = _common_kind(leaves, shape, place)
+    kind = _common_kind(leaves, shape, location)
     if kind == "a number":
-        array = _infer_numbers(leaves, shape, place)
+        array = _infer_numbers(leaves, shape, location)
     elif kind == "a row":
-        array = _infer_rows(leaves, place if place.shape is not None else replace(place, shape=shape))
+        array = _infer_rows(leaves, location if location.shape is not None else replace(location, shape=shape))
     elif kind in ("a date of NumPy", "a duration"):
         common = np.result_type(*{leaf.dtype for leaf in leaves})
-        array = np.array([cast(leaf, common, place) for leaf in leaves], common)
+        array = np.array([cast(leaf, common, location) for leaf in leaves], common)
     else:
         array = np.fromiter(leaves, bool if kind == "a boolean" else object, len(leaves))
     return array.reshape(shape)
 
 
-def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
+def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]]:
     """Return the shape of nested sequences, and their elements in order.
 
     If the elements are arrays of one type and shape they are not divided; the shape has their axes too.
@@ -160,7 +160,7 @@ def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
         if any(map(_is_array, set(map(type, level)))):
             for n, item in enumerate(level):
                 if _is_array(item.__class__):  # an array loses its mask, and one without axes is its element
-                    array = np.asarray(unmasked(item, place, _unravel(n, shape)))
+                    array = np.asarray(unmasked(item, location, _unravel(n, shape)))
                     level[n] = array if array.ndim else array[()]
         types = set(map(type, level))
         nested = set(filter(_is_nested, types))
@@ -176,7 +176,7 @@ def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
         if len(set(lengths)) > 1:
             n = next(n for n, length in enumerate(lengths) if length != lengths[0])
             problem = f"the data are not an array: rows differ in length, {_shown(level[n])} and {_shown(level[0])}"
-            raise place.refused(_unravel(n, shape), problem, "Give as many elements in each row.")
+            raise location.refused(_unravel(n, shape), problem, "Give as many elements in each row.")
         shape.append(len(level[0]))
         level = list(itertools.chain.from_iterable(level))
     return tuple(shape), level
@@ -206,7 +206,7 @@ def _kind(kind: Hashable) -> str | None:
     return next((name for types, name in _KINDS if issubclass(kind, types)), None)
 
 
-def _common_kind(leaves: list[Any], shape: Shape, place: Place) -> str:
+def _common_kind(leaves: list[Any], shape: Shape, location: Location) -> str:
     """Return what all elements are, such as numbers; refuse the first one that is something else."""
     first = _kind(leaves[0].__class__)
     if first is not None and set(map(_kind, set(map(type, leaves)))) == {first}:
@@ -219,7 +219,7 @@ def _common_kind(leaves: list[Any], shape: Shape, place: Place) -> str:
         problem = f"{_shown(value)} of type {type(value).__name__} cannot be stored"
     else:
         problem = f"{_shown(value)} is {kind}, and {_shown(leaves[0])}, the first element, is {first}"
-    raise place.refused(_unravel(n, shape), problem, _MIXED)
+    raise location.refused(_unravel(n, shape), problem, _MIXED)
 
 
 @lru_cache(maxsize=256)
@@ -234,17 +234,17 @@ def _exact_bits(dtype: np.dtype[Any]) -> int:
     return _EXACT_BITS.get(dtype.itemsize, 63) if library_type(dtype) is None else 0
 
 
-def _infer_numbers(leaves: list[Any], shape: Shape, place: Place) -> Array:
+def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array:
     """Return numbers in the type that NumPy promotes them to, if it holds their integers unchanged."""
     dtypes = set(map(_dtype_of_number, set(map(type, leaves))))
     try:
         dtype = np.result_type(*dtypes)
     except TypeError as error:  # numbers of other libraries have no type in common with some
         problem = f"the data hold {' and '.join(sorted(map(str, dtypes)))}, which have no type in common"
-        raise place.refused((), problem, _MIXED) from error
+        raise location.refused((), problem, _MIXED) from error
     integers = [given for given in dtypes if letter_of(given) in "iu"]
     if len(integers) == len(dtypes):
-        return np.array(leaves, _integer_type(leaves, dtype, shape, place))
+        return np.array(leaves, _integer_type(leaves, dtype, shape, location))
     bad = None
     if int in set(map(type, leaves)):  # an integer of Python may be beyond all floats
         numbers = ((n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, int))
@@ -256,11 +256,11 @@ def _infer_numbers(leaves: list[Any], shape: Shape, place: Place) -> Array:
         bad = next((n for n in whole if int(array.real[n]) != int(leaves[n])), None)
     if bad is not None:
         problem = f"the integer {_shown(leaves[bad])} is not exact in {dtype}, the type of the elements beside it"
-        raise place.refused(_unravel(bad, shape), problem, _LARGE)
+        raise location.refused(_unravel(bad, shape), problem, _LARGE)
     return array
 
 
-def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, place: Place) -> np.dtype[Any]:
+def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, location: Location) -> np.dtype[Any]:
     """Return a type that holds all integers: NumPy has none for int64 with uint64, and Python's have any size."""
     is_of_python = set(map(type, leaves)) == {int}
     if not is_of_python and letter_of(dtype) in "iu" and not any(isinstance(leaf, int) for leaf in leaves):
@@ -273,10 +273,10 @@ def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, place: 
     n = next(n for n, number in enumerate(numbers) if not -(2**63) <= number < 2**63)
     beside = " and the elements beside it" if 0 <= numbers[n] < 2**64 else ""
     problem = f"no integer type holds {_shown(numbers[n])}{beside}"
-    raise place.refused(_unravel(n, shape), problem, _LARGE)
+    raise location.refused(_unravel(n, shape), problem, _LARGE)
 
 
-def _infer_rows(rows: list[Any], place: Place) -> Array:
+def _infer_rows(rows: list[Any], location: Location) -> Array:
     """Return elements of structured arrays as an array of the fields of the first, in types that hold all values."""
     dtypes = {row.dtype for row in rows}
     names = rows[0].dtype.names
@@ -284,102 +284,102 @@ def _infer_rows(rows: list[Any], place: Place) -> Array:
         return np.array(rows, rows[0].dtype)
     for n, row in enumerate(rows):
         if row.dtype.names is None or names is None or set(row.dtype.names) != set(names):
-            raise place.refused((n,), f"the fields {row.dtype.names} are not those of the first row, {names}", _ROWS)
-    columns = {name: infer([row[name] for row in rows], place.inside(name)) for name in names}
-    made = np.empty(len(rows), [(name, column.dtype, column.shape[1:]) for name, column in columns.items()])
+            raise location.refused((n,), f"the fields {row.dtype.names} are not those of the first row, {names}", _ROWS)
+    columns = {name: infer([row[name] for row in rows], location.inside(name)) for name in names}
+    array = np.empty(len(rows), [(name, column.dtype, column.shape[1:]) for name, column in columns.items()])
     for name, column in columns.items():
-        made[name] = column
-    return made
+        array[name] = column
+    return array
 
 
 # ---- into a given type ----------------------------------------------------------------------------------------------
 
 
-def cast(values: Any, dtype: np.dtype[Any], place: Place = _ANYWHERE, *, same_kind: bool = False) -> Array:
+def cast(values: Any, dtype: np.dtype[Any], location: Location = _ANYWHERE, *, same_kind: bool = False) -> Array:
     """Return values as an array of ``dtype``."""
     if dtype.names is not None:
-        return cast_rows(values, dtype, count_axes(values), place)
-    array = infer(values, place)
+        return cast_rows(values, dtype, count_axes(values), location)
+    array = infer(values, location)
     if array.dtype == dtype or dtype.hasobject:
         return array.astype(dtype, copy=False)
     if not array.size:
         return np.zeros(array.shape, dtype)
     given, wanted = letter_of(array.dtype), letter_of(dtype)
     if wanted in "SU":
-        return _fixed_text(array, dtype, place)
+        return _fixed_text(array, dtype, location)
     is_other = same_kind and given != wanted and (given == "b" or not {given, wanted}.isdisjoint("mM"))
     is_time = given in "iumM" or isinstance(array.flat[0], datetime.date)  # also a date with a time
     if wanted in "mM" and is_time and not (is_other and given != "O"):
-        return _dates(array, dtype, place)
+        return _dates(array, dtype, location)
     if given in "biufc" and wanted in "biufc" and not is_other:
         with np.errstate(all="ignore"):  # what overflows is found below
-            return _numbers(array, dtype, place)
+            return _numbers(array, dtype, location)
     first = array.reshape(-1)[0]
     index = (0,) * array.ndim
-    raise place.unfit(index, first, type(first).__name__ if given == "O" else array.dtype, dtype)
+    raise location.unfit(index, first, type(first).__name__ if given == "O" else array.dtype, dtype)
 
 
-def _numbers(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
     given, wanted = letter_of(array.dtype), letter_of(dtype)
     if given == "c" and wanted != "c":
-        place.check(array.imag != 0, array, dtype)  # also NaN
+        location.check(array.imag != 0, array, dtype)  # also NaN
         array, given = array.real, "f"
-    made = array.astype(dtype)
+    result = array.astype(dtype)
     if given == "b" or (given == wanted and np.can_cast(array.dtype, dtype)):
-        return made
+        return result
     if wanted == "b":
         bad = (array != 0) & (array != 1)
     elif given in "iu" and wanted in "iu":
-        bad = (made.astype(array.dtype) != array) | ((made < 0) != (array < 0))
+        bad = (result.astype(array.dtype) != array) | ((result < 0) != (array < 0))
     elif given in "iu":
-        bad = _changed_integers(array, made.real)
+        bad = _changed_integers(array, result.real)
     elif wanted in "iu" and library_type(dtype) is not None:  # which has no `numpy.iinfo`
-        bad = made.astype(np.float64) != array
+        bad = result.astype(np.float64) != array
     elif wanted in "iu":
         wide = array if array.dtype.itemsize >= 8 else array.astype(np.float64)  # else the limits overflow
         limits = np.iinfo(dtype)
         bad = ~((wide == np.trunc(wide)) & (wide >= float(limits.min)) & (wide < float(limits.max + 1)))
     else:
-        bad = _is_other(made.real, array.real)
+        bad = _is_other(result.real, array.real)
         if given == "c":
-            bad |= _is_other(made.imag, array.imag)
-    place.check(bad, array, dtype)
-    return made
+            bad |= _is_other(result.imag, array.imag)
+    location.check(bad, array, dtype)
+    return result
 
 
-def _is_other(made: Array, array: Array) -> Any:
+def _is_other(result: Array, array: Array) -> Any:
     """Mark the floats that become infinite, or NaN, which they do where a type of another library has no infinity."""
-    return (np.isinf(made) != np.isinf(array)) | (np.isnan(made) != np.isnan(array))
+    return (np.isinf(result) != np.isinf(array)) | (np.isnan(result) != np.isnan(array))
 
 
-def _changed_integers(array: Array, made: Array) -> Any:
+def _changed_integers(array: Array, result: Array) -> Any:
     """Mark the integers that are not the same as floats."""
-    if 8 * array.dtype.itemsize <= _exact_bits(made.dtype):
+    if 8 * array.dtype.itemsize <= _exact_bits(result.dtype):
         return np.False_
-    wide = made.astype(np.float64) if made.dtype.itemsize < 8 else made
+    wide = result.astype(np.float64) if result.dtype.itemsize < 8 else result
     beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))  # cannot be converted back
     return beyond | (np.where(beyond, 0, wide).astype(array.dtype) != array)
 
 
-def _dates(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+def _dates(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
     """Return dates or durations in another unit or byte order; integers count in the unit of ``dtype``."""
     if array.dtype.kind == "O":
         aware = [getattr(item, "tzinfo", None) is not None for item in array.reshape(-1)]
-        place.check(np.reshape(aware, array.shape), array, dtype)
+        location.check(np.reshape(aware, array.shape), array, dtype)
         array = np.array(array.tolist(), "M8[us]")
     if array.dtype.kind in "iu":
-        return cast(array, np.dtype(np.int64), place).astype(dtype)
+        return cast(array, np.dtype(np.int64), location).astype(dtype)
     if array.dtype.kind != dtype.kind:
-        place.check(np.ones(array.shape, bool), array, dtype)
-    made = array.astype(dtype)
-    place.check(made.astype(array.dtype).view("i8") != array.view("i8"), array, dtype)
-    return made
+        location.check(np.ones(array.shape, bool), array, dtype)
+    result = array.astype(dtype)
+    location.check(result.astype(array.dtype).view("i8") != array.view("i8"), array, dtype)
+    return result
 
 
-def _fixed_text(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+def _fixed_text(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
     """Return text in elements of a fixed length, which must not be cut, nor end in NUL."""
     items = array.reshape(-1).tolist()
-    made = np.empty(len(items), dtype)
+    result = np.empty(len(items), dtype)
     for n, item in enumerate(items):
         try:
             value = item if isinstance(item, (bytes, str)) else None
@@ -390,10 +390,10 @@ def _fixed_text(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
         except UnicodeError:
             value = None
         if value is not None:
-            made[n] = value
-        if value is None or made[n] != value:
-            raise place.unfit(_unravel(n, array.shape), item, type(item).__name__, dtype)
-    return made.reshape(array.shape)
+            result[n] = value
+        if value is None or result[n] != value:
+            raise location.unfit(_unravel(n, array.shape), item, type(item).__name__, dtype)
+    return result.reshape(array.shape)
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -413,19 +413,19 @@ def count_axes(data: Any) -> int:
     return 0
 
 
-def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, place: Place = _ANYWHERE) -> Array:
+def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _ANYWHERE) -> Array:
     """Return rows as an array of ``dtype``, each value as by `cast`; fields of structured rows match by name."""
-    data = unmasked(data, place)
+    data = unmasked(data, location)
     if is_structured(data):
-        return _by_name(np.asarray(data), dtype, place)
-    shape, rows = _rows(data, ndim, place)
-    place = place if place.shape is not None else replace(place, shape=shape)
+        return _by_name(np.asarray(data), dtype, location)
+    shape, rows = _rows(data, ndim, location)
+    location = location if location.shape is not None else replace(location, shape=shape)
     names = dtype.names or ()
-    ordered = [row_values(row, names, n, place) for n, row in enumerate(rows)]
-    made = np.empty(len(rows), dtype)
+    ordered = [row_values(row, names, n, location) for n, row in enumerate(rows)]
+    result = np.empty(len(rows), dtype)
     for position, name in enumerate(names):
-        made[name] = _column(list(map(itemgetter(position), ordered)), dtype[name], place.inside(name))
-    return made.reshape(shape)
+        result[name] = _column(list(map(itemgetter(position), ordered)), dtype[name], location.inside(name))
+    return result.reshape(shape)
 
 
 def is_structured(data: Any) -> bool:
@@ -433,21 +433,21 @@ def is_structured(data: Any) -> bool:
     return isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None
 
 
-def _rows(data: Any, ndim: int, place: Place) -> tuple[Shape, list[Any]]:
+def _rows(data: Any, ndim: int, location: Location) -> tuple[Shape, list[Any]]:
     """Return the shape and the rows of nested sequences of ``ndim`` axes."""
     shape: list[int] = []
     rows = [data]
     for _ in range(ndim):
         if len(set(map(len, rows))) > 1:
-            raise place.refused((), "rows differ in length", "Give as many rows in each.")
+            raise location.refused((), "rows differ in length", "Give as many rows in each.")
         shape.append(len(rows[0]) if rows else 0)
         rows = list(itertools.chain.from_iterable(rows))
     return tuple(shape), rows
 
 
-def row_values(row: Any, names: tuple[str, ...], n: int, place: Place = _ANYWHERE) -> Any:
+def row_values(row: Any, names: tuple[str, ...], n: int, location: Location = _ANYWHERE) -> Any:
     """Return the values of row ``n`` in the order of ``names``; the fields of a structured row are matched by name."""
-    row = unmasked(row, place, (n,))
+    row = unmasked(row, location, (n,))
     if isinstance(row, np.ndarray) and row.ndim == 0:
         row = row[()]
     if isinstance(row, np.void) and row.dtype.names is not None:
@@ -455,57 +455,57 @@ def row_values(row: Any, names: tuple[str, ...], n: int, place: Place = _ANYWHER
             return row
         if set(row.dtype.names) == set(names):
             return [row[name] for name in names]
-        raise place.refused((n,), f"the fields {row.dtype.names} are not those of the dataset, {names}", _ROWS)
+        raise location.refused((n,), f"the fields {row.dtype.names} are not those of the dataset, {names}", _ROWS)
     is_row = hasattr(row, "__getitem__") and hasattr(row, "__len__") and not isinstance(row, (str, bytes, dict))
     if not is_row or len(row) != len(names):
-        raise place.refused(
+        raise location.refused(
             (n,), f"the data are not rows with a value for each of the fields {names}: {_shown(row)}", _ROWS
         )
     return row
 
 
-def _column(values: Any, field: np.dtype[Any], place: Place) -> Array:
+def _column(values: Any, field: np.dtype[Any], location: Location) -> Array:
     """Return the values of one field, whose first axis is that of the rows."""
     if field.base.names is not None:
-        made = cast_rows(values, field.base, 1 + len(field.shape), place)
+        result = cast_rows(values, field.base, 1 + len(field.shape), location)
     else:
-        made = cast(values, field.base, place)
-    if made.size and made.shape != (len(values), *field.shape):
-        problem = f"the field {place.field!r} needs a value of shape {field.shape}, not {made.shape[1:]}"
-        raise place.refused((0,), problem, _ROWS)
-    return made.reshape(len(values), *field.shape)
+        result = cast(values, field.base, location)
+    if result.size and result.shape != (len(values), *field.shape):
+        problem = f"the field {location.field!r} needs a value of shape {field.shape}, not {result.shape[1:]}"
+        raise location.refused((0,), problem, _ROWS)
+    return result.reshape(len(values), *field.shape)
 
 
-def _by_name(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+def _by_name(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
     """Return structured rows with the fields of ``dtype``: copied one by one, since NumPy matches by position."""
     if array.dtype == dtype:
         return array
     names = dtype.names or ()
     if set(array.dtype.names or ()) != set(names):
-        raise place.refused((), f"the fields {array.dtype.names} are not those of the dataset, {names}", _ROWS)
-    made = np.empty(array.shape, dtype)
-    place = place if place.shape is not None else replace(place, shape=array.shape)
+        raise location.refused((), f"the fields {array.dtype.names} are not those of the dataset, {names}", _ROWS)
+    result = np.empty(array.shape, dtype)
+    location = location if location.shape is not None else replace(location, shape=array.shape)
     for name in names:
         column = array[name].reshape(array.size, *array.dtype[name].shape)
-        made[name] = _column(column, dtype[name], place.inside(name)).reshape(*array.shape, *dtype[name].shape)
-    return made
+        result[name] = _column(column, dtype[name], location.inside(name)).reshape(*array.shape, *dtype[name].shape)
+    return result
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 
-def cast_text(values: Any, convert: Callable[[Any], Any], place: Place = _ANYWHERE) -> Array:
+def cast_text(values: Any, convert: Callable[[Any], Any], location: Location = _ANYWHERE) -> Array:
     """Return nested lists, or an array, of text as objects, each converted by `to_text` or `to_bytes`."""
-    shape, leaves = flatten(values, place)
+    shape, leaves = flatten(values, location)
     parts = (leaf.reshape(-1).tolist() if isinstance(leaf, np.ndarray) else [leaf] for leaf in leaves)
     items = list(itertools.chain.from_iterable(parts))
-    made = np.empty(len(items), object)
+    result = np.empty(len(items), object)
     for n, item in enumerate(items):
         try:
-            made[n] = convert(item)
+            result[n] = convert(item)
         except ValueRefusedError as error:
-            raise place.refused(_unravel(n, shape), error.problem, error.remedy) from error.__cause__
-    return made.reshape(shape)
+            raise location.refused(_unravel(n, shape), error.problem, error.remedy) from error.__cause__
+    return result.reshape(shape)
 
 
 def to_text(value: Any) -> str:

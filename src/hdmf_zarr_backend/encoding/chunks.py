@@ -333,8 +333,8 @@ class StructRows:
 
     def row(self, record: Array) -> list[Any]:
         """Return the row whose bytes are ``record``."""
-        found: list[Any] = self._cells(record.view(self.dtype))[0].tolist()
-        return found
+        cells: list[Any] = self._cells(record.view(self.dtype))[0].tolist()
+        return cells
 
     def empty(self, count: int) -> Array:
         """Return ``count`` rows of a chunk that is not stored."""
@@ -369,10 +369,10 @@ class LittleRows:
 
 def in_layout(rows: Array, dtype: np.dtype[Any]) -> Array:
     """Return rows in the layout of ``dtype``, which has the same fields; padding is zero."""
-    made: Array = np.zeros(rows.shape, dtype)
+    result: Array = np.zeros(rows.shape, dtype)
     for name in dtype.names or ():
-        made[name] = rows[name]
-    return made
+        result[name] = rows[name]
+    return result
 
 
 def _numbers(cells: Array, dtype: np.dtype[Any]) -> Array:

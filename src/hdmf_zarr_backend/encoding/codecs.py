@@ -124,8 +124,8 @@ def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
     if name == "gzip":
         return {"name": "gzip", "configuration": {"level": rest.get("level", 1)}}
     if name == "zstd":
-        made = {"level": rest.get("level", 0), "checksum": bool(rest.get("checksum", False))}
-        return {"name": "zstd", "configuration": made}
+        configuration = {"level": rest.get("level", 0), "checksum": bool(rest.get("checksum", False))}
+        return {"name": "zstd", "configuration": configuration}
     if name == "blosc" and not rest.keys() - {"cname", "clevel", "shuffle", "blocksize"}:
         shuffle = rest.get("shuffle", 1)
         if shuffle not in _SHUFFLES:  # -1: by the size of an element

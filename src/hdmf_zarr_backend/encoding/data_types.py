@@ -143,9 +143,9 @@ NAMES = {number.data_type()[1:]: name for name, number in NUMBERS.items()}
 """Code of a number of NumPy, without the byte order -> name."""
 
 
-def number_of_word(word: str) -> NumberType | None:
+def number_of_word(dtype_name: str) -> NumberType | None:
     """Return the number with a name of HDMF, None for other types."""
-    return NUMBERS.get(NUMBER_WORDS.get(word, word))
+    return NUMBERS.get(NUMBER_WORDS.get(dtype_name, dtype_name))
 
 
 def library_number(element: Element) -> NumberType | None:
@@ -346,10 +346,10 @@ def endian_of(data_type: Any) -> Endian | None:
 
     Fields that are bytes in format 3 keep their byte order.
     """
-    found = _orders(data_type)
-    if len(found) != 1:
+    orders = _orders(data_type)
+    if len(orders) != 1:
         return None
-    return "big" if found == {">"} else "little"
+    return "big" if orders == {">"} else "little"
 
 
 def is_mixed(data_type: Any) -> bool:

@@ -88,6 +88,17 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(code_of(dtype) if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
 
 
+def has_unusual_nan(values: Any) -> bool:
+    """Tell whether an array or number of NumPy has a NaN with a sign or payload: JSON has only one NaN."""
+    dtype = values.dtype
+    if letter_of(dtype) not in "fc" or not np.isnan(values).any():
+        return False
+    flat = np.ascontiguousarray(values).reshape(-1)
+    parts = flat.view(f"{dtype.str[0]}f{dtype.itemsize // 2}") if dtype.kind == "c" else flat
+    unusual = parts[np.isnan(parts)]
+    return bool(unusual.tobytes() != np.full(unusual.shape, np.nan, unusual.dtype).tobytes())
+
+
 def has_library_number(dtype: np.dtype[Any]) -> bool:
     """Tell whether a dtype is, or has a field of, a number that another library adds to NumPy."""
     if dtype.names is not None:
@@ -164,33 +175,33 @@ def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
     return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
 
 
-def kind_of(word: str) -> Kind | None:
-    """Return the kind of element for HDMF's type ``word``, None if it leaves the type open."""
-    if word in OPEN_WORDS:
+def kind_of(dtype_name: str) -> Kind | None:
+    """Return the kind of element for HDMF's type ``dtype_name``, None if it leaves the type open."""
+    if dtype_name in OPEN_WORDS:
         return None
-    if word in WORDS:
-        return WORDS[word]
-    if number_of_word(word) is not None:
+    if dtype_name in WORDS:
+        return WORDS[dtype_name]
+    if number_of_word(dtype_name) is not None:
         return "number"
     try:
-        return _KINDS.get(np.dtype(word).kind, "number")
+        return _KINDS.get(np.dtype(dtype_name).kind, "number")
     except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueRefusedError(f"{word!r} is not a data type of HDMF") from error
+        raise ValueRefusedError(f"{dtype_name!r} is not a data type of HDMF") from error
 
 
-def numpy_of(word: str) -> np.dtype[Any]:
-    """Return the NumPy dtype for HDMF's number type ``word``."""
-    number = number_of_word(word)
-    return np.dtype(word) if number is None else number.dtype()
+def numpy_of(dtype_name: str) -> np.dtype[Any]:
+    """Return the NumPy dtype for HDMF's number type ``dtype_name``."""
+    number = number_of_word(dtype_name)
+    return np.dtype(dtype_name) if number is None else number.dtype()
 
 
-def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
-    """Return the type to store numbers of type ``given`` in, if the schema has the type ``word``.
+def number_type(dtype_name: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
+    """Return the type to store numbers of type ``given`` in, if the schema has the type ``dtype_name``.
 
     Data of the schema's type keep their byte order. A type without a unit, such as ``datetime64``, which hdmf derives
     from every array of dates, leaves the unit to the data.
     """
-    wanted = numpy_of(word)
+    wanted = numpy_of(dtype_name)
     if given is None:
         return wanted
     return given if given.name == wanted.name or (given.kind == wanted.kind and _lacks_unit(wanted)) else wanted

@@ -97,28 +97,28 @@ def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> El
     return Compound(tuple(fields))
 
 
-def word_element(word: Any) -> Element:
+def word_element(dtype_name: Any) -> Element:
     """Return the `Element` for the type of a field of rows in ``zarr_dtype``."""
-    if (reference := element_of_word(word)) is not None:
+    if (reference := element_of_word(dtype_name)) is not None:
         return reference
-    word = str(word)
-    if word in WORDS:
-        return _ELEMENTS[WORDS[word]]
-    if (number := number_of_word(word)) is not None:
+    dtype_name = str(dtype_name)
+    if dtype_name in WORDS:
+        return _ELEMENTS[WORDS[dtype_name]]
+    if (number := number_of_word(dtype_name)) is not None:
         return number.element
-    if word in OPEN_WORDS:
+    if dtype_name in OPEN_WORDS:
         return UTF8
     try:
-        found = code_element(word.replace("datetime64", "<M8").replace("timedelta64", "<m8"))
+        element = code_element(dtype_name.replace("datetime64", "<M8").replace("timedelta64", "<m8"))
     except ValueError as error:
-        raise ValueRefusedError(f"{word!r} is not a data type of HDMF") from error
-    return ASCII if isinstance(found, Text) and found.size is not None else found
+        raise ValueRefusedError(f"{dtype_name!r} is not a data type of HDMF") from error
+    return ASCII if isinstance(element, Text) and element.size is not None else element
 
 
-def row_fields(word: Any) -> dict[str, Element]:
+def row_fields(zarr_dtype: Any) -> dict[str, Element]:
     """Return the fields of rows by name from their ``zarr_dtype``; hdmf-zarr repeated some."""
     fields: dict[str, Any] = {}
-    for entry in word if isinstance(word, list) else ():
+    for entry in zarr_dtype if isinstance(zarr_dtype, list) else ():
         if isinstance(entry, dict) and "name" in entry:
             fields.setdefault(str(entry["name"]), entry.get("dtype"))
     return {name: word_element(dtype) for name, dtype in fields.items()}
@@ -185,12 +185,12 @@ class Described:
         """The type of the dataset in HDF5, if it is recorded and fits the stored elements."""
         if self.note is None or "type" not in self.note:
             return None
-        found = from_note(self.note["type"])
+        element = from_note(self.note["type"])
         if self.is_null:
-            return found  # without stored elements, any type fits
-        if isinstance(found, ArrayOf) and (not found.shape or self.axes[-len(found.shape) :] != found.shape):
+            return element  # without stored elements, any type fits
+        if isinstance(element, ArrayOf) and (not element.shape or self.axes[-len(element.shape) :] != element.shape):
             return None  # the axes of elements are the last ones of the array
-        return found if _fits(found, self.stored) else None
+        return element if _fits(element, self.stored) else None
 
     @property
     def element(self) -> Element:
@@ -213,10 +213,10 @@ def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, 
     note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
     charset, enum = (note.get("charset"), note.get("enum")) if note else (None, None)
     codec = node.stored.first_filter.get("id")
-    word = node.attributes.get(DTYPE)
-    stored, form, itemsize = _stored_element(node.stored.data_type, word, codec, notes.get("text"), charset, enum)
-    is_marked = _is_marked(word, notes) or (is_spec and note is None and word is None)
-    axes = _axes(node.stored, word, notes)
+    zarr_dtype = node.attributes.get(DTYPE)
+    stored, form, itemsize = _stored_element(node.stored.data_type, zarr_dtype, codec, notes.get("text"), charset, enum)
+    is_marked = _is_marked(zarr_dtype, notes) or (is_spec and note is None and zarr_dtype is None)
+    axes = _axes(node.stored, zarr_dtype, notes)
     if is_marked and math.prod(axes) == 1:
         axes = ()
     return Described(stored, form, axes, itemsize, note, is_marked)
@@ -234,9 +234,9 @@ def describe_any(node: Dataset[Attributes]) -> Described:
 def is_scalar(node: Dataset[Attributes]) -> bool:
     """Tell whether an array is a scalar dataset of HDMF, without looking at its type."""
     notes = notes_of(node.attributes)
-    word = node.attributes.get(DTYPE)
-    axes = _axes(node.stored, word, notes)
-    return not axes or (_is_marked(word, notes) and math.prod(axes) == 1)
+    zarr_dtype = node.attributes.get(DTYPE)
+    axes = _axes(node.stored, zarr_dtype, notes)
+    return not axes or (_is_marked(zarr_dtype, notes) and math.prod(axes) == 1)
 
 
 def stored_text(stored: StoredArray) -> Literal["text", "bytes"] | None:
@@ -247,30 +247,30 @@ def stored_text(stored: StoredArray) -> Literal["text", "bytes"] | None:
 _STORED_TEXT: dict[Any, Literal["text", "bytes"]] = {"vlen-utf8": "text", "vlen-bytes": "bytes"}
 
 
-def _is_marked(word: Any, notes: dict[str, Any]) -> bool:
-    return word == "scalar" or notes.get("scalar") is True
+def _is_marked(zarr_dtype: Any, notes: dict[str, Any]) -> bool:
+    return zarr_dtype == "scalar" or notes.get("scalar") is True
 
 
-def _axes(stored: StoredArray, word: Any, notes: dict[str, Any]) -> tuple[int, ...]:
+def _axes(stored: StoredArray, zarr_dtype: Any, notes: dict[str, Any]) -> tuple[int, ...]:
     """Return the shape without the last axis of rows of objects, which has the fields unless they are tuples."""
-    is_rows = stored.data_type == _OBJECTS and isinstance(word, list)
+    is_rows = stored.data_type == _OBJECTS and isinstance(zarr_dtype, list)
     return stored.shape[:-1] if is_rows and (notes.get("rows") is True or len(stored.shape) == 2) else stored.shape
 
 
 @Memo
 def _stored_element(
-    data_type: Any, word: Any, codec: Any, text: Any, charset: Any, enum: Any
+    data_type: Any, zarr_dtype: Any, codec: Any, text: Any, charset: Any, enum: Any
 ) -> tuple[Element, Form, int | None]:
     """Return the type of the elements in Zarr, their form, and their bytes in memory."""
     if data_type == _OBJECTS:
-        if isinstance(word, list):
-            return Compound(tuple(row_fields(word).items())), "rows", None
-        if isinstance(word, str) and (reference := element_of_word(word)) is not None:
+        if isinstance(zarr_dtype, list):
+            return Compound(tuple(row_fields(zarr_dtype).items())), "rows", None
+        if isinstance(zarr_dtype, str) and (reference := element_of_word(zarr_dtype)) is not None:
             return reference, "objects", None
-        is_ascii = text == "ascii" or (codec == "vlen-bytes" and word != "scalar")
+        is_ascii = text == "ascii" or (codec == "vlen-bytes" and zarr_dtype != "scalar")
         return ASCII if is_ascii else UTF8, "objects", None
     if _has_objects(data_type):
-        return type_element(data_type, row_fields(word)), "rows", None
+        return type_element(data_type, row_fields(zarr_dtype)), "rows", None
     element = type_element(data_type)
     if isinstance(enum, dict) and isinstance(element, Number) and element.kind in ("int", "uint"):
         element = Enum(element, tuple(enum.items()))
@@ -309,13 +309,13 @@ def type_label(node: Dataset[Attributes]) -> str:
 
     An unknown type is shown as in the document.
     """
-    found = describe_any(node)
+    described = describe_any(node)
     content = notes_of(node.attributes).get("text")
-    if found.form == "objects" and isinstance(found.stored, Text) and isinstance(content, str):
+    if described.form == "objects" and isinstance(described.stored, Text) and isinstance(content, str):
         return content  # such as isodatetime
-    if found.stored == UTF8 and found.itemsize is not None:  # text of fixed length
-        return f"text[{found.itemsize // 4}]"
-    return _label(found.stored)
+    if described.stored == UTF8 and described.itemsize is not None:  # text of fixed length
+        return f"text[{described.itemsize // 4}]"
+    return _label(described.stored)
 
 
 def _label(element: Element) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -203,10 +203,15 @@ def decode_array(value: Any, shape: Any, element: Element, dtype: np.dtype[Any],
 def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return an array of ``shape`` whose elements are ``values``, which may be sequences themselves."""
     base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
-    made: Array = np.empty((len(values), *inner), base)
+    array: Array = np.empty((len(values), *inner), base)
     for position, item in enumerate(values):
-        made[position] = item
-    return made.reshape((*shape, *inner))
+        array[position] = item
+    return array.reshape((*shape, *inner))
+
+
+def object_array(items: Collection[Any], shape: tuple[int, ...]) -> Array:
+    """Return an array of objects of ``shape``; lists and arrays among ``items`` remain elements."""
+    return np.fromiter(items, object, len(items)).reshape(shape)
 
 
 # ---- values for comparing -------------------------------------------------------------------------------------------
@@ -243,4 +248,4 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
 
 
 def _each(values: Array, convert: Convert) -> Array:
-    return np.fromiter(map(convert, values.flat), object, values.size).reshape(values.shape)
+    return object_array([convert(item) for item in values.flat], values.shape)

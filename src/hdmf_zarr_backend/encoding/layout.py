@@ -238,14 +238,14 @@ def new_dataset(
         return _rows(element, shape, layout)
     if isinstance(element, Text) and element.size is None:
         codec = VLEN_BYTES if as_bytes else VLEN_UTF8
-        word: Any = _SCALAR if not shape else "bytes" if as_bytes else "str"
+        zarr_dtype: Any = _SCALAR if not shape else "bytes" if as_bytes else "str"
         notes: Notes = {"text": "ascii"} if element.charset == "ascii" and not as_bytes else {}
     elif isinstance(element, Reference):
-        codec, word = JSON2, row_word(element)
+        codec, zarr_dtype = JSON2, row_word(element)
         notes = {} if shape else {"scalar": True}
     else:
         raise ValueRefusedError(f"a dataset of {element} is made from its NumPy type", remedy="Give the type.")
-    return _objects(codec, word, shape, layout), notes
+    return _objects(codec, zarr_dtype, shape, layout), notes
 
 
 def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
@@ -257,8 +257,8 @@ def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
 def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
     is_marked = not shape and letter_of(dtype) == "V"  # ``zarr_dtype`` has the fields, so the note marks it as a scalar
     data_type = zarr_type(dtype)
-    word = word_of_type(data_type) if shape or is_marked else _SCALAR
-    return _dataset(data_type, word, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}
+    zarr_dtype = word_of_type(data_type) if shape or is_marked else _SCALAR
+    return _dataset(data_type, zarr_dtype, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}
 
 
 def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
@@ -270,21 +270,23 @@ def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Da
         chunks = layout.choose_chunks(lengths, OBJECT_BYTES)
     inner = Layout(chunks=chunks and (chunks[0], fields), compressor=layout.compressor)
     words = [{"name": name, "dtype": row_word(member)} for name, member in element.fields]
-    made = _objects(JSON2, words, (*lengths, fields), inner)
-    made.stored.chunks = (made.stored.chunks[0], fields)
+    dataset = _objects(JSON2, words, (*lengths, fields), inner)
+    dataset.stored.chunks = (dataset.stored.chunks[0], fields)
     notes: Notes = {"rows": True}
     if not shape:
-        as_scalar(made, notes)
-    return made, notes
+        as_scalar(dataset, notes)
+    return dataset, notes
 
 
-def _objects(codec: dict[str, Any], word: Any, shape: tuple[int, ...], layout: Layout) -> Dataset[Attributes]:
-    made = _dataset(_OBJECTS, word, shape, layout, OBJECT_BYTES)
-    made.stored.filters = [dict(codec), *(made.stored.filters or [])]
-    return made
+def _objects(codec: dict[str, Any], zarr_dtype: Any, shape: tuple[int, ...], layout: Layout) -> Dataset[Attributes]:
+    dataset = _dataset(_OBJECTS, zarr_dtype, shape, layout, OBJECT_BYTES)
+    dataset.stored.filters = [dict(codec), *(dataset.stored.filters or [])]
+    return dataset
 
 
-def _dataset(data_type: Any, word: Any, shape: tuple[int, ...], layout: Layout, itemsize: int) -> Dataset[Attributes]:
+def _dataset(
+    data_type: Any, zarr_dtype: Any, shape: tuple[int, ...], layout: Layout, itemsize: int
+) -> Dataset[Attributes]:
     lengths, chunks = shape or (1,), layout.chunks
     if chunks is not None and len(chunks) != len(lengths):
         raise UsageError(f"chunks {chunks} do not fit the shape {lengths}", remedy="Give one length for each axis.")
@@ -295,4 +297,4 @@ def _dataset(data_type: Any, word: Any, shape: tuple[int, ...], layout: Layout, 
         compressor=layout.compressor_config() if shape else None,
         filters=layout.filters or None,
     )
-    return Dataset(stored, {DTYPE: word})
+    return Dataset(stored, {DTYPE: zarr_dtype})

@@ -245,20 +245,20 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
 
 
 def _label(name: str) -> str:
-    made = _UNNAMED.sub("_", name).encode("utf-8", "replace")[:_LONGEST_LABEL].decode("utf-8", "ignore").rstrip()
-    return made if not made or is_name(made) else f"_{made}"
+    label = _UNNAMED.sub("_", name).encode("utf-8", "replace")[:_LONGEST_LABEL].decode("utf-8", "ignore").rstrip()
+    return label if not label or is_name(label) else f"_{label}"
 
 
 def listed(hierarchy: Hierarchy) -> list[str]:
     """Return the absolute paths of the arrays that netcdf-c finds through the attributes of the groups."""
-    found: list[str] = []
+    paths: list[str] = []
     stack: list[tuple[str, Node]] = [("", hierarchy.root)]
     while stack:
         path, node = stack.pop()
-        held = node.attributes.get(GROUP)
-        if isinstance(node, Group) and isinstance(held, dict):
-            found.extend(f"/{join(path, name)}" for name in held.get("arrays", ()))
+        group = node.attributes.get(GROUP)
+        if isinstance(node, Group) and isinstance(group, dict):
+            paths.extend(f"/{join(path, name)}" for name in group.get("arrays", ()))
             stack.extend(
-                (join(path, name), node.members[name]) for name in held.get("groups", ()) if name in node.members
+                (join(path, name), node.members[name]) for name in group.get("groups", ()) if name in node.members
             )
-    return sorted(found)
+    return sorted(paths)

@@ -68,8 +68,8 @@ def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
 
 def check_document(document: Any, rules: ReadOptions) -> None:
     """Check that a consolidated document is within the limits."""
-    found = as_dict(document)
-    block = as_dict(found.get(zarr3.CONSOLIDATED)) if "node_type" in found else found
+    fields = as_dict(document)
+    block = as_dict(fields.get(zarr3.CONSOLIDATED)) if "node_type" in fields else fields
     check_keys(as_dict(block.get("metadata")), rules)
 
 
@@ -103,14 +103,14 @@ def read_documents(store: Store, names: Collection[str], below: str = "") -> dic
     listed = store.list_prefix(below) if below else store.list_documents()
     wanted = sorted(islice((key for key in listed if split(key)[1] in names), limits.max_documents + 1))
     check_keys(dict.fromkeys(wanted), store.read_rules)
-    found: dict[str, bytes] = {}
+    documents: dict[str, bytes] = {}
     size = 0
     for start in range(0, len(wanted), 10_000):
         batch = store.get_many(wanted[start : start + 10_000])
         size += sum(map(len, batch.values()))
         limits.check("max_document_bytes", size, f"the metadata documents have more than {size:,} bytes")
-        found.update(batch)
-    return found
+        documents.update(batch)
+    return documents
 
 
 @dataclass(slots=True)
@@ -185,8 +185,8 @@ def parse(
         if not use_consolidated:
             check_outside(store)
             parsed = ParsedFile(_parse_listing(store, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
-        elif (found := _parse_consolidated(store, texts, damaged, use_inlined=use_inlined)) is not None:
-            parsed = found
+        elif (consolidated := _parse_consolidated(store, texts, damaged, use_inlined=use_inlined)) is not None:
+            parsed = consolidated
         else:
             check_outside(store)
             document = texts.get(zarr3.DOCUMENT)
@@ -258,10 +258,10 @@ def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
             return
         if location not in hierarchy:
             texts = read_documents(store, zarr2.DOCUMENT_NAMES, location)
-            found = zarr2.parse_documents({key: _document(text, key) for key, text in texts.items()}).get(location)
-            if found is None:
+            group = zarr2.parse_documents({key: _document(text, key) for key, text in texts.items()}).get(location)
+            if group is None:
                 return
-            hierarchy.add(location, found)
+            hierarchy.add(location, group)
         hierarchy.root.attributes = {**attributes, SPECLOC: location}
     except (MetadataError, StoreRefusedError) as error:
         error.locate(store)
@@ -275,14 +275,14 @@ def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
     stored = {path: node.stored for path, node in arrays.items()}
     names = {path: join(path, array.first_chunk) for path, array in stored.items()}
-    found = store.get_many(names.values())  # LINDI has them in the file of references itself
+    chunks = store.get_many(names.values())  # LINDI has them in the file of references itself
     most = store.read_rules.limits.max_object_bytes
     for path, array in stored.items():
-        if names[path] not in found:
+        if names[path] not in chunks:
             continue
         with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
             codec = reading_codec(array, store.read_rules)
-            first = codec.decode(found[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
+            first = codec.decode(chunks[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
                 arrays[path].attributes[DTYPE] = "object"
 
@@ -295,11 +295,11 @@ def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool)
     first = registry.FIRST_KEY[hint]
     if not use_consolidated and hint == 2:
         return {} if store.get(zarr2.GROUP) is not None else existing_documents(store, names)
-    found: dict[str, bytes] = {}
+    documents: dict[str, bytes] = {}
     with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
-        found = store.get_many([first])
+        documents = store.get_many([first])
     others = [name for name in names if name != first]
-    return found if found or not others else existing_documents(store, others)
+    return documents if documents or not others else existing_documents(store, others)
 
 
 def existing_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
@@ -307,13 +307,13 @@ def existing_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
     try:
         return store.get_many(names)
     except StoreRefusedError as error:
-        found: dict[str, bytes] = {}
+        documents: dict[str, bytes] = {}
         for name in names:
             with suppress(StoreRefusedError):
-                found |= store.get_many([name])
-        if not found:
+                documents |= store.get_many([name])
+        if not documents:
             raise error from error.__cause__
-        return found
+        return documents
 
 
 @gc_paused()
@@ -327,7 +327,7 @@ def _parse_consolidated(
     try:
         document = load(texts[key], key=key)
         check_document(document, store.read_rules)
-        found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=own)
+        result = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=own)
         if own:  # are nodes that are damaged in the consolidated document so in their own documents too?
             names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
             alone: Damaged = {}
@@ -343,7 +343,7 @@ def _parse_consolidated(
         return None
     if damaged is not None:
         damaged.update(own or {})
-    return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
+    return None if result is None else ParsedFile(result[0], consolidated=True, inlined=result[1])
 
 
 def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[str, Any]:

@@ -267,21 +267,21 @@ class _Reader:
         return self._read(value, 0).value
 
     def _read(self, value: Any, level: int) -> _Data:
-        found = self._made.get(id(value))
-        if found is None:
+        data = self._made.get(id(value))
+        if data is None:
             if id(value) in self._made:
                 refuse("it contains itself")
             if level > _MAX_DEPTH:
                 refuse(f"more than {_MAX_DEPTH} levels")
             self._made[id(value)] = None
-            self._made[id(value)] = found = self._data(value, level)
-        if not isinstance(found, _Data):
+            self._made[id(value)] = data = self._data(value, level)
+        if not isinstance(data, _Data):
             refuse("a name in place of data: dtype")
-        if found.size > self._max_items:
+        if data.size > self._max_items:
             refuse(f"more than {self._max_items} values")
-        if level + found.depth > _MAX_DEPTH:
+        if level + data.depth > _MAX_DEPTH:
             refuse(f"more than {_MAX_DEPTH} levels")
-        return found
+        return data
 
     def _data(self, value: Any, level: int) -> _Data:
         kind = type(value)
@@ -301,10 +301,10 @@ class _Reader:
             if type(part) in _PLAIN:
                 parts.append(part)
                 continue
-            found = self._read(part, level + 1)
-            parts.append(found.value)
-            size += found.size
-            depth = max(depth, found.depth)
+            data = self._read(part, level + 1)
+            parts.append(data.value)
+            size += data.size
+            depth = max(depth, data.depth)
         return _Data(kind(parts), size, 1 + depth)
 
     def _items(self, value: Items, level: int) -> _Data:
@@ -313,8 +313,8 @@ class _Reader:
             return _Data(dict(value), len(value), 1)
         self._spend(len(state), 0)
         items = {**state, **value}
-        found = self._sequence(items.values(), list, level)
-        return found._replace(value=dict(zip(items, found.value, strict=True)))
+        data = self._sequence(items.values(), list, level)
+        return data._replace(value=dict(zip(items, data.value, strict=True)))
 
     def _spend(self, items: int, nbytes: int) -> None:
         """Count elements and bytes that one opcode can multiply, before they are allocated."""
@@ -363,11 +363,11 @@ class _Reader:
         if len(_checked(values, list)) != count:
             refuse(f"{len(values)} objects for {count} elements", damaged=True)
         self._spend(count * kind.leaves, count * kind.dtype.itemsize)
-        found = self._read(values, level + 1)
+        data = self._read(values, level + 1)
         flat: Array = np.zeros(count, kind.dtype)
-        _fill(flat, found.value)
+        _fill(flat, data.value)
         array = flat.reshape(shape)
-        return found._replace(value=array.copy("F") if order == "F" else array)
+        return data._replace(value=array.copy("F") if order == "F" else array)
 
     def _buffer(self, call: Call, level: int) -> _Data:
         """``_frombuffer(bytes, dtype, shape, "C")``: an array without objects, protocol 5."""
@@ -381,13 +381,13 @@ class _Reader:
         dtype, value = call.arguments
         kind = self._dtype(dtype)
         if not kind.dtype.hasobject:
-            found = self._numbers(value, kind, (), "C", level)
-            return found._replace(value=found.value[()])
-        found = self._read(value, level + 1)
-        row = found.value
+            data = self._numbers(value, kind, (), "C", level)
+            return data._replace(value=data.value[()])
+        data = self._read(value, level + 1)
+        row = data.value
         if kind.dtype.names is None or type(row) is not np.ndarray or row.shape != () or row.dtype != kind.dtype:
             refuse("a scalar that is not of its type")
-        return found._replace(value=row[()])
+        return data._replace(value=row[()])
 
     def _numbers(self, values: Any, kind: _Dtype, shape: Any, order: Literal["C", "F"], level: int) -> _Data:
         """Return an array without objects; the bytes are as many as it takes."""
@@ -411,20 +411,20 @@ class _Reader:
         """Return a dtype: ``dtype("V20", False, True)``, whose align and copy mean nothing here, and its state."""
         if type(call) is not Call or call.name != "dtype":
             refuse(f"a {type(call).__name__} in place of a dtype")
-        found = self._made.get(id(call))
-        if found is None:
+        kind = self._made.get(id(call))
+        if kind is None:
             if depth > _MAX_DTYPE_DEPTH:
                 refuse("a dtype of more fields or levels than any file needs")
             text, *flags = call.arguments
             if _DTYPE_TEXT.fullmatch(_checked(text, str)) is None or not {bool, int}.issuperset(map(type, flags)):
                 refuse(f"the dtype {text[:40]!r}")
-            found = _Dtype(np.dtype("O" if text[0] == "O" else text))
+            kind = _Dtype(np.dtype("O" if text[0] == "O" else text))
             if call.state is not None:
-                found = self._completed(found, call.state, depth)
-            self._spend(_FIELD_COST * found.leaves, 0)
-            self._made[id(call)] = found
-        assert isinstance(found, _Dtype)
-        return found
+                kind = self._completed(kind, call.state, depth)
+            self._spend(_FIELD_COST * kind.leaves, 0)
+            self._made[id(call)] = kind
+        assert isinstance(kind, _Dtype)
+        return kind
 
     def _completed(self, kind: _Dtype, state: Any, depth: int) -> _Dtype:
         """Apply the state: version, byte order, subarray, names, fields, size, alignment, flags, metadata."""

@@ -272,11 +272,11 @@ def from_zarr3(value: Any) -> Any:
     items = value if isinstance(value, list) else [value]
     if not all(map(_is_reference_3, items)):
         return value
-    made = []
+    references = []
     for stored in (item[REFERENCE_3] for item in items):
         reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
-        made.append({DTYPE: OBJECT if reference.get("region") is None else REGION_WORD, "value": reference})
-    return made if isinstance(value, list) else made[0]
+        references.append({DTYPE: OBJECT if reference.get("region") is None else REGION_WORD, "value": reference})
+    return references if isinstance(value, list) else references[0]
 
 
 def begins_with_reference(value: Any) -> bool:
@@ -313,14 +313,14 @@ def text_reference(text: str) -> dict[str, Any] | None:
         return None
     if text.startswith("{"):
         try:
-            found = json.loads(text)
+            value = json.loads(text)
         except ValueError:
-            found = None
-        while isinstance(found, dict):
-            if isinstance(found.get("path"), str):
-                return {"source": ".", "object_id": None, "source_object_id": None, **found}
-            found = found.get(REFERENCE_3, found.get("value"))
-            found = {"path": found} if isinstance(found, str) else found
+            value = None
+        while isinstance(value, dict):
+            if isinstance(value.get("path"), str):
+                return {"source": ".", "object_id": None, "source_object_id": None, **value}
+            value = value.get(REFERENCE_3, value.get("value"))
+            value = {"path": value} if isinstance(value, str) else value
     path = text if text.startswith("/") else f"/{text}"
     return {"source": ".", "path": path, "object_id": None, "source_object_id": None}
 
@@ -339,16 +339,16 @@ def unwrapped(item: Any) -> Any:
 _IN_ZARR_3 = {OBJECT_REFERENCE: OBJECT, OBJECT: OBJECT, REGION_WORD: REGION_WORD}
 
 
-def element_of_word(word: Any) -> Reference | None:
+def element_of_word(dtype_name: Any) -> Reference | None:
     """Return the element of references from the name of their type in ``zarr_dtype``, None for any other name."""
-    if isinstance(word, dict):  # as hdmf writes it for a field of rows
-        return REGION if word.get("reftype") == REGION_WORD else REFERENCE
-    return {OBJECT: REFERENCE, REGION_WORD: REGION}.get(word) if isinstance(word, str) else None
+    if isinstance(dtype_name, dict):  # as hdmf writes it for a field of rows
+        return REGION if dtype_name.get("reftype") == REGION_WORD else REFERENCE
+    return {OBJECT: REFERENCE, REGION_WORD: REGION}.get(dtype_name) if isinstance(dtype_name, str) else None
 
 
-def word_of_zarr3(word: Any) -> str | None:
+def word_of_zarr3(dtype_name: Any) -> str | None:
     """Return the ``zarr_dtype`` of references from the ``_DTYPE`` of an array of text, None if it is only text."""
-    return _IN_ZARR_3.get(word) if isinstance(word, str) else None
+    return _IN_ZARR_3.get(dtype_name) if isinstance(dtype_name, str) else None
 
 
 def infer_reference(leaves: Iterable[Any]) -> Reference:

@@ -56,10 +56,10 @@ def parse_consolidated(
 ) -> tuple[Hierarchy, dict[str, bytes]] | None:
     """Return the content of consolidated documents, None without any."""
     if zarr3.DOCUMENT in documents:
-        found = zarr3.parse_consolidated(documents[zarr3.DOCUMENT], damaged=damaged)
-        if found is None:
+        parsed = zarr3.parse_consolidated(documents[zarr3.DOCUMENT], damaged=damaged)
+        if parsed is None:
             return None
-        return found[0], inlined_chunks(found[1]) if use_inlined else {}
+        return parsed[0], inlined_chunks(parsed[1]) if use_inlined else {}
     document = documents.get(zarr2.CONSOLIDATED)
     if document is None:
         return None

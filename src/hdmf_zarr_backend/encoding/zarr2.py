@@ -81,10 +81,10 @@ def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
     """Return ``{key: document}`` of all nodes."""
-    found: dict[str, dict[str, Any]] = {}
+    encoded: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
-        found.update(documents(path, node))
-    return found
+        encoded.update(documents(path, node))
+    return encoded
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:

@@ -306,7 +306,7 @@ def _decode_array(
     if chain.chunks is not None and any(n % c for n, c in zip(cell, chain.chunks, strict=True)):
         raise MetadataError(f"shards {cell} hold no whole chunks {chain.chunks}")
     attributes, rows = decode_array_attributes(stated, form.default)
-    word = decode_word(stated, form.default, rows=rows, is_text=form.is_text)
+    zarr_dtype = decode_word(stated, form.default, rows=rows, is_text=form.is_text)
     stored = StoredArray(
         shape=shape,
         chunks=chain.chunks or cell,
@@ -323,10 +323,10 @@ def _decode_array(
     names = document.get(_NAMES)
     if isinstance(names, list) and any(name is not None for name in names):
         attributes.setdefault(DIMENSIONS, names)
-    if form.is_text and element_of_word(word) is not None:
+    if form.is_text and element_of_word(zarr_dtype) is not None:
         stored.filters = [dict(REFERENCE_TEXTS), *(chain.filters or [])[1:]]
         stored.fill_value = None
-    _set_word(node, word, rows=rows, is_old=is_old_scalar(stated))
+    _set_word(node, zarr_dtype, rows=rows, is_old=is_old_scalar(stated))
     keep_document(node, document)
     return node
 
@@ -377,7 +377,7 @@ def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: A
     return _Decoded(chain, data_type, fill, default, kind == STRING)
 
 
-def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
+def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old: bool) -> None:
     """Set ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
     stored = node.stored
     attributes = node.attributes
@@ -389,7 +389,7 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
     if rows:
         # structured elements become objects with an axis of fields, which is always the last one
         notes["rows"] = True
-        known = {str(field.get("name")): field.get("dtype") for field in word if isinstance(field, dict)}
+        known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
         fields = []
         for name, inner, *_ in stored.data_type:
             kind = "text" if element_of_word(known.get(name)) is None else "reference"
@@ -405,20 +405,20 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
         stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
         if stored.shards is not None:
             stored.shards = replace(stored.shards, shape=(1,))
-    if scalar and (is_noted or _keeps_word(word)):
+    if scalar and (is_noted or _keeps_word(zarr_dtype)):
         notes["scalar"] = True
     elif scalar:
-        word = "scalar"
+        zarr_dtype = "scalar"
     elif is_old and stored.size == 1:
-        word = word if _keeps_word(word) else "scalar"
+        zarr_dtype = zarr_dtype if _keeps_word(zarr_dtype) else "scalar"
         attributes.pop(SCALAR_3, None)
     attributes.pop(NOTES, None)
-    attributes.update({DTYPE: word, NOTES: notes} if notes else {DTYPE: word})
+    attributes.update({DTYPE: zarr_dtype, NOTES: notes} if notes else {DTYPE: zarr_dtype})
 
 
-def _keeps_word(word: Any) -> bool:
+def _keeps_word(zarr_dtype: Any) -> bool:
     """Tell whether the ``zarr_dtype`` of a scalar is its type, and not "scalar": for rows and references."""
-    return isinstance(word, list) or (isinstance(word, str) and element_of_word(word) is not None)
+    return isinstance(zarr_dtype, list) or (isinstance(zarr_dtype, str) and element_of_word(zarr_dtype) is not None)
 
 
 # ---- nodes -> documents ---------------------------------------------------------------------------------------------
@@ -459,8 +459,8 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
         return _made_document(node)
     before = original.document
     if original.stored != _properties(stored):  # keep the keys that other programs have added
-        made = _made_document(node)
-        return {**made, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
+        new = _made_document(node)
+        return {**new, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
     document = {**before, "shape": list(stored.stored_shape)}
     if node.attributes != original.attributes:
         attributes: Attributes = _made_document(node)["attributes"]
@@ -574,11 +574,11 @@ def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
     """Return name, data type and kind of the fields of new rows; ``widths`` as for `store_in_format_3`."""
     fields = []
     for field in node.attributes.get(DTYPE) or ():
-        name, word = str(field["name"]), field["dtype"]
-        if isinstance(word, str) and word in NUMBERS:
-            fields.append([name, decode_type(word), "number"])
+        name, dtype_name = str(field["name"]), field["dtype"]
+        if isinstance(dtype_name, str) and dtype_name in NUMBERS:
+            fields.append([name, decode_type(dtype_name), "number"])
         else:
-            kind = "text" if element_of_word(word) is None else "reference"
+            kind = "text" if element_of_word(dtype_name) is None else "reference"
             fields.append([name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind])
     return fields
 
@@ -644,17 +644,23 @@ def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bo
     """Return the format-3 attributes of an array."""
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
-    word = node.attributes.get(DTYPE)
+    zarr_dtype = node.attributes.get(DTYPE)
     scalar = node.stored.stored_axes == 0
     if scalar:
         notes.pop("scalar", None)
     notes.pop("rows", None)
     if isinstance(default, list):
-        _encode_fields(encoded, notes, word, default, rows=rows)
-    elif word is not None:
-        encoded[DTYPE_3] = references_of.OBJECT_REFERENCE if word == "object" else default if word == "scalar" else word
-        if word not in (*_OBJECT, "scalar") and (word != default or scalar):
-            notes[_WORD] = word
+        _encode_fields(encoded, notes, zarr_dtype, default, rows=rows)
+    elif zarr_dtype is not None:
+        encoded[DTYPE_3] = (
+            references_of.OBJECT_REFERENCE
+            if zarr_dtype == "object"
+            else default
+            if zarr_dtype == "scalar"
+            else zarr_dtype
+        )
+        if zarr_dtype not in (*_OBJECT, "scalar") and (zarr_dtype != default or scalar):
+            notes[_WORD] = zarr_dtype
     encoded.pop(NOTES, None)
     if notes:
         encoded[NOTES] = notes
@@ -666,15 +672,19 @@ def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bo
     return encoded
 
 
-def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, default: list[Any], *, rows: bool) -> None:
+def _encode_fields(
+    encoded: Attributes, notes: dict[str, Any], zarr_dtype: Any, default: list[Any], *, rows: bool
+) -> None:
     """Add the properties of the fields of rows that the data type does not have."""
-    references = [field["name"] for field in word if _is_reference_field(field)] if isinstance(word, list) else []
+    references = (
+        [field["name"] for field in zarr_dtype if _is_reference_field(field)] if isinstance(zarr_dtype, list) else []
+    )
     if references:
         encoded[REFERENCE_FIELDS_3] = references
     if _looks_like_rows(default, references) != rows:
         notes["rows"] = rows
-    if word is not None and word != (_default_fields(default, references) if rows else default):
-        notes[_WORD] = word
+    if zarr_dtype is not None and zarr_dtype != (_default_fields(default, references) if rows else default):
+        notes[_WORD] = zarr_dtype
 
 
 def _is_reference_field(field: Any) -> bool:
@@ -684,9 +694,9 @@ def _is_reference_field(field: Any) -> bool:
 def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
     """Return the ``zarr_dtype`` of rows for the data type and the names of reference fields."""
     fields = []
-    for name, word in ((field["name"], field["dtype"]) for field in default):
-        is_text = isinstance(word, str) and word.startswith("str")
-        fields.append({"name": name, "dtype": "object" if name in references else "str" if is_text else word})
+    for name, dtype_name in ((field["name"], field["dtype"]) for field in default):
+        is_text = isinstance(dtype_name, str) and dtype_name.startswith("str")
+        fields.append({"name": name, "dtype": "object" if name in references else "str" if is_text else dtype_name})
     return fields
 
 

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
 from hdmf_zarr_backend.encoding.codecs import is_chunk_shape
 from hdmf_zarr_backend.encoding.data_types import letter_of
-from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, numpy_dtype, plain, widened
+from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_unusual_nan, numpy_dtype, plain, widened
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, encode_array, encode_text
@@ -154,7 +154,7 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
         if description.kind == "text":  # text in Zarr has to be UTF-8; other bytes are kept in the note only
             fill = text if isinstance(text := encode_text(fill), str) else None
         description.fill_value = fill
-    if value.dtype.names is not None or is_text or description.fill_value is None or is_unusual_nan(value):
+    if value.dtype.names is not None or is_text or description.fill_value is None or has_unusual_nan(value):
         description.note["fill"] = {"value": encode_array(value, description.element, lambda reference: None)}
 
 
@@ -165,13 +165,6 @@ def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) ->
     if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         created.get_fill_value(value)
     return value.reshape(()) if is_text else value.astype(dtype.base, copy=False)
-
-
-def is_unusual_nan(value: Any) -> bool:
-    """Tell whether a NumPy number is a NaN with a sign or payload that JSON cannot express."""
-    if letter_of(value.dtype) not in "fc" or not np.isnan(value):
-        return False
-    return bool(value.tobytes() != np.array(np.nan, value.dtype).tobytes())
 
 
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ import numpy as np
 from hdmf_zarr_backend.array.selection import full_key
 from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.data_types import installed_number
+from hdmf_zarr_backend.encoding.dtypes import has_unusual_nan
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import encoder
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES, Layout, as_scalar, chunks_from_hdf5, new_dataset
 from hdmf_zarr_backend.encoding.reserved import HDF5
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
-from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
+from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.filters import check_chunks, codecs_of
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.model.element import UTF8, Compound, Element, Number, Reference
@@ -164,7 +165,7 @@ def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
         return _json_number
 
     def encode(value: Any) -> Any:
-        if is_unusual_nan(value):
+        if has_unusual_nan(value):
             warn(
                 f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
                 f"payload. Store such numbers as a separate dataset to keep them.",

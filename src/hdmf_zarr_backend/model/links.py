@@ -87,9 +87,9 @@ def relative_source(target: str, origin: str) -> str:
     """Return the source with which the file at ``origin`` refers to the file at ``target``."""
     if target == origin:
         return THIS_FILE
-    how, place = split_chain(target)
+    how, address = split_chain(target)
     if how and how == split_chain(origin)[0]:
-        return relative_source(place, split_chain(origin)[1])
+        return relative_source(address, split_chain(origin)[1])
     if is_url(origin) and not is_url(target):
         # relative to a URL, an absolute path would be one on that server
         path = to_posix(target)
@@ -129,9 +129,9 @@ def resolve_source(source: str, origin: str) -> str:
         return path[1:] if _DRIVE.match(path[1:]) else path
     if is_url(source):
         return source
-    how, place = split_chain(origin)
+    how, address = split_chain(origin)
     if how:
-        return how + resolve_source(source, place)
+        return how + resolve_source(source, address)
     if is_url(origin):
         host, path = _split_url(origin)
         return host + posixpath.normpath(posixpath.join(path or "/", to_posix(source)))
@@ -253,13 +253,13 @@ def _is_within(target: str, origin: str) -> bool:
             return not is_url(target) and os.path.realpath(target).startswith(folder.rstrip(os.sep) + os.sep)
         except ValueError:  # paths of this machine cannot contain a NUL or a lone surrogate
             return False
-    how, place = split_chain(origin)
-    target_how, target_place = split_chain(target)
-    folder = posixpath.dirname(place.rstrip("/")) + "/"
-    plain = unquote(target_place)
+    how, address = split_chain(origin)
+    target_how, target_address = split_chain(target)
+    folder = posixpath.dirname(address.rstrip("/")) + "/"
+    plain = unquote(target_address)
     if target_how != how or ".." in plain.replace("\\", "/").split("/"):
         return False
-    return folder.count("/") > 2 and target_place.startswith(folder)
+    return folder.count("/") > 2 and target_address.startswith(folder)
 
 
 def authority(location: str) -> tuple[str, str]:

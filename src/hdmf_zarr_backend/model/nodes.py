@@ -421,16 +421,16 @@ def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
 def deepest(root: Any) -> tuple[int, str]:
     """Return depth and absolute path of the deepest group or builder. The root has depth 0."""
     names: list[str] = []
-    found: list[str] = []
+    longest: list[str] = []
     stack: list[tuple[int, str, Any]] = [(0, "", root)]
     while stack:
         depth, name, node = stack.pop()
         names[max(0, depth - 1) :] = [name] if depth else []
-        if depth > len(found):
-            found = list(names)
+        if depth > len(longest):
+            longest = list(names)
         members = getattr(node, "members", None) or getattr(node, "groups", None) or {}
         stack.extend((depth + 1, child_name, child) for child_name, child in members.items())
-    return len(found), "/" + "/".join(found)
+    return len(longest), "/" + "/".join(longest)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader, check_stored_form
 from hdmf_zarr_backend.array.shards import ShardReader
-from hdmf_zarr_backend.encoding.casting import Place, cast, row_values, to_text, unmasked
+from hdmf_zarr_backend.encoding.casting import Location, cast, row_values, to_text, unmasked
 from hdmf_zarr_backend.encoding.data_types import library_number
 from hdmf_zarr_backend.encoding.dtypes import dtype_of
 from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
@@ -83,7 +83,7 @@ class IndexedSource:
 
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
-        place = Place(tuple(part.start for part in region))
+        place = Location(tuple(part.start for part in region))
         block = unmasked(self.data[region] if region else self.data[()], place)
         return cast(np.asarray(block), self.dtype, place)
 
@@ -197,7 +197,7 @@ def encode_rows(given: Any, names: Sequence[str], converters: Sequence[Encode], 
 
     ``start`` is the index of the first row, for errors.
     """
-    place = Place((start,))
+    place = Location((start,))
     rows = [row_values(row, tuple(names), n, place) for n, row in enumerate(given)]
     block = np.empty((len(rows), len(converters)), object)
     for column, (name, convert) in enumerate(zip(names, converters, strict=True)):
@@ -306,7 +306,7 @@ class ZarrSource:
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
         reader = ChunkReader(self._store, self._path, self._node.stored, cache_of(self._store.location, _limit[-1]))
-        return cast(reader.read(region), self._dtype, Place(tuple(part.start for part in region)))
+        return cast(reader.read(region), self._dtype, Location(tuple(part.start for part in region)))
 
 
 def _can_be_sent(store: Store) -> bool:
