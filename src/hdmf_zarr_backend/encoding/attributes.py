@@ -37,7 +37,8 @@ Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
 
 _NCZARR = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
 _DATES = (datetime.datetime, datetime.date)
-_LARGEST = 2**26  # bytes of an attribute: a damaged file may declare a text of any length
+# The most bytes of an attribute: a damaged file may declare text of any length.
+_LARGEST = 2**26
 
 
 def _encode(value: Any, reference: Reference) -> Encoded:
@@ -68,7 +69,8 @@ def _encode_python(value: Any) -> Encoded:
         return value.isoformat(), None, None
     if isinstance(value, dict) and _is_json(value):
         return value, None, {"dtype": "json"}
-    if type(value).__name__ == "Empty" and hasattr(value, "dtype"):  # h5py.Empty, without importing h5py
+    # This is h5py.Empty. h5py is not imported for it.
+    if type(value).__name__ == "Empty" and hasattr(value, "dtype"):
         return "", None, {"dtype": code_of(np.dtype(value.dtype)) if value.dtype is not None else "|S1", "null": True}
     raise ValueRefusedError(f"a value of type {type(value).__name__} has no JSON form")
 
@@ -276,7 +278,8 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
     if dtype == "complex":
         return complex(*_numbers(value))
     if remark.get("null"):
-        return np.zeros(0, dtype=from_zarr_type(dtype))  # an HDF5 attribute with a type but no value
+        # It was an HDF5 attribute with a type but no value.
+        return np.zeros(0, dtype=from_zarr_type(dtype))
     array = _decode_array(value, dtype, remark)
     if array.ndim:
         return array
@@ -294,13 +297,15 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
         if dtype == "bytes":
             leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
         return object_array(leaves, shape)
-    with np.errstate(over="raise"):  # a number that does not fit its type is damage
+    # A number that does not fit its type is damage. NumPy would store an infinity.
+    with np.errstate(over="raise"):
         array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
     if "bits" in remark:
         bits = _decode_typed(remark["bits"], array.dtype, shape, coded=True)
         with np.errstate(invalid="ignore"):  # comparing a signalling NaN
             is_same = np.array_equal(bits, array, equal_nan=True)
-        array = bits if is_same else array  # it may have been changed since they were recorded
+        # Another program may have changed the value since its bits were recorded.
+        array = bits if is_same else array
     return array
 
 
@@ -394,7 +399,8 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
         try:
             decoded[name] = _decode_value(value, types.get(stored), remarks.get(stored), resolve)
         except ZarrBackendError:
-            raise  # from `resolve`; some errors of this package are ValueErrors or KeyErrors too
+            # It comes from `resolve`. Some errors of this package are ValueErrors or KeyErrors too.
+            raise
         except _DAMAGE as error:
             raise MetadataError(f"the attribute {stored!r} does not fit its type ({error})") from error
     return decoded
@@ -414,7 +420,8 @@ def default_element(value: Any) -> Element:
     if array.dtype.kind not in "OUT":
         return element_of(array.dtype)
     texts = array.reshape(-1).tolist()
-    if texts and all(isinstance(item, bytes) for item in texts):  # as h5py writes bytes
+    # h5py writes bytes in this type.
+    if texts and all(isinstance(item, bytes) for item in texts):
         return Text("ascii", max(1, *map(len, texts)), "nullpad")
     return UTF8
 

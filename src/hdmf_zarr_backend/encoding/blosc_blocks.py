@@ -25,10 +25,12 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Blocks: TypeAlias = "Callable[[], BloscBlocks | None]"
 Decode: TypeAlias = "Callable[[Bytes, Bytes | None], Bytes]"
 
-_HEADER = struct.Struct("<BBBBIII")  # format, codec's format, flags, size of an element; bytes: all, a block, stored
+# Format, format of the codec, flags, size of an element; then the bytes of all blocks, of one, and in the file.
+_HEADER = struct.Struct("<BBBBIII")
 _FORMAT = 2
 _NOT_COMPRESSED = 0x02  # among the flags; such a frame has no blocks
-_HEAD_BYTES = 512  # of a chunk not in memory: header and starts of as many blocks as most chunks have
+# What is read first of a chunk in a file: its header, and the starts of as many blocks as most chunks have.
+_HEAD_BYTES = 512
 _SCRATCH_BYTES = 4 * 2**20
 _BLOCKS_IN_MEMORY = 4  # c-blosc has three at a time
 _LARGEST_BLOCK = 2 * 2**20  # that c-blosc chooses itself
@@ -119,7 +121,8 @@ class BloscBlocks:
         frame = _SCRATCH.take(size)
         data, position = frame.data, head
         moved: dict[int, int] = {}
-        runs: list[tuple[int, int]] = []  # blocks that lie next to each other are read together
+        # Blocks that lie next to each other are read together.
+        runs: list[tuple[int, int]] = []
         for start in wanted:
             moved[start] = position
             position += self._ends[start] - start

@@ -59,7 +59,8 @@ class Location:
     """Where values belong in a dataset, for messages."""
 
     start: Shape = ()  # index of the first value
-    shape: Shape | None = None  # that the first axis of the values stands for, if rows were flattened
+    # The shape that the first axis of the values stands for, if rows were flattened.
+    shape: Shape | None = None
     field: str = ""
 
     def inside(self, name: str) -> Location:
@@ -128,7 +129,8 @@ def infer(data: Any, location: Location = _ANYWHERE) -> Array:
         return np.asarray(unmasked(data, location))
     types = set(map(type, data)) if type(data) in (list, tuple) else set()
     dtype = _OF_PLAIN_LIST.get(types.pop()) if len(types) == 1 else None
-    if dtype is not None:  # elements of one type of Python take a third of the time
+    # Elements of one type of Python take a third of the time this way.
+    if dtype is not None:
         with suppress(OverflowError):  # an integer beyond int64
             return np.fromiter(data, dtype, len(data))
     shape, leaves = flatten(data, location)
@@ -159,7 +161,8 @@ def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]
     while level:
         if any(map(_is_array, set(map(type, level)))):
             for n, item in enumerate(level):
-                if _is_array(item.__class__):  # an array loses its mask, and one without axes is its element
+                # An array loses its mask, and one without axes is its element.
+                if _is_array(item.__class__):
                     array = np.asarray(unmasked(item, location, _unravel(n, shape)))
                     level[n] = array if array.ndim else array[()]
         types = set(map(type, level))
@@ -201,7 +204,8 @@ def _is_value(kind: type) -> bool:
 @lru_cache(maxsize=256)
 def _kind(kind: Hashable) -> str | None:
     assert isinstance(kind, type)
-    if issubclass(kind, np.generic) and letter_of(np.dtype(kind)) in "iuf":  # also of another library
+    # This includes the numbers of other libraries, whose types NumPy does not derive from its own.
+    if issubclass(kind, np.generic) and letter_of(np.dtype(kind)) in "iuf":
         return "a number"
     return next((name for types, name in _KINDS if issubclass(kind, types)), None)
 
@@ -246,7 +250,8 @@ def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array
     if len(integers) == len(dtypes):
         return np.array(leaves, _integer_type(leaves, dtype, shape, location))
     bad = None
-    if int in set(map(type, leaves)):  # an integer of Python may be beyond all floats
+    # An integer of Python may be beyond all floats; then NumPy raises an OverflowError without its position.
+    if int in set(map(type, leaves)):
         numbers = ((n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, int))
         bad = next((n for n, number in numbers if number.bit_length() > _MOST_BITS), None)
     array = np.array(leaves if bad is None else (), dtype)
@@ -308,7 +313,8 @@ def cast(values: Any, dtype: np.dtype[Any], location: Location = _ANYWHERE, *, s
     if wanted in "SU":
         return _fixed_text(array, dtype, location)
     is_other = same_kind and given != wanted and (given == "b" or not {given, wanted}.isdisjoint("mM"))
-    is_time = given in "iumM" or isinstance(array.flat[0], datetime.date)  # also a date with a time
+    # A datetime is a date too.
+    is_time = given in "iumM" or isinstance(array.flat[0], datetime.date)
     if wanted in "mM" and is_time and not (is_other and given != "O"):
         return _dates(array, dtype, location)
     if given in "biufc" and wanted in "biufc" and not is_other:
@@ -336,7 +342,8 @@ def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
     elif wanted in "iu" and library_type(dtype) is not None:  # which has no `numpy.iinfo`
         bad = result.astype(np.float64) != array
     elif wanted in "iu":
-        wide = array if array.dtype.itemsize >= 8 else array.astype(np.float64)  # else the limits overflow
+        # The limits of large integers overflow to infinity in float16 and float32.
+        wide = array if array.dtype.itemsize >= 8 else array.astype(np.float64)
         limits = np.iinfo(dtype)
         bad = ~((wide == np.trunc(wide)) & (wide >= float(limits.min)) & (wide < float(limits.max + 1)))
     else:
@@ -357,7 +364,8 @@ def _changed_integers(array: Array, result: Array) -> Any:
     if 8 * array.dtype.itemsize <= _exact_bits(result.dtype):
         return np.False_
     wide = result.astype(np.float64) if result.dtype.itemsize < 8 else result
-    beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))  # cannot be converted back
+    # These cannot be converted back.
+    beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))
     return beyond | (np.where(beyond, 0, wide).astype(array.dtype) != array)
 
 

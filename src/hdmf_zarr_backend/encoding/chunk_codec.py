@@ -84,7 +84,8 @@ def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] 
         stated, most_per_byte = _STATED[kind]
         raw = _bytes(data)
         length = stated(raw)
-        if length > most_per_byte * len(raw):  # damage: no limit that a caller raises makes this decode
+        # This is damage and not a limit: no limit that a caller raises makes it decode.
+        if length > most_per_byte * len(raw):
             raise ValueError(f"it states {length:,} bytes, which {len(raw):,} bytes cannot become")
         # a frame of Zstandard need not state its length; then it is bounded by its blocks
         is_frame = int.from_bytes(raw[:4], "little") == _ZSTD_MAGIC and len(raw) > 4
@@ -131,7 +132,8 @@ def zstd_bound(data: bytes) -> int:
             break
         length, position, checksum = _zstd_header(data, position + 4)
         if length is not None and not total:
-            return length  # the decoder uses the length of the first frame for all frames
+            # The decoder allocates what the first frame states, for all frames.
+            return length
         last = False
         while not last and position + 3 <= len(data):
             block = int.from_bytes(data[position : position + 3], "little")
@@ -470,12 +472,15 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
         if codec_id in _OWN_CODECS:
             return _OWN_CODECS[codec_id](config, dtype)
         if codec_id == "shuffle":
-            size = config.get("elementsize") or dtype.itemsize  # netcdf-c writes 0 and means the size of an element
+            # netcdf-c writes 0 and means the size of an element. zarr 2.18 and 3.1.6 return wrong numbers silently for it.
+            size = config.get("elementsize") or dtype.itemsize
             if type(size) is not int or size < 1:
-                raise ValueError("a shuffle needs the size of an element")  # else uninitialised memory is returned
+                # numcodecs would return memory that was not written.
+                raise ValueError("a shuffle needs the size of an element")
             config = {**config, "elementsize": size}
         for key in _TYPE_KEYS & config.keys():
-            if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:  # a few bytes would become many
+            # A few bytes would become many.
+            if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:
                 raise ValueError(f"{config[key]!r} is not a type of numbers")
         return numcodecs.get_codec(dict(config))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
@@ -525,8 +530,10 @@ class ChunkCodec:
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: Order) -> None:
         filters = filters or ()
         self.dtype = numpy_dtype(data_type)
-        self._axes = None if isinstance(order, str) else order  # by which a chunk is transposed
-        self.order: Any = order if isinstance(order, str) else "C"  # of the elements of a transposed chunk
+        # The axes by which a chunk is transposed.
+        self._axes = None if isinstance(order, str) else order
+        # The order of the elements of a transposed chunk.
+        self.order: Any = order if isinstance(order, str) else "C"
         self._filters = [_guarded_codec(config, self.dtype) for config in filters]
         self._compressor: Any = _guarded_codec(compressor, self.dtype) if compressor else None
         codecs = [*self._filters, self._compressor]
@@ -539,7 +546,8 @@ class ChunkCodec:
             raise MetadataError(f"{compressor['id']!r} is not a compressor")
         self._has_count = bool(ids) and ids[0] in _VLEN
         self._has_arrays = ids[:1] == ["vlen-array"]
-        self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles store the shape
+        # JSON, MessagePack and pickles store the shape of a chunk.
+        self._keeps_shape = self.is_object and not self._has_count
 
     def encode(self, chunk: Array) -> bytes:
         """Return the stored form of one complete chunk."""
@@ -552,7 +560,8 @@ class ChunkCodec:
         if self._axes is not None:
             chunk = chunk.transpose(self._axes)
         buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=self.order)
-        if self._plug_ins and not self.is_object:  # as from zarr: codecs for signals compress by channel
+        # As zarr does: codecs for signals, such as WavPack and FLAC, compress by channel.
+        if self._plug_ins and not self.is_object:
             buffer = buffer.reshape(chunk.shape if self.order == "C" else chunk.shape[::-1])
         for codec in self._filters:
             buffer = codec.encode(buffer)
@@ -629,7 +638,8 @@ class ChunkCodec:
         """Return the error for a chunk of ``nbytes`` that does not decode: it is damaged, or there is no memory."""
         if isinstance(error, MemoryError):
             try:
-                np.empty(2 * nbytes + 64 * 2**20, np.uint8)  # enough to decode the chunk, if it were not damaged
+                # This is enough to decode the chunk, if it were not damaged.
+                np.empty(2 * nbytes + 64 * 2**20, np.uint8)
             except MemoryError:
                 lack = resource_failure(error, "decoded", what=what)
                 assert lack is not None
@@ -719,7 +729,8 @@ _codec_of: Memo[ChunkCodec] = Memo(ChunkCodec, most=4096)
 
 def chunk_codec(array: StoredArray) -> ChunkCodec:
     """Return the codec of the chunks of ``array``; equal configurations share one."""
-    make = ChunkCodec if any(map(is_plug_in, array.codecs)) else _codec_of  # a plug-in may be registered again
+    # A plug-in may be registered again under its id, so its codecs are not cached.
+    make = ChunkCodec if any(map(is_plug_in, array.codecs)) else _codec_of
     return make(array.data_type, array.filters, array.compressor, array.order)
 
 

@@ -42,7 +42,8 @@ class JSONRows:
         )
         self._text = encoder.encode
         self._encoding = str(config.get("encoding", "utf-8")).lower()
-        if self._encoding not in _ENCODINGS:  # other codecs of Python do not encode text, or are very slow
+        # Other codecs of Python do not encode text, or are very slow: punycode takes quadratic time.
+        if self._encoding not in _ENCODINGS:
             raise ValueError(f"{self._encoding!r} is not an encoding of JSON")
         self._dtype = dtype
         self._cells = config.get(CELLS)
@@ -150,7 +151,8 @@ class SplitElements(Elements):
         self, text: bytes, borders: npt.NDArray[np.intp], end: int, separator: bytes, shape: tuple[int, ...]
     ) -> None:
 
-        def parsed(position: int) -> Any:  # not a method: without a cycle, the memory is free when the cache drops this
+        # Not a method: without a cycle, the memory is free as soon as the cache drops this.
+        def parsed(position: int) -> Any:
             start = int(borders[position - 1]) + 2 if position else 1
             stop = int(borders[position]) + 1 if position < len(borders) else end
             return parse_fast(text[start:stop])
@@ -389,7 +391,8 @@ def _numbers(cells: Array, dtype: np.dtype[Any]) -> Array:
 
 def _row(row: Any, cells: int) -> list[Any]:
     if not isinstance(row, list):
-        return [None] * cells  # the padding of a chunk that reaches beyond its array
+        # This is padding of a chunk that reaches beyond its array.
+        return [None] * cells
     if len(row) != cells:
         raise ValueError(f"a row has {len(row)} fields instead of {cells}")
     return row

@@ -41,7 +41,8 @@ _USUAL_LEVEL = 6  # what zlib makes of -1
 class Chain:
     """The codecs of an array as its node has them."""
 
-    filters: list[dict[str, Any]] | None  # of text and bytes, the first one makes bytes of objects
+    # The first filter of text and bytes makes bytes of objects.
+    filters: list[dict[str, Any]] | None
     compressor: dict[str, Any] | None
     endian: Endian | None
     order: Order = "C"
@@ -148,7 +149,8 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     order, filters = _decode_first(steps, ndim)
     if not steps:
         raise MetadataError(f"the codecs {codecs!r} make no bytes", remedy=_REMEDY)
-    if steps[0][0].startswith(_PREFIX):  # it makes bytes of numbers itself, in the byte order of this machine
+    # This codec makes bytes of numbers itself, in the byte order of this machine.
+    if steps[0][0].startswith(_PREFIX):
         steps.insert(0, ("bytes", {"endian": "little"}))
     name, configuration = steps.pop(0)
     if name in _SERIALIZERS:
@@ -172,7 +174,8 @@ def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[O
         name = steps[0][0]
         is_on_numbers = name == "transpose" or name.removeprefix(_PREFIX) in _ON_NUMBERS
         if not is_on_numbers and not (name.startswith(_PREFIX) and to_bytes in steps[1:]):
-            break  # neither works on numbers, nor is a codec of a plug-in before the step that makes bytes
+            # It neither works on numbers nor is a plug-in before the step that makes bytes.
+            break
         name, configuration = steps.pop(0)
         if name == "transpose":
             stated = configuration.get("order")
@@ -328,7 +331,8 @@ def codec_config(codec: Any) -> dict[str, Any]:
             remedy = "Give a compressor or a filter; the codecs that make bytes and shards are not given here."
             raise UsageError(error.problem, remedy=remedy) from error
         if config["id"] == "blosc" and "shuffle" in getattr(codec, "_tunable_attrs", ()):
-            config["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
+            # The user did not choose it; zarr-python chooses it when it knows the data type.
+            config["shuffle"] = 1
     if not isinstance(config, dict) or "id" not in config:
         remedy = "Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or 'name'."
         raise UsageError(f"{codec!r} is not a codec", remedy=remedy)

@@ -55,9 +55,12 @@ class NumberType:
     attributes is an error that names it, and such numbers of HDF5 become the float or integer that h5py makes of them.
     """
 
-    name: str  # in format 3, NumPy and HDMF; of a type that another library adds to NumPy also in format 2
-    element: Number  # ``layout`` is the `Precision` that HDF5 has for a type that another library adds
-    library: str = _NUMPY  # has its NumPy type under its name; it is imported on use, and need not be installed
+    # In format 3, NumPy and HDMF; for types that another library adds to NumPy also in format 2.
+    name: str
+    # ``layout`` is the `Precision` that HDF5 has for a type that another library adds.
+    element: Number
+    # The library has the NumPy type under its name. It is imported on use, and need not be installed.
+    library: str = _NUMPY
 
     def __post_init__(self) -> None:
         if isinstance(self.element.layout, Precision):
@@ -79,7 +82,8 @@ class NumberType:
         size = self.element.size
         if self.is_of_numpy:
             return f"{'|' if size == 1 else byte_order}{LETTERS[self.element.kind]}{size}"
-        if byte_order == ">" and size > 1:  # of which ml_dtypes gives wrong elements
+        # ml_dtypes returns wrong elements of big-endian arrays.
+        if byte_order == ">" and size > 1:
             problem = f"numbers of type {self.name!r} are not read in big-endian byte order"
             raise MetadataError(problem, remedy="Convert the array with the program that wrote it, to little-endian.")
         return self.name
@@ -201,7 +205,8 @@ def number_name(letter: str, digits: str) -> str:
 MAX_DEPTH = 32
 """How deep types may be nested in each other."""
 
-_LONG_DOUBLES = frozenset({"f16", "c32"})  # in NumPy on some machines: only read, never written
+# NumPy has these on some machines only, so they are read and never written.
+_LONG_DOUBLES = frozenset({"f16", "c32"})
 _DATES = {"M": "datetime64", "m": "timedelta64"}
 
 _CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
@@ -269,7 +274,8 @@ def code_element(data_type: str) -> Element:
     byte_order: ByteOrder = ">" if order == ">" else "<"
     if kind in _DATES:
         count, step = split_unit(unit)
-        shown = f"[{'' if count == 1 else count}{step}]" if unit else ""  # as in NumPy
+        # NumPy writes units like this.
+        shown = f"[{'' if count == 1 else count}{step}]" if unit else ""
         return Time(_DATES[kind] + shown, byte_order)
     if kind in NUMBERS:
         return NUMBERS[kind].element

@@ -169,7 +169,8 @@ def word_of(dtype: Any) -> Any:
 
 def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
     if letter_of(dtype) == "V" or dtype.hasobject:
-        return None  # the fields, or the size of opaque elements, are taken from the data
+        # The fields, or the size of opaque elements, come from the data.
+        return None
     if (number := library_type(dtype)) is not None:
         return number.name
     return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]

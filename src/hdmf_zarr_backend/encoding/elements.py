@@ -159,11 +159,16 @@ class Described:
     """The meaning of an array."""
 
     stored: Element  # in Zarr, which is the type that HDMF reads
-    form: Form  # numbers and the like; text or references as objects; compound rows with objects
-    axes: tuple[int, ...]  # its shape in HDMF: rows have one axis, a scalar has none
-    itemsize: int | None  # bytes of one element in memory; None for text and references
-    note: dict[str, Any] | None  # of the dataset in HDF5; None if it was never in HDF5
-    is_marked: bool  # as a scalar by ``zarr_dtype`` or the note; it is one if it also has one element
+    # Numbers and the like; text or references as objects; compound rows with objects.
+    form: Form
+    # Its shape in HDMF: rows have one axis, a scalar has none.
+    axes: tuple[int, ...]
+    # Bytes of one element in memory; None for text and references.
+    itemsize: int | None
+    # The note of the dataset in HDF5; None if it was never in HDF5.
+    note: dict[str, Any] | None
+    # ``zarr_dtype`` or the note marks it as a scalar; it is one if it also has one element.
+    is_marked: bool
 
     @property
     def is_scalar(self) -> bool:
@@ -313,7 +318,8 @@ def type_label(node: Dataset[Attributes]) -> str:
     content = notes_of(node.attributes).get("text")
     if described.form == "objects" and isinstance(described.stored, Text) and isinstance(content, str):
         return content  # such as isodatetime
-    if described.stored == UTF8 and described.itemsize is not None:  # text of fixed length
+    # This is text of fixed length, of four bytes a character.
+    if described.stored == UTF8 and described.itemsize is not None:
         return f"text[{described.itemsize // 4}]"
     return _label(described.stored)
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
-_DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)  # Base64 that is damaged is a ValueError
+# Damaged Base64 is a ValueError.
+_DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)
 
 
 def default_fill(data_type: Any) -> Any:
@@ -138,7 +139,8 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
     """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined."""
     value = array.fill_value
     if value is None or (dtype.hasobject and dtype.names is not None):
-        return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
+        # In files of hdmf-zarr up to 0.13 the fill of rows with references is a pickle, which no reader needs.
+        return None
     if dtype.kind == "O":
         codec_id = array.first_filter.get("id")
         if isinstance(value, str) and codec_id == "vlen-bytes":
@@ -148,11 +150,13 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
                 return value.encode("utf-8", "surrogatepass")
         if isinstance(value, str):
             return value
-        return EMPTY_OBJECTS.get(codec_id, value)  # hdmf-zarr declared 0 for text and bytes
+        # hdmf-zarr up to 0.13 declared 0 for text and bytes.
+        return EMPTY_OBJECTS.get(codec_id, value)
     if value == 0 and letter_of(dtype) in "SUV":
         return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
     try:
-        if isinstance(value, dict):  # only a document of format 3 has the fields of a row
+        # Only a document of format 3 has the fields of a row.
+        if isinstance(value, dict):
             raise TypeError("it is not a single value")
         return _decode_scalar(value, dtype)
     except _DAMAGE as error:
@@ -171,7 +175,8 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
         for name in dtype.names:
             part, field = value[name], letter_of(dtype[name])
             if field in "SV" and not isinstance(part, (str, dict)):
-                raise TypeError(f"the bytes of {name!r} are not Base64")  # NumPy would make text of a number
+                # NumPy would make text of a number.
+                raise TypeError(f"the bytes of {name!r} are not Base64")
             if field == "c" and not isinstance(part, list):
                 raise TypeError(f"the complex number of {name!r} is not a list of two numbers")
             row[name] = _decode_scalar(part, dtype[name])
@@ -184,7 +189,8 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, list):
         raise TypeError("it is not a single value")
     if isinstance(value, str) and letter == "f":
-        value = float(value)  # which the types of other libraries do not take as text
+        # The types of other libraries do not take text.
+        value = float(value)
     is_count = letter in "mM" and type(value) is int
     return np.array(value, "i8" if is_count else dtype).astype(dtype, copy=False)[()]
 

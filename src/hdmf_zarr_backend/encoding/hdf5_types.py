@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 JSON_ROW = Compound((("json", UTF8),))
 """The HDF5 type of an attribute that only JSON holds."""
 
-_PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")  # in the order of HDF5's own numbers
+# In the order of HDF5's own numbers, H5T_str_t.
+_PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
 _NUMPY = "NUMPY:"
 _HDF5_SIZES = (1, 2, 4, 8)
@@ -272,7 +273,8 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
     import h5py
     from h5py import h5t
 
-    if depth > MAX_DEPTH:  # as in a note; h5py takes seconds for a type of hundreds of levels
+    # The limit of a note. h5py takes seconds for a type of hundreds of levels.
+    if depth > MAX_DEPTH:
         problem = f"an HDF5 type is nested more than {MAX_DEPTH} deep"
         raise ValueRefusedError(problem, remedy="Store the values in a simpler type.")
     readers: dict[int, Callable[[Any], Element]] = {
@@ -292,7 +294,8 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
         getattr(h5t, "COMPLEX", -1): lambda t: _complex_of(_number_of(t.get_super())),  # of HDF5 2.0
     }
     try:
-        if tid.get_class() != h5t.COMPOUND:  # the types of whose fields are asked one by one
+        # h5py raises for types that NumPy lacks. The fields of a compound are asked one by one.
+        if tid.get_class() != h5t.COMPOUND:
             _ = tid.dtype
         return readers[tid.get_class()](tid)
     except ValueRefusedError:  # of a part; it is a TypeError too
@@ -333,7 +336,8 @@ def _dtype(code: str) -> np.dtype[Any]:
 
 
 def _opaque_type(tid: Any) -> Element:
-    if tid.dtype.itemsize != tid.get_size():  # a tag of h5py on other bytes, which HDF5 would write beyond the array
+    # A tag of h5py on more bytes than its type has: HDF5 would write beyond the array.
+    if tid.dtype.itemsize != tid.get_size():
         raise TypeError("its tag names a type of another size")
     return _opaque_of(tid.get_size(), text_of(tid.get_tag()))
 

@@ -53,13 +53,15 @@ def encoder(element: Element, refer: Convert) -> Convert:
         case Text():
             return encode_text
         case Opaque() | Time() | Number(layout=Opaque()):
-            dtype = to_hdf5(element).dtype  # an element of a big-endian array is a native scalar in NumPy
+            # NumPy returns an element of a big-endian array as a native scalar.
+            dtype = to_hdf5(element).dtype
             return lambda value: _base64(np.asarray(value).astype(dtype, copy=False).tobytes())
         case Compound(fields):
             converters = [(name, encoder(member, refer)) for name, member in fields]
 
             def encode_row(row: Any) -> list[Any]:
-                if isinstance(row, (complex, np.complexfloating)):  # h5py reads two fields r and i as complex
+                # h5py reads two fields r and i as complex.
+                if isinstance(row, (complex, np.complexfloating)):
                     return [_encode_number(row.real), _encode_number(row.imag)]
                 return [convert(row[name]) for name, convert in converters]
 
@@ -156,7 +158,8 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
             return lambda value: value  # in rows of Zarr, dates are integers
         case Opaque(size) | Time(size=size) | Number(size=size, layout=Opaque()):
             is_opaque = dtype.hasobject or isinstance(element, Opaque)
-            own = np.dtype(f"V{size}") if is_opaque else to_hdf5(element).dtype  # `dtype` may have another byte order
+            # `dtype` may have another byte order than the bytes.
+            own = np.dtype(f"V{size}") if is_opaque else to_hdf5(element).dtype
             return lambda value: np.frombuffer(base64.b64decode(value["base64"]), own)[0]
         case Compound(fields) if dtype.names is not None:
             converters = [decoder(member, dtype[name], refer) for name, member in fields]
@@ -166,7 +169,8 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
         case Sequence(base):
             inner = to_hdf5(base).dtype
             return lambda value: decode_array(value, (len(value),), base, inner, refer)
-    return lambda value: _decode_number(value, dtype)  # also for two fields r and i, which h5py reads as complex
+    # Also for two fields r and i, which h5py reads as complex.
+    return lambda value: _decode_number(value, dtype)
 
 
 def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -176,7 +180,8 @@ def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
         return parts.view(dtype)[0]
     if isinstance(value, str) and value.startswith("0x"):
         bits, size = int(value, 16), len(value) // 2 - 1
-        if size != dtype.itemsize:  # a NaN of the larger type that h5py has where a library is absent, or the reverse
+        # A NaN of the larger type that h5py has where a library is absent, or the reverse.
+        if size != dtype.itemsize:
             return dtype.type(math.copysign(math.nan, -(bits >> 8 * size - 1)))
         return np.array(bits, f"u{dtype.itemsize}").astype(f"{dtype.str[0]}u{dtype.itemsize}").view(dtype)[()]
     return float(value) if isinstance(value, str) and letter_of(dtype) == "f" else value

@@ -137,7 +137,8 @@ def shards_by_bytes(
     counts: list[int] = []
     for length, chunk in zip(reversed(shape), reversed(chunks), strict=True):
         count = left if length is None else min(left, max(1, -(-length // chunk)))
-        if length is not None:  # equal shards: the last one could be small otherwise
+        # Equal shards: the last one could be small otherwise.
+        if length is not None:
             in_all = max(1, -(-length // chunk))
             count = -(-in_all // -(-in_all // count))
         counts.append(count)
@@ -166,9 +167,12 @@ JSON2: dict[str, Any] = {
 class Sharding:
     """The requested shards of an array."""
 
-    shape: tuple[int, ...] | Literal["auto"]  # "auto": by bytes, and none for a small array
-    are_chunks_given: bool = False  # by the user: they are not changed to fit the shards
-    is_kept: bool = False  # the array was stored with them before; then format 2, which has none, is not an error
+    # "auto": by bytes, and none for a small array.
+    shape: tuple[int, ...] | Literal["auto"]
+    # The user gave the chunks: they are not changed to fit the shards.
+    are_chunks_given: bool = False
+    # The array was stored with shards before. Then format 2, which has none, is not an error.
+    is_kept: bool = False
 
 
 @dataclass(slots=True)
@@ -178,7 +182,8 @@ class Layout:
     chunks: tuple[int, ...] | None = None
     fill_value: Any = None
     maxshape: tuple[int | None, ...] | None = None
-    compressor: dict[str, Any] | bool | None = None  # False: no compression; True or None: the default
+    # False: no compression; True or None: the default.
+    compressor: dict[str, Any] | bool | None = None
     filters: list[dict[str, Any]] | None = None
     chunk_elements: int | None = None
     chunk_aspect_ratio: tuple[float, ...] | None = None
@@ -255,7 +260,8 @@ def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
 
 
 def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
-    is_marked = not shape and letter_of(dtype) == "V"  # ``zarr_dtype`` has the fields, so the note marks it as a scalar
+    # ``zarr_dtype`` has the fields, so the note marks it as a scalar.
+    is_marked = not shape and letter_of(dtype) == "V"
     data_type = zarr_type(dtype)
     zarr_dtype = word_of_type(data_type) if shape or is_marked else _SCALAR
     return _dataset(data_type, zarr_dtype, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}

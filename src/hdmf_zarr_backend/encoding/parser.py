@@ -85,7 +85,8 @@ def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
         limits.check("max_depth", depth, f"groups are nested {depth:,} deep")
         if len(key) > _LONG_KEY and not _has_parent(key, keys):
             implied += depth * len(key)
-            if implied > 2**28:  # a few bytes of a key would create many groups with long paths
+            # A few bytes of a key would create many groups with long paths.
+            if implied > 2**28:
                 raise limits.exceeded("max_depth", depth, f"groups without documents are nested {depth:,} deep")
 
 
@@ -192,7 +193,8 @@ def parse(
             document = texts.get(zarr3.DOCUMENT)
             _check_finished(None if document else store.get(zarr2.ATTRIBUTES), document)
             parsed = ParsedFile(_parse_listing(store, document, damaged), consolidated=False)
-            if _likely_documents(store, hint, use_consolidated=True) != first:  # it changed while its keys were listed
+            # The file changed while its keys were listed.
+            if _likely_documents(store, hint, use_consolidated=True) != first:
                 return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
         parsed.state = state
         if parsed.consolidated and parsed.zarr_format == 2:
@@ -201,7 +203,8 @@ def parse(
             parsed.is_foreign = True
             _mark_references(store, parsed.hierarchy)
         root = parsed.hierarchy.root
-        if both.BOTH in notes_of(root.attributes):  # the note belongs to the document and not to the file
+        # The note belongs to the document and not to the file.
+        if both.BOTH in notes_of(root.attributes):
             root.attributes = both.without_note(root.attributes)
         parsed.left_out = _left_out(damaged or {}, store.location)
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
@@ -270,17 +273,20 @@ def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
 
 def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
     """Set ``zarr_dtype`` on the arrays of a LINDI file whose first element is a reference, which only values show."""
-    from hdmf_zarr_backend.encoding.chunk_codec import reading_codec  # imported here: it needs NumPy
+    # Imported here since it needs NumPy: files are listed without it.
+    from hdmf_zarr_backend.encoding.chunk_codec import reading_codec
 
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
     stored = {path: node.stored for path, node in arrays.items()}
     names = {path: join(path, array.first_chunk) for path, array in stored.items()}
-    chunks = store.get_many(names.values())  # LINDI has them in the file of references itself
+    # LINDI has these chunks in the file of references itself.
+    chunks = store.get_many(names.values())
     most = store.read_rules.limits.max_object_bytes
     for path, array in stored.items():
         if names[path] not in chunks:
             continue
-        with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
+        # Reading the array raises the error again.
+        with suppress(DamagedFileError, LimitError):
             codec = reading_codec(array, store.read_rules)
             first = codec.decode(chunks[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
@@ -296,7 +302,8 @@ def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool)
     if not use_consolidated and hint == 2:
         return {} if store.get(zarr2.GROUP) is not None else existing_documents(store, names)
     documents: dict[str, bytes] = {}
-    with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
+    # A bucket without list permission refuses keys that do not exist.
+    with suppress(StoreRefusedError):
         documents = store.get_many([first])
     others = [name for name in names if name != first]
     return documents if documents or not others else existing_documents(store, others)
@@ -323,12 +330,14 @@ def _parse_consolidated(
     key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
     if key not in texts:
         return None
-    own: Damaged | None = None if damaged is None else {}  # errors of a document that is then not used do not count
+    # The errors of a document that is then not used do not count.
+    own: Damaged | None = None if damaged is None else {}
     try:
         document = load(texts[key], key=key)
         check_document(document, store.read_rules)
         result = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=own)
-        if own:  # are nodes that are damaged in the consolidated document so in their own documents too?
+        # Nodes may be damaged in the consolidated document only: then their own documents are read.
+        if own:
             names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
             alone: Damaged = {}
             documents = _parse_texts(
@@ -398,7 +407,8 @@ def _document(text: bytes, key: str) -> Any:
 
 def check_outside(store: Store, *, is_new: bool = False) -> None:
     """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there."""
-    if store.read_rules.is_linked:  # nothing is looked for around the target of a link
+    # A crafted link must not reveal what is around its target.
+    if store.read_rules.is_linked:
         return
     around = next((place for place in _folders_above(store) if _is_root(place)), None)
     if around is None:
@@ -411,7 +421,8 @@ def check_outside(store: Store, *, is_new: bool = False) -> None:
     else:
         texts = store.get_many(registry.FIRST_KEYS)
         block = _loaded(texts.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED)
-        if zarr2.CONSOLIDATED in texts or isinstance(block, dict):  # a file of its own, whose block may be damaged
+        # This is a file of its own, even if its consolidated document is damaged.
+        if zarr2.CONSOLIDATED in texts or isinstance(block, dict):
             return
     if is_new:
         problem = f"this path is inside the Zarr file {around.location!r}"
@@ -504,7 +515,8 @@ PATH_OF_FILE = "Give the path of the file, not of an array in it."
 
 def nothing_to_read(store: Store) -> ZarrBackendError:
     """Return the error for a store without the documents of a file."""
-    if not store.read_rules.is_linked and is_of_hdf5(store):  # the target of a link is not opened for a message
+    # The target of a link is not opened for a message.
+    if not store.read_rules.is_linked and is_of_hdf5(store):
         remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
         cli = "Convert it with `zarrio convert` first."
         if is_url(store.location):

@@ -40,12 +40,16 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 MAX_ITEMS: Final = 10_000_000
-_FREE_BYTES: Final = 1 << 28  # arrays may take this much, and four times what the pickle has
-_MAX_INT_BITS: Final = 8192  # stays below the 4300 digits that Python turns into text
-_MAX_DEPTH: Final = 100  # lists in lists, arrays in arrays; well below Python's own recursion limit
+# Arrays may take this much, and four times what the pickle has.
+_FREE_BYTES: Final = 1 << 28
+# Below the 4300 digits that Python converts to text (`sys.set_int_max_str_digits`).
+_MAX_INT_BITS: Final = 8192
+# Lists in lists, arrays in arrays: well below Python's own recursion limit.
+_MAX_DEPTH: Final = 100
 _MAX_DTYPE_DEPTH: Final = 16
 _MAX_FIELDS: Final = 1024
-_FIELD_COST: Final = 16  # a field of a dtype takes the time and memory of that many elements
+# A field of a dtype takes the time and memory of that many elements.
+_FIELD_COST: Final = 16
 _MAX_RANK: Final = 32
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 _ERRORS: Final = (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError, OverflowError)
@@ -203,7 +207,8 @@ class Reference(Items):
             refuse("a ZarrReference of something other than text")
         return super().__new__(cls)
 
-    def __init__(self, *values: Any) -> None:  # not run by NEWOBJ, which items follow
+    # NEWOBJ does not run this; its items follow.
+    def __init__(self, *values: Any) -> None:
         super().__init__()
         self.update(dict.fromkeys(_KEYS), **dict(zip(_KEYS, values, strict=False)))
 
@@ -223,12 +228,17 @@ _NAMES: Final[dict[tuple[str, str], Any]] = {
 for _core in ("numpy.core", "numpy._core"):  # NumPy 1 and 2
     _NAMES[_core + ".multiarray", "_reconstruct"] = Name("array")
     _NAMES[_core + ".multiarray", "scalar"] = Name("scalar")
-    _NAMES[_core + ".numeric", "_frombuffer"] = Name("buffer")  # arrays of numbers inside objects, protocol 5
-for _builtins, _copyreg in (("builtins", "copyreg"), ("__builtin__", "copy_reg")):  # Python 3, and 2 up to protocol 2
-    _NAMES[_copyreg, "_reconstructor"] = Name("reference")  # ZarrReference, protocols 0 and 1
+    # Protocol 5 has arrays of numbers inside objects like this.
+    _NAMES[_core + ".numeric", "_frombuffer"] = Name("buffer")
+# The names of Python 3, and of Python 2 up to protocol 2.
+for _builtins, _copyreg in (("builtins", "copyreg"), ("__builtin__", "copy_reg")):
+    # ZarrReference in protocols 0 and 1.
+    _NAMES[_copyreg, "_reconstructor"] = Name("reference")
     _NAMES[_builtins, "dict"] = Name("dict")
-    _NAMES[_builtins, "bytes"] = Name("bytes")  # empty bytes up to protocol 2, and h5py's dtype metadata
-    _NAMES[_builtins, "str"] = _NAMES[_builtins, "unicode"] = Name("str")  # h5py's dtype metadata
+    # Empty bytes up to protocol 2, and dtype metadata of h5py.
+    _NAMES[_builtins, "bytes"] = Name("bytes")
+    # Dtype metadata of h5py.
+    _NAMES[_builtins, "str"] = _NAMES[_builtins, "unicode"] = Name("str")
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
@@ -260,7 +270,8 @@ class _Reader:
         self._max_items = max_items
         self._items_left = max_items
         self._bytes_left = max_bytes
-        self._made: dict[int, _Data | _Dtype | None] = {}  # by id; the pickle keeps all parts. None: being made
+        # By id, since the pickle keeps all parts alive. None: it is being read, so it contains itself.
+        self._made: dict[int, _Data | _Dtype | None] = {}
 
     def read(self, value: Any) -> Any:
         """Return the data of what the unpickler has built."""
@@ -308,7 +319,8 @@ class _Reader:
         return _Data(kind(parts), size, 1 + depth)
 
     def _items(self, value: Items, level: int) -> _Data:
-        state: dict[str, Any] = getattr(value, "state", {})  # attributes in place of items
+        # A ZarrReference has attributes in place of items.
+        state: dict[str, Any] = getattr(value, "state", {})
         if not state and _PLAIN.issuperset(map(type, value.values())):
             return _Data(dict(value), len(value), 1)
         self._spend(len(state), 0)
@@ -522,7 +534,8 @@ def _fill(view: Array, values: list[Any]) -> None:
     else:
         if not _FIELD_TYPES.get(view.dtype.kind, frozenset()).issuperset(map(type, values)):
             refuse("a value that is not of the type of its field", damaged=True)
-        with np.errstate(all="ignore"):  # a float that a narrow field cannot hold is its infinity
+        # A float that a narrow field cannot hold becomes infinite.
+        with np.errstate(all="ignore"):
             view[:] = np.array(values, view.dtype)
 
 

@@ -143,7 +143,8 @@ _OBJECT = ("object", "region")
 _ATTRIBUTES = "attributes"
 _AS_TEXT = {"dtype": "json", "text": True}
 _TYPE = "type"
-_WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference
+# Not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference.
+_WORD = "word"
 _ONLY_IN_2 = (DTYPE, LINKS)
 _ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
 _NESTED = (dict, list)
@@ -198,7 +199,8 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
     chunks = checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
     check_axes(shape, chunks, path)
     encoding = document["chunk_key_encoding"]
-    keys = NEW_KEYS if encoding == _USUAL_ENCODING else None  # as of nearly all arrays
+    # Nearly all arrays have this encoding.
+    keys = NEW_KEYS if encoding == _USUAL_ENCODING else None
     if keys is None:
         stated = encoding if isinstance(encoding, dict) else {"name": encoding}
         name, options = stated.get("name"), stated.get("configuration") or {}
@@ -233,7 +235,8 @@ def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: boo
     for path, node in hierarchy.walk():
         if path:
             members[path] = encode_node(node)
-        if path and isinstance(node, Group):  # zarr-python has a block for each group
+        # zarr-python writes an empty block for each group, and so does hdmf-zarr 0.14.
+        if path and isinstance(node, Group):
             members[path][CONSOLIDATED] = {**BLOCK, "metadata": {}}
     return {DOCUMENT: {**root, CONSOLIDATED: {**BLOCK, "metadata": members, **inline_block(inlined)}}}
 
@@ -458,13 +461,15 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
     if original is None:
         return _made_document(node)
     before = original.document
-    if original.stored != _properties(stored):  # keep the keys that other programs have added
+    # The keys that other programs have added stay.
+    if original.stored != _properties(stored):
         new = _made_document(node)
         return {**new, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
     document = {**before, "shape": list(stored.stored_shape)}
     if node.attributes != original.attributes:
         attributes: Attributes = _made_document(node)["attributes"]
-        if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):  # other programs may spell the type otherwise
+        # Other programs may spell the type otherwise.
+        if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
             for key in _KEPT:
                 attributes.pop(key, None)
             stated = before.get("attributes") or {}

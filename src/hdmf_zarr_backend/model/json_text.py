@@ -80,7 +80,8 @@ def _depth(text: bytes) -> int:
     if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
         return 0  # within the limit in any case
     depth = _highest(text)
-    if depth > MAX_NESTING and b'"' in text:  # leave out strings: without escapes, every second part between quotes
+    # Strings are left out: without escapes, they are every second part between quotes.
+    if depth > MAX_NESTING and b'"' in text:
         depth = _highest(b"".join(_ESCAPE.sub(b"", text).split(b'"')[::2]))
     return depth
 

@@ -124,7 +124,8 @@ def resolve_source(source: str, origin: str) -> str:
     """Return the location for a ``source`` in the file at ``origin``."""
     if source in OWN_SOURCES:
         return origin
-    if source.startswith(tuple(f"{prefix}/" for prefix in LOCAL_URLS)):  # without a host
+    # A URL without a host.
+    if source.startswith(tuple(f"{prefix}/" for prefix in LOCAL_URLS)):
         path = unquote(source.partition("://")[2], errors="surrogateescape")
         return path[1:] if _DRIVE.match(path[1:]) else path
     if is_url(source):
@@ -216,8 +217,10 @@ def _protocols(location: str) -> list[str]:
     protocols = []
     for number, part in enumerate(parts := location.split("::"), 1):
         name, mark, _ = part.partition("://")
-        is_wrapper = _WRAPPER.fullmatch(part) and number < len(parts)  # the last may be a path that looks like one
-        is_remote = mark and len(name) > 1 and name.lower() + mark not in LOCAL_URLS  # one letter: a drive of Windows
+        # The last part may be a path that looks like a protocol.
+        is_wrapper = _WRAPPER.fullmatch(part) and number < len(parts)
+        # One letter is a drive of Windows.
+        is_remote = mark and len(name) > 1 and name.lower() + mark not in LOCAL_URLS
         protocols.append(name.lower() if is_remote or is_wrapper else "file")
     return protocols
 

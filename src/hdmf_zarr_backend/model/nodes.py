@@ -202,7 +202,8 @@ def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int
     """
     if isinstance(value, list):
         product = 1
-        for length in value:  # a loop takes half the time of all() for one or two items
+        # A loop takes half the time of all() for one or two items.
+        for length in value:
             if type(length) is not int or length < least or (product := product * (length or 1)) > _MOST_ELEMENTS:
                 break
         else:
@@ -370,7 +371,8 @@ def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
     """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``. Documents are shared."""
     copied = Hierarchy(_copied(hierarchy.root), hierarchy.zarr_format)
     stack = [copied.root]
-    while stack:  # not recursive: a file may be nested deeper than the recursion limit
+    # Not recursive: a file may be nested deeper than the recursion limit.
+    while stack:
         here = stack.pop()
         if isinstance(here, Group):
             here.members = {name: _copied(child) for name, child in here.members.items()}

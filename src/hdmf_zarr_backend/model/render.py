@@ -101,7 +101,8 @@ def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
     """Return the root of the tree of items, with sums and likenesses."""
     root = Item("/", "", hierarchy.root)
     pending = [root]
-    while pending:  # not recursive: a file may be nested deeper than the recursion limit
+    # Not recursive: a file may be nested deeper than the recursion limit.
+    while pending:
         item = pending.pop()
         node = item.node
         assert node is not None
@@ -136,7 +137,8 @@ def _summarise(root: Item) -> None:
             item.sum.arrays, item.sum.size = 1, item.description.size
             key = ("array", item.description.likeness, len(item.node.stored.shape))
         else:
-            item.sum.groups = 0 if item.description.instead else 1  # what is not shown is not counted
+            # What is not shown is not counted.
+            item.sum.groups = 0 if item.description.instead else 1
             for member in item.members:
                 item.sum.add(member.sum)
             members = frozenset((pattern(member.name), member.likeness) for member in item.members)
@@ -271,7 +273,8 @@ def render(
     rows.insert(0, _Row("", [column.title for column in columns], role="title"))
     lines = _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
     for number, row in enumerate(rows if symbols.paint is not None else ()):
-        if row.role is not None and symbols.paint is not None:  # the name in colour, after it was shortened
+        # The name gets its colour after it was shortened.
+        if row.role is not None and symbols.paint is not None:
             line = lines[number]
             start, stop = (0, len(line)) if row.role == "title" else (len(row.mark), len(row.tree))
             lines[number] = line[:start] + symbols.paint(line[start:stop], row.role) + line[stop:]
