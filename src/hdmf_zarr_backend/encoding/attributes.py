@@ -35,6 +35,8 @@ Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
 Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
 Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
 
+# Without the type, the uint8 ids of ndx-pose came back as int64, and hdmf-zarr 0.13 could not construct the object
+# (hdmf-zarr issue 323). netcdf-c shows attributes in these types in every mode; hdmf-zarr and xarray ignore them.
 _NCZARR = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
 _DATES = (datetime.datetime, datetime.date)
 # The most bytes of an attribute: a damaged file may declare text of any length.
@@ -84,6 +86,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _encode_list(items: list[Any], reference: Reference) -> Encoded:
+    # JSON does not tell an empty list from an empty array of numbers, as which it would come back.
     if not items:
         return [], None, {"dtype": "list"}
     if all(type(item) is str for item in items):
@@ -208,6 +211,8 @@ def _is_strict(value: Any) -> bool:
 
 def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Encoded:
     """Write NaN and infinities as text; a Python float gets a type, by which they are numbers."""
+    # A bare NaN makes the whole .zmetadata unreadable for JavaScript. As text, hdmf-zarr 0.13 cannot construct a series
+    # whose resolution is NaN, which is why text is an option and not the default.
     if _is_strict(value):
         return value, kind, remark
     if not _is_strict(_spelled(value)) or (remark is not None and remark["dtype"] == "json"):
@@ -256,6 +261,7 @@ def _decode_list(value: list[Any], resolve: Resolve) -> Any:
         return [resolve(item) for item in value]
     leaves = list(_leaves(value))
     shape = _shape(value)
+    # A list of lists that is not an array, such as one of another program, is returned as it is.
     if shape is None or not leaves:
         return value
     kinds = set(map(type, leaves))
@@ -294,6 +300,7 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
     coded = bool(remark.get("base64"))
     if dtype in ("str", "bytes", "|O"):
         leaves = list(_leaves(value))
+        # Bytes that are UTF-8 are stored as text, so that other readers see them.
         if dtype == "bytes":
             leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
         return object_array(leaves, shape)

@@ -27,6 +27,7 @@ Decode: TypeAlias = "Callable[[Bytes, Bytes | None], Bytes]"
 
 # Format, format of the codec, flags, size of an element; then the bytes of all blocks, of one, and in the file.
 _HEADER = struct.Struct("<BBBBIII")
+# c-blosc 1 writes format 2. c-blosc 2 has formats of its own, with longer headers.
 _FORMAT = 2
 _NOT_COMPRESSED = 0x02  # among the flags; such a frame has no blocks
 # What is read first of a chunk in a file: its header, and the starts of as many blocks as most chunks have.
@@ -49,6 +50,7 @@ class Blosc(numcodecs.Blosc):  # type: ignore[misc]
         """Return the bytes of a frame, in ``out`` unless that is None."""
         raw = np.ravel(buf, order="A").view(np.uint8) if isinstance(buf, np.ndarray) else buf
         head = bytes(raw[: _HEADER.size])
+        # A failed malloc in c-blosc 1 is not checked, and the process ends.
         if len(head) == _HEADER.size:
             *_, decoded, length, _ = _HEADER.unpack(head)
             _check_memory(min(decoded, length))

@@ -38,7 +38,9 @@ _EMPTY: dict[str, Any] = {
     zarr3.CONSOLIDATED: {**zarr3.BLOCK, "metadata": {}},
 }
 
+# A document cannot have its own digest, so it is computed with zeros in its place.
 _ZEROS = "0" * 64
+# The text is searched and not parsed, because a reader parses only one of the two documents.
 _NOTE = re.compile(rb'"both"\s*:\s*\{([^{}]{0,400})\}')
 _OF_2 = re.compile(rb'"zmetadata"\s*:\s*"([0-9a-f]{64})"')
 _OF_3 = re.compile(rb'"zarr\.json"\s*:\s*"([0-9a-f]{64})"')

@@ -36,6 +36,7 @@ _ROWS = (
     "Give rows as tuples with one value for each field, or as a structured array, and convert values that do not fit."
 )
 
+# The order matters: the first class that a value is an instance of counts.
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((bool, np.bool_), "a boolean"),
     ((np.timedelta64,), "a duration"),  # NumPy derives it from its integers
@@ -342,7 +343,7 @@ def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
     elif wanted in "iu" and library_type(dtype) is not None:  # which has no `numpy.iinfo`
         bad = result.astype(np.float64) != array
     elif wanted in "iu":
-        # The limits of large integers overflow to infinity in float16 and float32.
+        # The limits of large integers overflow in float16.
         wide = array if array.dtype.itemsize >= 8 else array.astype(np.float64)
         limits = np.iinfo(dtype)
         bad = ~((wide == np.trunc(wide)) & (wide >= float(limits.min)) & (wide < float(limits.max + 1)))
@@ -464,6 +465,7 @@ def row_values(row: Any, names: tuple[str, ...], n: int, location: Location = _A
         if set(row.dtype.names) == set(names):
             return [row[name] for name in names]
         raise location.refused((n,), f"the fields {row.dtype.names} are not those of the dataset, {names}", _ROWS)
+    # Rows may be of pandas or of another library, so they are recognised by what they can do.
     is_row = hasattr(row, "__getitem__") and hasattr(row, "__len__") and not isinstance(row, (str, bytes, dict))
     if not is_row or len(row) != len(names):
         raise location.refused(

@@ -230,6 +230,7 @@ def _pcodec(codec: Any, data: bytes, most: int) -> npt.NDArray[Any]:
     """Return numbers of the type that the data state; the package pcodec shows it by refusing all others."""
     from numcodecs.pcodec import standalone
 
+    # `simple_decompress` would allocate any number of values: 520 bytes can be 40 MB.
     for name in _PCODEC_TYPES:
         values = np.empty(most // np.dtype(name).itemsize, name)
         try:
@@ -305,6 +306,8 @@ class CRC32C:
         return plain
 
 
+# numcodecs refuses to decode pickles from 0.15.2 on, unless an environment variable allows it for the whole process. So
+# hdmf-zarr 0.13 cannot read the references of its own files out of the box, and this package reads them safely.
 class DataPickle:
     """The ``pickle`` filter: decodes data only; encodes with numcodecs where the user chose it."""
 
@@ -472,7 +475,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
         if codec_id in _OWN_CODECS:
             return _OWN_CODECS[codec_id](config, dtype)
         if codec_id == "shuffle":
-            # netcdf-c writes 0 and means the size of an element. zarr 2.18 and 3.1.6 return wrong numbers silently for it.
+            # netcdf-c writes 0 and means the size of an element; zarr 2.18 and 3.1.6 return wrong numbers silently.
             size = config.get("elementsize") or dtype.itemsize
             if type(size) is not int or size < 1:
                 # numcodecs would return memory that was not written.

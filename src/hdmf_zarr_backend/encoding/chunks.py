@@ -26,7 +26,9 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
+# numcodecs passes the encoding of the file to Python, which knows more than a hundred.
 _ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii", "latin-1", "utf-16", "utf-32"})
+# Only in a large chunk is it worth looking for equal elements.
 _MANY_BYTES = 2**16
 
 
@@ -210,6 +212,7 @@ def _find(text: bytes, separator: bytes, start: int, end: int) -> npt.NDArray[np
 _NULL = b",null"  # the end of a chunk that reaches beyond its array
 
 
+# NumPy drops NULs at the end of text of fixed length, so text with them, and anything else than text, is JSON.
 _ESCAPE = "\0"
 _KINDS = frozenset({"number", "text", "reference"})
 _MANY = 64

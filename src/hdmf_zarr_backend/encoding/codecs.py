@@ -26,6 +26,7 @@ REFERENCES = "references"
 STRUCT = "struct"
 BYTE_ORDER = "byteorder"
 
+# No specification has these names. zarr-python reads and writes them; TensorStore does not.
 _PREFIX = "numcodecs."
 _SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 _SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
@@ -106,6 +107,7 @@ def encode_codecs(
     else:
         while steps and steps[0]["id"] in _ON_NUMBERS:
             first.append(_encode(steps.pop(0), itemsize))
+        # zarr-python warns of a missing byte order, and one byte has none.
         serializer = {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})}
     for step in steps:
         if step["id"] in _ON_NUMBERS | _MAKES_OBJECTS:
@@ -161,6 +163,7 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     if endian not in (None, "little", "big"):
         raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
     filters += [_decode(*step) for step in steps]
+    # Format 2 has one compressor at most. Which codec of the chain it is has no effect on the bytes.
     compressor = filters.pop() if steps else None
     return Chain(filters or None, compressor, endian, order)
 
@@ -212,6 +215,7 @@ def axes_in_order(order: Order, axes: int) -> list[int]:
 
 def order_of(permutation: list[int]) -> Order:
     """Return the order of chunks that have the axes in the order of ``permutation``."""
+    # "C" and "F" are the orders that format 2 has a letter for.
     usual = sorted(permutation)
     if permutation == usual:
         return "C"
@@ -249,6 +253,7 @@ def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
         raise MetadataError(f"the shards {configuration!r} have no chunks", remedy=_REMEDY)
     index = [_parts(codec) for codec in configuration.get("index_codecs", [{"name": "bytes"}, {"name": "crc32c"}])]
     names = [name for name, _ in index]
+    # The specification allows any codecs of a fixed size here.
     if names not in (["bytes"], ["bytes", "crc32c"]) or index[0][1].get("endian", "little") != "little":
         raise MetadataError(f"an index of shards stored with {names!r} is not supported", remedy=_REMEDY)
     location = configuration.get("index_location", "end")
@@ -342,6 +347,7 @@ def codec_config(codec: Any) -> dict[str, Any]:
 
 def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
     """Return the filters and the compressor for the arguments by which hdmf-zarr 0.14 describes a pipeline."""
+    # hdmf-zarr 0.14 has these arguments since its pull request 369.
     stated = serializer.to_dict() if hasattr(serializer, "to_dict") else {}
     endian = stated.get("configuration", {}).get("endian")
     if serializer is not None and (stated.get("name"), endian) not in (("bytes", None), ("bytes", "little")):

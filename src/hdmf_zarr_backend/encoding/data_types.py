@@ -299,7 +299,10 @@ def json_float(value: float) -> float | str:
 Endian = Literal["little", "big"]
 
 STRING = "string"
+# zarr-python 3 has this name, but it is not registered: reading it warns.
 BYTES = "variable_length_bytes"
+# `struct` is a registered extension (zarr-extensions 45), which zarr-python writes from 3.2 on; before, it had
+# `structured`, with pairs in place of objects. Both are read.
 STRUCT = "struct"
 STRUCTURED = "structured"
 
@@ -307,6 +310,7 @@ OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
 _FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
 _FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
 DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
+# The core specification names opaque bytes by their bits: r24 has three bytes.
 _RAW_BITS = re.compile(r"r([1-9][0-9]*)")
 
 

@@ -45,6 +45,7 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
     if dtype.kind not in _NOT_NUMBERS and code[1:] not in NAMES and code not in NUMBERS:
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
+    # NumPy makes S0 and U0 of empty text, whose chunks would have no bytes.
     if dtype.kind in "SU" and dtype.itemsize == 0:
         return dtype.str[:2] + "1"
     if not dtype.itemsize:

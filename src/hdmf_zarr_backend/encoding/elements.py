@@ -48,6 +48,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Memo, StoredArray
 
 Form: TypeAlias = Literal["plain", "objects", "rows"]
 
+# hdmf-zarr up to 0.13 wrote what the input was, not a type: int, int64, <f8, str_, or nothing at all.
 WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
     "text": "text", "utf": "text", "utf8": "text", "utf-8": "text", "isodatetime": "text", "datetime": "text",
     "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
@@ -117,6 +118,7 @@ def word_element(dtype_name: Any) -> Element:
 
 def row_fields(zarr_dtype: Any) -> dict[str, Element]:
     """Return the fields of rows by name from their ``zarr_dtype``; hdmf-zarr repeated some."""
+    # hdmf-zarr up to 0.13 repeated entries of rows with text; the first one counts.
     fields: dict[str, Any] = {}
     for entry in zarr_dtype if isinstance(zarr_dtype, list) else ():
         if isinstance(entry, dict) and "name" in entry:
@@ -272,6 +274,7 @@ def _stored_element(
             return Compound(tuple(row_fields(zarr_dtype).items())), "rows", None
         if isinstance(zarr_dtype, str) and (reference := element_of_word(zarr_dtype)) is not None:
             return reference, "objects", None
+        # hdmf-zarr up to 0.13 stored ASCII and dates with vlen-bytes. A scalar of either kind is text.
         is_ascii = text == "ascii" or (codec == "vlen-bytes" and zarr_dtype != "scalar")
         return ASCII if is_ascii else UTF8, "objects", None
     if _has_objects(data_type):

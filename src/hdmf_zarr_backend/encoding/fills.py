@@ -32,6 +32,7 @@ from hdmf_zarr_backend.model.nodes import StoredArray
 if TYPE_CHECKING:
     import numpy as np
 
+# Format 3 may spell any float as its bits in hexadecimal, which is the only form for a NaN with a payload.
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 # Damaged Base64 is a ValueError.
 _DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)
@@ -131,6 +132,7 @@ def _from_bits(value: str, data_type: Any) -> Any:
 # ---- fill values of NumPy -------------------------------------------------------------------------------------------
 
 
+# zarr-python 3 refuses a fill value of 0 for bytes, which hdmf-zarr up to 0.13 wrote.
 EMPTY_OBJECTS: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
 """Codec of objects -> what they are in a chunk that is not stored."""
 

@@ -431,6 +431,7 @@ def _number_type(number: Number) -> Any:
         return getattr(h5t, prefix + ("BE" if order == ">" else "LE"))
     if kind == "bool":
         return h5t.py_create(_dtype("?"), logical=True)
+    # A long double has 80 bits on x86, 128 on some ARM processors, and 64 with some compilers.
     if kind == "float" and size == 16:
         problem = "a float of 16 bytes is not stored in HDF5: its bytes differ between machines"
         raise ValueRefusedError(problem, remedy="Convert the data to float64.")

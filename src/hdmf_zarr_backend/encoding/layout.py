@@ -55,6 +55,8 @@ LEAST_CHUNK_BYTES = 2**16
 TENSORSTORE_ELEMENTS = 2**20
 """TensorStore's default number of elements of a chunk."""
 
+# hdmf-zarr 0.13 has this default, and all readers of format 2 that were tried decode it. gzip is unreadable for
+# netcdf-c, lz4 and lzma for TensorStore too.
 DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 
 
@@ -72,6 +74,7 @@ def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK
         longest = rest.index(max(rest))
         rest[longest] = -(-rest[longest] // 2)
         row = math.prod(rest) * max(1, itemsize)
+    # A row is what one step of the first axis adds: at least one of them is in a chunk, however large.
     rows = max(1, target // row)
     # equal chunks: the last one is stored completely, and could be mostly padding otherwise
     return (-(-shape[0] // -(-shape[0] // rows)) if shape[0] else rows, *rest)
@@ -88,6 +91,7 @@ def chunks_from_hdf5(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, .
     chunk_bytes = math.prod(chunks) * itemsize
     if chunk_bytes >= LEAST_CHUNK_BYTES:
         return tuple(chunks)
+    # Small chunks of HDF5 would be as many files or requests; in HDF5 they cost nothing.
     factor = max(1, WHOLE_BYTES // max(1, chunk_bytes))
     return (min(chunks[0] * factor, -(-shape[0] // chunks[0]) * chunks[0]), *chunks[1:])
 
@@ -133,6 +137,7 @@ def shards_by_bytes(
     The last axes are filled first, so that a shard is a range on the first one (time, rows) if possible. It is not
     longer than the array, rounded up to complete chunks.
     """
+    # An index entry has 16 bytes, and a reader fetches the whole index before the first chunk.
     left = max(1, min(SHARD_CHUNKS, target // max(1, math.prod(chunks) * itemsize)))
     counts: list[int] = []
     for length, chunk in zip(reversed(shape), reversed(chunks), strict=True):
@@ -155,8 +160,11 @@ def chunks_inside(shards: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int
     return tuple(inside)
 
 
+# zarr-python, xarray and zarrita read text in this form; hdmf-zarr 0.13 reads ASCII, dates and cached specifications
+# in it, too. TensorStore and netcdf-c read text in no form of variable length.
 VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
 VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
+# The only form of references that hdmf-zarr 0.13 reads without unpickling, which numcodecs refuses from 0.15.2 on.
 JSON2: dict[str, Any] = {
     "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
     "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
@@ -269,6 +277,8 @@ def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tupl
 
 def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
     """Return a dataset of compounds with text or references: lists of JSON, whose fields are the last axis."""
+    # hdmf-zarr 0.13 reads rows in this form, makes data frames of them and exports them to HDF5. Its own form for
+    # them is a pickle.
     fields = len(element.fields)
     lengths = shape or (1,)
     chunks = layout.chunks
@@ -296,6 +306,8 @@ def _dataset(
     lengths, chunks = shape or (1,), layout.chunks
     if chunks is not None and len(chunks) != len(lengths):
         raise UsageError(f"chunks {chunks} do not fit the shape {lengths}", remedy="Give one length for each axis.")
+    # xarray reads a fill value of 0 as "missing" and makes NaN of every 0, so there is none unless the user gives one.
+    # An empty list of filters crashes netcdf-c 4.10, which cannot read a compressed scalar either.
     stored = StoredArray(
         shape=lengths,
         chunks=chunks or layout.choose_chunks(lengths, itemsize),

@@ -47,6 +47,7 @@ _SCALAR, _SOFT_LINK, _COMPOUND = "_SCALAR", "_SOFT_LINK", "_COMPOUND_DTYPE"
 _MARKS = frozenset({_SCALAR, _SOFT_LINK, _COMPOUND, EXTERNAL})
 _REFERENCE = "<REFERENCE>"
 _REMEDY = "Create the file again with LINDI."
+# JSON has no NaN. As text, hdmf could not construct a series whose resolution is NaN.
 _SPELLED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

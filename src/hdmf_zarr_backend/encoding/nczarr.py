@@ -38,6 +38,7 @@ def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], ta
     """Return the names of the axes of an array."""
     given = list(labels or ())[: len(shape)]
     given += [None] * (len(shape) - len(given))
+    # xarray refuses a group in which a name has two lengths, and netcdf-c the whole file.
     names: list[str] = []
     for label, length in zip(given, shape, strict=True):
         name = label or f"_anonymous{length}"
@@ -105,7 +106,10 @@ ADDED = (SUPERBLOCK, PROPERTIES, GROUP, ARRAY)
 
 _VERSION = "2.0.0"
 _PROPERTIES = f"version=2,hdmf_zarr_backend=1,nczarr={_VERSION}"
+# netcdf-c has no booleans, half floats, complex numbers, UTF-32 or rows. One such array that it visits makes the
+# whole file unreadable, and netcdf-c 4.9.0 crash.
 _TYPES = re.compile(r"\|[iu]1|[<>][iu][248]|[<>]f[48]")
+# The wheel of netCDF4 1.7.5 has these; it lacks gzip, lz4, lzma and delta.
 _COMPRESSORS = frozenset({"blosc", "zlib", "zstd", "bz2"})
 _NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\ue000-\U0010ffff]*(?<! )")
 _UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
@@ -172,6 +176,7 @@ def _needed_type(value: Any) -> str | None:
     """Return the type that netcdf-c needs for a list, which it would refuse or misread otherwise."""
     if not isinstance(value, list):
         return None
+    # netcdf-c 4.10 fails on an empty list without a type, and aborts the process on a mixed one.
     kinds = {type(item) for item in value}
     if not kinds or kinds == {str}:
         return _TEXTS
@@ -184,6 +189,7 @@ def is_listed(node: Dataset[Attributes]) -> bool:
     compressor = stored.compressor or {}
     names = node.attributes.get(DIMENSIONS)
     names = names if isinstance(names, list) else []
+    # netcdf-c reads order F as C, silently.
     return (
         isinstance(stored.data_type, str)
         and _TYPES.fullmatch(stored.data_type) is not None
@@ -218,6 +224,7 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
     for name, child in sorted(node.members.items()):
         if not isinstance(child, Dataset) or not is_name(name) or not is_listed(child):
             continue
+        # netcdf-c reports a "filter error" for a compressed scalar.
         if is_scalar(child) and child.stored.shape == (1,) and child.stored.compressor is None:
             arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
             continue

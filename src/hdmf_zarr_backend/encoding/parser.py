@@ -251,6 +251,7 @@ def _left_out(damaged: Damaged, location: str) -> Damaged:
 def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
     """Add the cached namespaces to a file that was consolidated before they were written: hdmf-zarr up to 0.10."""
     attributes = hierarchy.root.attributes
+    # hdmf-zarr 0.8 to 0.10 consolidated a file before they cached its namespaces.
     if "namespace" not in attributes or attributes.keys() & {SPECLOC, NOTES} or not store.abilities.listing:
         return
     try:
@@ -298,6 +299,7 @@ def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool)
     names = registry.FIRST_KEYS if use_consolidated else registry.FIRST_KEYS[:1]
     if hint is None:
         return existing_documents(store, names)
+    # Where the format is known, the other document is asked for only if this one does not exist: it may be megabytes.
     first = registry.FIRST_KEY[hint]
     if not use_consolidated and hint == 2:
         return {} if store.get(zarr2.GROUP) is not None else existing_documents(store, names)
@@ -407,7 +409,7 @@ def _document(text: bytes, key: str) -> Any:
 
 def check_outside(store: Store, *, is_new: bool = False) -> None:
     """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there."""
-    # A crafted link must not reveal what is around its target.
+    # The rules for links allow the target, and nothing around it.
     if store.read_rules.is_linked:
         return
     around = next((place for place in _folders_above(store) if _is_root(place)), None)

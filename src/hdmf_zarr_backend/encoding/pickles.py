@@ -218,6 +218,8 @@ class Reference(Items):
         self.state = _checked(state, Items)
 
 
+# The pickled chunks of 111 converted files name four things only: `_reconstruct`, `ndarray`, `dtype`, `ZarrReference`.
+# The others are those of other protocols and other releases of NumPy.
 _NAMES: Final[dict[tuple[str, str], Any]] = {
     ("d", "d"): Items,  # of `_program`
     ("numpy", "ndarray"): Name("ndarray"),

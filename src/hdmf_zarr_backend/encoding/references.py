@@ -94,6 +94,7 @@ Iterable.register(ZarrReference)
 
 def encode_reference(reference: ZarrReference) -> dict[str, Any]:
     """Return the dict for ``reference`` in an array."""
+    # The specification promises both ids; hdmf-zarr up to 0.13 wrote only name, source and path of a link.
     encoded: dict[str, Any] = {
         "source": reference.source,
         "path": absolute(reference.path),
@@ -321,6 +322,7 @@ def text_reference(text: str) -> dict[str, Any] | None:
                 return {"source": ".", "object_id": None, "source_object_id": None, **value}
             value = value.get(REFERENCE_3, value.get("value"))
             value = {"path": value} if isinstance(value, str) else value
+    # hdmf-zarr 0.14 tries text as JSON first, and takes any other text as a path in this file.
     path = text if text.startswith("/") else f"/{text}"
     return {"source": ".", "path": path, "object_id": None, "source_object_id": None}
 
@@ -418,6 +420,7 @@ class LinkedFile:
         hdmf-zarr 0.10 wrote the name of the file, which may have another one now. Attributes that are references also
         have the object id of its root.
         """
+        # Without the id, a name may as well be that of another file beside this one.
         if not self.names_siblings or self.root_id is None:
             return frozenset()
         values = (value for _, node in self.hierarchy.walk() for value in node.attributes.values())

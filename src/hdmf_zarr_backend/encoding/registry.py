@@ -30,6 +30,7 @@ class Format(Protocol):
         """Return the keys that become invalid when a file is changed."""
 
 
+# hdmf-zarr up to 0.13 and netcdf-c read format 2 only; hdmf-zarr 0.14 writes format 3.
 DEFAULT_FORMAT = 2
 """Format of new files, unless the call or the environment names one."""
 

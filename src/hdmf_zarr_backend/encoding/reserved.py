@@ -15,6 +15,7 @@ LINKS = "zarr_link"
 SPECLOC = ".specloc"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 NCZARR_ATTR = "_nczarr_attr"
+# hdmf-zarr up to 0.13 makes attributes of builders of names that it does not know, and ignores them.
 NOTES = "_hdmf"
 WRITING = "writing"
 """Entry in the note of the root: the process that writes the file, which is incomplete while it has this entry."""
@@ -96,6 +97,7 @@ def as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+# NWB has the first, hdmf-common the second.
 TYPE_KEYS = ("neurodata_type", "data_type")
 """The attributes that name the data type of a group or dataset."""
 

@@ -96,6 +96,7 @@ def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = N
     -----
     A node with both documents is an array. A group without ``.zgroup`` that its members imply keeps its attributes.
     """
+    # zarr-python 2 writes no .zattrs for a node without attributes, zarr-python 3 an empty one.
     nodes: dict[str, Node] = {}
     described: list[str] = []
     for key, document in documents.items():
@@ -185,10 +186,12 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
     shape = checked_lengths(document["shape"], "shape", path, least=0)
     chunks = checked_lengths(document["chunks"], "chunks", path, least=1)
     check_axes(shape, chunks, path)
+    # The key is optional: without it, the separator is ".".
     separator = document.get("dimension_separator", ".")
     order = document["order"]
     if separator not in (".", "/") or order not in ("C", "F"):
         raise MetadataError(f"dimension_separator {separator!r} or order {order!r} is unknown", path=path)
+    # Keys that the specification does not define stay in the document, as other programs may need them.
     known = _WITH_SEPARATOR if separator != "." else _REQUIRED
     extra = {} if len(document) == len(known) else {key: document[key] for key in document if key not in known}
     stored = StoredArray(

@@ -102,6 +102,7 @@ DOCUMENT = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"
 """Key of the consolidated documents in that of the root."""
 
+# hdmf-zarr 0.14 has the same minimum: the length of a field cannot grow without writing all rows again.
 TEXT_CHARACTERS = 512
 """Minimum length of text and references in rows, in characters."""
 
@@ -133,6 +134,8 @@ ChunkKeyEncoding: TypeAlias = Literal["default", "v2"]
 KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}
 """The encodings of chunk keys by name, each with its default separator."""
 
+# The convention was agreed upon in hdmf-zarr issue 335 and pull request 336; scalars got the shape () in 391, in
+# place of the mark.
 DTYPE_3 = "_DTYPE"
 LINKS_3 = "_LINKS"
 REFERENCE_FIELDS_3 = "_REFERENCE_FIELDS"
@@ -484,6 +487,7 @@ _TRANSFORMERS = "storage_transformers"
 
 
 def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
+    # hdmf-zarr 0.14 and zarr-python cannot read a node without a fill value, so there is always one.
     axes, array = len(node.stored.stored_shape), node.stored
     stored = _encode(array.data_type, array.filters, array.compressor, array.order, axes, array.fill_value)
     attributes = encode_array_attributes(node, stored.default, rows=has_records(node.stored))
@@ -495,6 +499,8 @@ def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
         chunks = node.stored.shards.shape[:axes]
     keys = node.stored.chunk_keys
     names = attributes.get(DIMENSIONS)
+    # xarray moved to `dimension_names` for format 3 (xarray issue 9668), hdmf-zarr 0.14 writes the attribute only.
+    # Writing both harms neither.
     has_names = isinstance(names, list) and len(names) == axes > 0
     return {
         "zarr_format": 3,
@@ -727,6 +733,7 @@ def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attri
 
 def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
     """Return ``zarr_dtype`` of an array with axes."""
+    # `convert_to_v3` of hdmf-zarr 0.14 leaves `zarr_dtype` in format 3 and writes no `_DTYPE`.
     kept = notes_of(attributes).get(_WORD)
     if kept is not None:
         return kept

@@ -136,6 +136,7 @@ FILTER_NAMES: dict[int, str] = {
 def hdf5_filter(code: int, options: tuple[int, ...], itemsize: int | None) -> FilterStep:
     """Return one step of an HDF5 pipeline."""
     name = FILTER_NAMES.get(code, f"hdf5-{code}")
+    # HDF5 records the size of an element as an option of its shuffle; Zarr takes it from the data type.
     if name == "shuffle" and (itemsize is None or options == (itemsize,)):
         options = ()
     return FilterStep(name, options)

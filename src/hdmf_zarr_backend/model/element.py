@@ -91,6 +91,7 @@ class Time:
 
     name: str
     byte_order: ByteOrder = "<"
+    # A date of Zarr has no tag, and is the same date.
     tag: str = field(default="", compare=False)
     kind = "datetime"
     size = 8
@@ -154,6 +155,7 @@ class Compound:
     """A row of named fields; offsets and size in HDF5 if there is padding between them."""
 
     fields: tuple[tuple[str, Element], ...]
+    # Padding decides where HDF5 has the bytes of a field, not what the field is, so it is not compared.
     offsets: tuple[int, ...] | None = field(default=None, compare=False)
     size: int | None = field(default=None, compare=False)
     kind = "compound"
@@ -214,6 +216,7 @@ def check_characters(values: npt.NDArray[Any]) -> None:
     for name in dtype.names or ():
         check_characters(values[name])
     if dtype.kind == "U" and values.size and dtype.itemsize:
+        # Order "K" keeps the order in memory, so that contiguous arrays are not copied.
         codes = values.ravel("K").view(f"{dtype.byteorder}u4")
         if codes.max() > _LAST_CHARACTER:
             raise ValueError("a character that Unicode does not have")

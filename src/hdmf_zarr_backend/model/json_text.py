@@ -26,6 +26,7 @@ except ModuleNotFoundError:  # the fallback is complete, only slower
     _loads = None
 
 _DIGITS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+# orjson makes floats of integers beyond 64 bits, which would lose digits silently.
 _LONG_INTEGER = b"0" * 19  # 2**63 has 19 digits
 MAX_NESTING = 1000
 """How deep objects and lists of a document may be nested; the limit of orjson is the same."""
@@ -61,6 +62,7 @@ def check_strict(hierarchy: Hierarchy, location: str) -> None:
 
 def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
     """Return the value of JSON ``text``, by orjson if it is installed and accepts the text."""
+    # numcodecs' json2 may state other encodings, which orjson does not have.
     is_utf8 = encoding.lower().replace("_", "-") in _UTF8
     if _loads is not None and is_utf8 and _LONG_INTEGER not in text.translate(_DIGITS):
         try:

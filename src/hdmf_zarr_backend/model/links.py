@@ -28,11 +28,14 @@ from hdmf_zarr_backend.errors import LinkRefusedError, ReferenceTargetError, Sto
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, absolute, relative
 
 THIS_FILE = "."
+# A link in the same file has "."; the others are what joining paths makes of it.
 OWN_SOURCES = (THIS_FILE, "", "./")
 LOCAL_URLS = ("file://", "local://")
 """Prefixes of URLs of this machine; fsspec has two names for the protocol."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
+# fsspec joins protocols with "::". A local path may contain it, too, so the last part must be a URL or start with "/".
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
+# One letter and a colon are a drive of Windows, not a scheme.
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 
 ZARR_SUFFIXES = (".zarr", ".zip")
@@ -259,6 +262,7 @@ def _is_within(target: str, origin: str) -> bool:
     how, address = split_chain(origin)
     target_how, target_address = split_chain(target)
     folder = posixpath.dirname(address.rstrip("/")) + "/"
+    # A server may resolve %2e%2e as "..", which would lead out of the folder.
     plain = unquote(target_address)
     if target_how != how or ".." in plain.replace("\\", "/").split("/"):
         return False
@@ -270,6 +274,7 @@ def authority(location: str) -> tuple[str, str]:
 
     The server is the host of a web server, or the account in a URL such as ``abfss://container@account/...``.
     """
+    # Credentials must not reach another server by way of a link.
     scheme, _, rest = location.rpartition("://")
     host = rest.partition("/")[0]
     return scheme, host if scheme.endswith(("http", "https")) else host.partition("@")[2]
@@ -368,6 +373,7 @@ class Resolver(Generic[F]):
             except LinkRefusedError as error:
                 refused = refused or error
                 continue
+            # For a file on a server this is unknown: opening it decides.
             if not self.may_exist(location):
                 continue
             count = len(self.files)
@@ -393,6 +399,7 @@ class Resolver(Generic[F]):
         """Return the locations that a source may mean, the most probable one first."""
         if source in OWN_SOURCES or source in origin.former_names:
             return [origin.location]
+        # hdmf-zarr 0.10 named other files from the folder of the store; all other releases from the store itself.
         location = resolve_source(source, origin.location)
         sibling = sibling_source(source, origin.location) if origin.names_siblings else location
         return list(dict.fromkeys((location, sibling)))

@@ -61,6 +61,7 @@ class ChunkKeys:
             del parts[0]
         elif not axes:
             return () if name == "0" else None
+        # A key such as 007 or 1_0 would be another name of a chunk that exists.
         if len(parts) != axes or not all(map(is_small_number, parts)):
             return None
         index = tuple(map(int, parts))
@@ -438,6 +439,7 @@ def deepest(root: Any) -> tuple[int, str]:
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Pause the cyclic garbage collector of this process while many objects are made that stay alive."""
+    # Parsing a file makes many objects that stay, which the collector would visit again and again.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -467,12 +469,14 @@ class Memo(Generic[T]):
     def __call__(self, *arguments: Any) -> T:
         """Return the result for ``arguments``."""
         try:
+            # marshal tells 0 from 0.0 and False, which are equal as keys of a dict.
             key = marshal.dumps(arguments, _MARSHAL_VERSION)
         except ValueError:  # nested too deep, or not JSON: the function itself raises the error
             return self._make(*arguments)
         known = self._known.get(key)
         if known is None:
             known = self._make(*arguments)
+            # All are dropped at once: crafted files with many types are rare, and an order of use costs time.
             if len(self._known) >= self._most:
                 self._known.clear()
             self._known[key] = known

@@ -125,6 +125,7 @@ def natural(name: str) -> tuple[Any, ...]:
 
 def _summarise(root: Item) -> None:
     """Set sums and likenesses, members before their group."""
+    # The list grows while it is read: it ends with the members of the last group.
     order = [root]
     for item in order:
         order.extend(item.members)
@@ -174,6 +175,7 @@ def escape(text: str) -> str:
 
 def size_text(size: float) -> str:
     """Return a number of bytes as text, in powers of 1000: ``512 B``, ``1.3 MB``; ``10^40 B`` if only a claim."""
+    # A crafted document may state any shape. f-strings of thousands of digits take time, too.
     if size > 10**24:
         return f"10^{math.floor(math.log10(size))} B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -370,5 +372,6 @@ def _width(text: str) -> int:
     """Return the number of terminal columns that ``text`` takes."""
     if text.isascii():
         return len(text)
+    # Terminals show CJK characters in two columns, and combining ones in none.
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(unicodedata.combining(character) != 0 for character in text)
