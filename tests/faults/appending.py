@@ -18,13 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder
-from hdmf.common import (
-    DynamicTable,
-    SimpleMultiContainer,
-    VectorData,
-    VectorIndex,
-    get_manager,
-)
+from hdmf.common import DynamicTable, SimpleMultiContainer, VectorData, VectorIndex, get_manager
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.array import edits as edits_module

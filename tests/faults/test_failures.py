@@ -12,6 +12,7 @@ import threading
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -82,11 +83,8 @@ def test_a_value_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with ZarrIO(tmp_path / "a.zarr") as io:
         data = io.read_builder().groups["deep"].groups["g"].datasets["n"].data
 
-        def fail(*arguments: Any, **options: Any) -> Any:
-            raise OSError(code, os.strerror(code))
-
         with monkeypatch.context() as patch:
-            patch.setattr(os, "open", fail)
+            patch.setattr(os, "open", Mock(side_effect=OSError(code, os.strerror(code))))
             with pytest.raises(CODES[code], match="could not be read") as caught:
                 data[:]
         assert (caught.value.store, caught.value.path) == (str(tmp_path / "a.zarr"), "/deep/g/n")
@@ -100,10 +98,7 @@ def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
         raise OSError("of the user")
     assert not isinstance(caught.value, ZarrBackendError)
 
-    def fail(*arguments: Any) -> Any:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "write", fail)
+    monkeypatch.setattr(os, "write", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     with pytest.raises(StoreFullError) as told, streaming(store, "a/c/0") as write_piece:
         write_piece(b"1")
     assert told.value.path == "/a"
@@ -157,10 +152,7 @@ def test_ctrl_c_in_a_worker(tmp_path: Path, executor: Any, before: bool) -> None
     if before:
         write(path, OLD, CHUNKS)
 
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    data = values_with(stop, rows=200_000)
+    data = values_with(Mock(side_effect=KeyboardInterrupt), rows=200_000)
     with pytest.raises(KeyboardInterrupt), ZarrIO(path, "w", write_options=WriteOptions(executor=executor)) as io:
         io.write_builder(trees.root(trees.dataset("x", data)))
     assert state(path, CHUNKS) == ("old" if before else "nothing")

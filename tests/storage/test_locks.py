@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hdmf.data_utils import DataChunkIterator
@@ -253,10 +254,7 @@ def test_a_fork_writes_nothing_and_keeps_nothing(tmp_path: Path) -> None:
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     fcntl = pytest.importorskip("fcntl", reason="this system has no flock")
 
-    def flock(descriptor: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, "no locks available")
-
-    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "no locks available")))
 
 
 @pytest.mark.usefixtures("without_locks")

@@ -48,12 +48,7 @@ class Steps(Store):
 
     room = math.inf
 
-    def __init__(
-        self,
-        values: Mapping[str, bytes] = {},
-        at: int = 0,
-        kind: Kind = "killed",
-    ) -> None:
+    def __init__(self, values: Mapping[str, bytes] = {}, at: int = 0, kind: Kind = "killed") -> None:
         self.values = dict(values)
         self.location = f"object://{id(self):x}"
         self.log: list[Step] = []

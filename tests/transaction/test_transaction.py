@@ -9,6 +9,7 @@ import warnings
 import zlib
 from contextlib import suppress
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,15 +22,7 @@ from hdmf_zarr_backend.errors import (
     StoreLockedError,
 )
 from hdmf_zarr_backend.store import journal, transaction
-from hdmf_zarr_backend.store.journal import (
-    JOURNAL,
-    LAST_RECORD,
-    Record,
-    digest,
-    pending,
-    recover,
-    warn_of_pending,
-)
+from hdmf_zarr_backend.store.journal import JOURNAL, LAST_RECORD, Record, digest, pending, recover, warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.transaction import Change, Writer, open_for_writing
 from hdmf_zarr_backend.write.plan import checked_name
@@ -682,10 +675,7 @@ def test_what_a_writer_left_that_died_with_its_journal_is_deleted(tmp_path):
 
 
 def test_an_error_that_is_none_of_a_store_is_raised_after_the_commit_too(monkeypatch):
-    def fail(*_: Any) -> None:
-        raise TypeError("a mistake")
-
-    monkeypatch.setattr(transaction, "remove_journal", fail)
+    monkeypatch.setattr(transaction, "remove_journal", Mock(side_effect=TypeError("a mistake")))
     with pytest.raises(TypeError, match="a mistake"):
         changed(store := Steps(BEFORE), is_hidden=False)
     assert seen(store.values, is_hidden=False) == ("new", "new")

@@ -15,12 +15,12 @@ from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.write import plan
 from tests.documents import metadata
 from tests.options import arguments
 from tests.places import stored_files
+from tests.write.test_resume import Stopping
 from tests.write.test_shards import values_of
 
 RECORDING = np.random.default_rng(3).integers(-200, 200, (6000, 40), dtype="i2")
@@ -140,18 +140,10 @@ def test_a_zarr_file_gets_shards_when_it_becomes_format_3(converted, tmp_path):
 
 
 def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, converted, tmp_path):
-    class Stopping(Progress):
-        count = 0
-
-        def advance(self, path: str, done: int) -> None:
-            self.count += 1
-            if self.count > 20:
-                raise KeyboardInterrupt
-
     given: dict[str, Any] = {"zarr_format": 3, "check": False, "resume": True}
     threads = WriteOptions(executor=2)
     with pytest.raises(KeyboardInterrupt):
-        stopping = WriteOptions(executor=2, progress=Stopping())
+        stopping = WriteOptions(executor=2, progress=Stopping(KeyboardInterrupt(), after=1_600_000))
         convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), write_options=stopping, **given)
     with pytest.raises(ConflictError, match="shards"):
         convert(hdf5, tmp_path / "a.zarr", shards=(4000, 40), write_options=threads, **given)

@@ -29,6 +29,7 @@ from hdmf_zarr_backend.store.files import RECORD, Resumption
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.lock import lock_path
 from tests import trees
+from tests.execution.test_equal_output import Counting
 from tests.faults.killing import act, killed
 from tests.places import stored_files
 
@@ -140,15 +141,6 @@ def test_it_can_be_stopped_and_go_on_more_than_once(hdf5: Path, tmp_path: Path) 
 
 
 def test_the_bytes_that_are_there_count_as_done(hdf5: Path, tmp_path: Path) -> None:
-    class Counting(Progress):
-        total = done = 0
-
-        def start(self, total: int) -> None:
-            self.total = total
-
-        def advance(self, path: str, done: int) -> None:
-            self.done += done
-
     interrupted(hdf5, tmp_path / "a.zarr")
     counting = Counting()
     convert(hdf5, tmp_path / "a.zarr", resume=True, write_options=WriteOptions(progress=counting))

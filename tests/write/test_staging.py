@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
@@ -83,16 +84,8 @@ def test_folders_that_others_use_meanwhile_stay(tmp_path):
 def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
     monkeypatch.setattr(store_files, "_renameat2", lambda one, other, flag: False)
     target = make(tmp_path / "a.zarr")
-    calls = []
-    real = os.rename
-
-    def rename(one: str, other: str) -> None:
-        calls.append((one, other))
-        if len(calls) == step:
-            raise OSError(errno.EACCES, "no")
-        real(one, other)
-
-    monkeypatch.setattr(store_files.os, "rename", rename)
+    results = [*[DEFAULT] * (step - 1), OSError(errno.EACCES, "no"), DEFAULT]
+    monkeypatch.setattr(store_files.os, "rename", Mock(wraps=os.rename, side_effect=results))
     with pytest.raises(OSError, match="no"), staged(str(target)) as keys:
         put(keys, ".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
@@ -163,11 +156,7 @@ def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
 
 def test_a_place_that_was_taken_is_given_back_when_the_rename_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(store_files, "_renameat2", lambda one, other, flag: False)
-
-    def rename(one: str, other: str) -> None:
-        raise OSError(errno.EIO, "no")
-
-    monkeypatch.setattr(store_files.os, "rename", rename)
+    monkeypatch.setattr(store_files.os, "rename", Mock(side_effect=OSError(errno.EIO, "no")))
     with (
         pytest.raises(StoreError, match="could not be written: no"),
         staged(str(tmp_path / "a.zarr"), exclusive=True) as keys,
@@ -219,10 +208,7 @@ def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tm
 def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tmp_path, monkeypatch):
     target = make(tmp_path / "a.zarr")
 
-    def fail(path: str) -> None:
-        raise OSError(errno.EACCES, "no")
-
-    monkeypatch.setattr(store_files, "remove", fail)
+    monkeypatch.setattr(store_files, "remove", Mock(side_effect=OSError(errno.EACCES, "no")))
     with pytest.warns(UserWarning, match="could not be deleted"), staged(str(target)) as keys:
         put(keys, ".zgroup", b"new")
     assert stored_files(target) == {".zgroup": b"new"}
@@ -299,10 +285,7 @@ def test_the_disk_is_flushed(tmp_path, monkeypatch):
 def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path, monkeypatch):
     target = make(tmp_path / "a.zarr")
 
-    def fail(path: str) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(store_files, "sync_files", fail)
+    monkeypatch.setattr(store_files, "sync_files", Mock(side_effect=OSError(errno.EIO, os.strerror(errno.EIO))))
     with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
         put(keys, ".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
