@@ -49,17 +49,17 @@ def linked_files(folder: Place, suffix: str, *, append: bool) -> Place:
 
 def kinds(path: Place, suffix: str) -> dict[str, Any]:
     """Return for each dataset of the acquisition whether it is a copy, or where its link leads."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with BACKENDS[suffix](str(path), "r", **_OPTIONS[suffix]) as io:
         for name, series in io.read_builder()["acquisition"].groups.items():
             for member in {"data", "timestamps"} & {*series.datasets, *series.links}:
                 if member in series.datasets:
-                    found[f"{name}/{member}"] = "a copy"
+                    results[f"{name}/{member}"] = "a copy"
                     continue
                 target = series.links[member].builder
                 file = "this file" if target.source == io.source else Path(target.source).name.partition(".")[0]
-                found[f"{name}/{member}"] = (file, f"{target.location}/{target.name}")
-    return found
+                results[f"{name}/{member}"] = (file, f"{target.location}/{target.name}")
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +80,16 @@ def test_a_write_links_what_hdf5_links(both):
 @pytest.mark.parametrize("link_data", [True, False])
 def test_an_export_links_what_hdf5_links(both, folder, tmp_path, link_data, way):
     """Internal stays internal; external stays external, or is copied on request."""
-    found = []
+    results = []
     for suffix, path in both.items():
         backend, exported = BACKENDS[suffix], (tmp_path if suffix == ".nwb" else folder) / f"third{suffix}"
         with backend(str(path), "r", **_OPTIONS[suffix]) as source, backend(str(exported), "w") as io:
             nwbfile = source.read() if way == "container" else None
             io.export(source, nwbfile, {"link_data": link_data})
-        found.append(kinds(exported, suffix))
-    assert found[0] == found[1]
-    assert (found[1]["far data/data"] == "a copy") is not link_data
-    assert found[1]["soft/data"] == ("this file", "/acquisition/own/data")
+        results.append(kinds(exported, suffix))
+    assert results[0] == results[1]
+    assert (results[1]["far data/data"] == "a copy") is not link_data
+    assert results[1]["soft/data"] == ("this file", "/acquisition/own/data")
     acquisition = read(exported, **FOLLOW).acquisition
     assert acquisition["soft"].data[:].tolist() == acquisition["soft"].timestamps[:].tolist() == [1.0, 2.0, 3.0]
     assert acquisition["far data"].data[19].tolist() == [57, 58, 59]
@@ -251,11 +251,11 @@ def test_references_across_files(folder):
     stored = {"source": f"../../a/{first.name}", "path": "/target", "object_id": "t", "source_object_id": "r"}
     assert document(second, ".zattrs")["attribute"]["value"] == stored
     (folder / "a").rename(folder / "c").rename(folder / "a")
-    found = read_builder(second, **FOLLOW)
-    target = found.attributes["attribute"]
+    builder = read_builder(second, **FOLLOW)
+    target = builder.attributes["attribute"]
     assert target["x"].data[:].tolist() == [5]
     assert target.source == str(first)
-    for one in (found["array"].data[1], found["scalar"].data.builder, found["rows"].data[0]["to"]):
+    for one in (builder["array"].data[1], builder["scalar"].data.builder, builder["rows"].data[0]["to"]):
         assert one is target
 
 
@@ -280,9 +280,9 @@ def test_a_reference_in_a_dataset_to_another_object_than_was_meant(folder):
     path = folder / "file.zarr"
     reference_file(path, ["target"])
     change_attributes(path, "target", lambda attributes: attributes.update(object_id="another-id"))
-    found = read_builder(path)
+    builder = read_builder(path)
     with pytest.warns(WrongTargetWarning, match="another-id.*target-id"):
-        assert found["holder/it"].data[0] is found["target"]
+        assert builder["holder/it"].data[0] is builder["target"]
 
 
 def test_another_file_in_the_place_of_the_one_that_was_meant(folder):

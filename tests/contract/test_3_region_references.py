@@ -64,12 +64,12 @@ def test_just_the_selection_is_read(cell, tmp_path):
     first, second, last = names[cell.zarr_format]
     path = write_builder(tmp_path / "file.zarr", tree())
     with ZarrIO(path) as io:
-        found = io.read_builder()
+        builder = io.read_builder()
         with watching(path) as watched:
-            found.attributes["points"].read()
+            builder.attributes["points"].read()
         assert sorted(set(watched.reads)) == [f"values/{first}", f"values/{last}"]
         with watching(path) as watched:
-            found.attributes["an index"].read()
+            builder.attributes["an index"].read()
         assert watched.reads == [f"values/{second}"]
 
 

@@ -43,12 +43,12 @@ def test_a_compound_scalar_with_text_and_references_stays_a_scalar(folder):
     with ZarrIO(path) as source, ZarrIO(folder / "second.zarr", "w") as io:
         io.export(source, cache_spec=False)
     for file in (path, folder / "second.zarr"):
-        found = read_builder(file)
-        data = found["a row"].data
+        builder = read_builder(file)
+        data = builder["a row"].data
         assert np.ndim(data) == 0
         assert (data["n"], data["text"]) == (7, "ä")
-        assert data["to"].item() is found["target"]
-        assert [field["name"] for field in found["a row"].dtype] == ["n", "text", "to"]
+        assert data["to"].item() is builder["target"]
+        assert [field["name"] for field in builder["a row"].dtype] == ["n", "text", "to"]
 
 
 def test_none_in_a_row_is_refused_with_its_place(folder):

@@ -22,8 +22,8 @@ def labelled(name: str, shape: tuple[int, ...], labels: Any) -> DatasetBuilder:
 
 
 def names(path: Place, node: str) -> list[str]:
-    found: list[str] = document(path, f"{node}/.zattrs")["_ARRAY_DIMENSIONS"]
-    return found
+    stored: list[str] = document(path, f"{node}/.zattrs")["_ARRAY_DIMENSIONS"]
+    return stored
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def names(path: Place, node: str) -> list[str]:
 def test_labels_both_ways(folder, shape, labels, stored):
     """The stored names are complete and unique; hdmf's own tuple comes back."""
     path = folder / "file.zarr"
-    found = round_trip(path, root(labelled("it", shape, labels)))["it"]
+    builder = round_trip(path, root(labelled("it", shape, labels)))["it"]
     assert names(path, "it") == stored
     assert len(set(names(path, "it"))) == len(shape)
-    assert found.dimension_labels == labels
-    assert "_ARRAY_DIMENSIONS" not in found.attributes
+    assert builder.dimension_labels == labels
+    assert "_ARRAY_DIMENSIONS" not in builder.attributes
 
 
 def test_one_label_with_two_lengths_in_a_group(folder):
@@ -58,19 +58,19 @@ def test_one_label_with_two_lengths_in_a_group(folder):
         labelled("c", (9,), ("time",)),
         group("apart", labelled("a", (9,), ("time",))),
     ]
-    found = round_trip(path, root(*members))
+    builder = round_trip(path, root(*members))
     assert [names(path, name) for name in "abc"] == [["time"], ["time", "channel"], ["time_9"]]
     assert names(path, "apart/a") == ["time"]
-    assert [found[name].dimension_labels for name in "abc"] == [("time",), ("time", "channel"), ("time",)]
+    assert [builder[name].dimension_labels for name in "abc"] == [("time",), ("time", "channel"), ("time",)]
 
 
 def test_what_an_iterator_grows_to_counts(folder):
     data = DataChunkIterator(data=iter(np.zeros((5, 2))), buffer_size=2)
     members = [labelled("a", (4,), ("time",)), DatasetBuilder(name="b", data=data, dimension_labels=("time", "x"))]
     path = folder / "file.zarr"
-    found = round_trip(path, root(*members))
+    builder = round_trip(path, root(*members))
     assert (names(path, "a"), names(path, "b")) == (["time"], ["time_5", "x"])
-    assert found["b"].dimension_labels == ("time", "x")
+    assert builder["b"].dimension_labels == ("time", "x")
 
 
 @pytest.fixture(scope="module")
@@ -160,11 +160,11 @@ def test_the_maxshape_of_a_builder_an_option_and_an_iterator(folder):
         dataset("text", ["a"], "utf8", maxshape=(None,)),
         dataset("nothing", values),
     ]
-    found = round_trip(folder / "file.zarr", root(*members))
+    builder = round_trip(folder / "file.zarr", root(*members))
     wanted = {"builder": (None, 2), "option": (8, None), "iterator": (None, 2), "list": (None,), "text": (None,)}
     wanted["nothing"] = (4, 2)
     for name, maxshape in wanted.items():
-        assert (found[name].maxshape, found[name].data.maxshape) == (maxshape, maxshape), name
+        assert (builder[name].maxshape, builder[name].data.maxshape) == (maxshape, maxshape), name
 
 
 def test_the_maxshape_of_the_schema(rich, tmp_path):

@@ -102,6 +102,11 @@ def test_holes_are_the_fill_value(folder):
     assert len(chunks) == 4  # a missing chunk would be damage
 
 
+def test_overlapping_blocks_the_last_one_counts(folder):
+    given = [*blocks(VALUES * 0, np.s_[:7, :6]), *blocks(VALUES, *ROWS)]
+    assert identical(written(folder / "file.zarr", Blocks(given, chunk_shape=(3, 3)))[()], VALUES)
+
+
 def test_no_blocks_at_all(folder):
     data = written(folder / "file.zarr", Blocks([], (None, 6)))
     assert (data.shape[0], data.dtype) == (0, np.dtype("i4"))
@@ -121,9 +126,9 @@ def test_several_iterators_one_after_the_other_or_in_turn(folder, exhaust, order
 
     tree = root(dataset("a", Blocks(follow("a", 1))), dataset("b", Blocks(follow("b", -1))))
     path = write_builder(folder / "file.zarr", tree, exhaust_dci=exhaust)
-    found = read_builder(path)
-    assert identical(found["a"].data[()], VALUES)
-    assert identical(found["b"].data[()], -VALUES)
+    builder = read_builder(path)
+    assert identical(builder["a"].data[()], VALUES)
+    assert identical(builder["b"].data[()], -VALUES)
     assert "".join(taken) == order
 
 
@@ -253,8 +258,8 @@ def test_one_iterator_for_two_datasets_is_refused_before_the_first_byte(folder, 
 def test_the_data_of_two_iterators_may_be_one_list(folder):
     data = [[1, 2], [3, 4], [5, 6]]
     tree = root(dataset("a", DataChunkIterator(data=data)), dataset("b", DataChunkIterator(data=data)))
-    found = read_builder(write_builder(folder / "file.zarr", tree))
-    assert found["a"].data[()].tolist() == found["b"].data[()].tolist() == data
+    builder = read_builder(write_builder(folder / "file.zarr", tree))
+    assert builder["a"].data[()].tolist() == builder["b"].data[()].tolist() == data
 
 
 I4 = np.dtype("i4")

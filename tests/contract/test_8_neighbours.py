@@ -41,7 +41,7 @@ def local(tmp_path: Path) -> Path:
 
 def test_the_errors_of_an_invalid_file_are_those_of_hdf5(folder, tmp_path):
     """A series without its unit, a rate that is text, and an attribute too much."""
-    found = []
+    results = []
     for backend, place in ((NWBHDF5IO, tmp_path / "file.nwb"), (NWBZarrIO, folder / "file.nwb.zarr")):
         path = str(place)
         with backend(path, "w") as io:
@@ -51,24 +51,24 @@ def test_the_errors_of_an_invalid_file_are_those_of_hdf5(folder, tmp_path):
             trace["starting_time"].attributes["rate"] = "often"
             io.write_builder(builder)
         with backend(path, "r", load_namespaces=False) as io:
-            found.append(sorted(str(error) for error in validate(io=io, use_cached_namespaces=False)))
-    assert found[0] == found[1]
-    assert len(found[1]) == 2
+            results.append(sorted(str(error) for error in validate(io=io, use_cached_namespaces=False)))
+    assert results[0] == results[1]
+    assert len(results[1]) == 2
 
 
 def test_nwbinspector_says_the_same_as_of_hdf5(rich, tmp_path, folder):
     from nwbinspector import inspect_nwbfile_object
 
     path = samples.write_hdf5(tmp_path / "rich.nwb")
-    found = []
+    results = []
     for io in (NWBHDF5IO(str(path), "r"), NWBZarrIO(rich)):
         with io:
             messages = inspect_nwbfile_object(io.read())
             # where an object is, nwbinspector tells of Zarr only if there is a module hdmf_zarr
-            found.append(sorted((m.check_function_name, m.object_name, m.importance.name) for m in messages))
+            results.append(sorted((m.check_function_name, m.object_name, m.importance.name) for m in messages))
     if isinstance(folder, ZipFolder):
-        found[1].remove(("check_file_extension", "root", "BEST_PRACTICE_SUGGESTION"))  # which knows no .zip
-    assert found[0] == found[1]
+        results[1].remove(("check_file_extension", "root", "BEST_PRACTICE_SUGGESTION"))  # which knows no .zip
+    assert results[0] == results[1]
 
 
 def _with_herd(path: Path, herd_path: str) -> None:

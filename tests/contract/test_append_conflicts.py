@@ -61,9 +61,9 @@ def test_the_same_link_is_not_a_conflict(folder, is_read, target):
         if is_read:
             io.read_builder()
         io.write_builder(linked(target, dataset("new", [3])))
-    found = read_builder(path)
-    assert found["box"].links["there"].builder is (found if target == "/" else found[target])
-    assert found["box/new"].data[:].tolist() == [3]
+    builder = read_builder(path)
+    assert builder["box"].links["there"].builder is (builder if target == "/" else builder[target])
+    assert builder["box/new"].data[:].tolist() == [3]
     assert len(document(path, "box/.zattrs")["zarr_link"]) == 1
     assert is_fresh(path)
 
@@ -92,9 +92,9 @@ def test_links_to_different_files_are_distinguished(folder):
             assert caught.value.path == f"/{name}"
             message = f"a link to {shown} of ../{first.name} where a link to {shown} of ../{second.name} is"
             assert message in str(caught.value)
-    found = read_builder(path)
-    assert sorted(found.links) == ["data", "there"]
-    assert found["new"].data[:].tolist() == [3]
+    builder = read_builder(path)
+    assert sorted(builder.links) == ["data", "there"]
+    assert builder["new"].data[:].tolist() == [3]
 
 
 # ---- new values of existing objects ---------------------------------------------------------------------------------

@@ -51,10 +51,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("check", [True, False])
 def test_a_converted_file_has_the_names_of_a_written_one(folder, tmp_path, zarr_format, check):
     convert(folder / "a.nwb", tmp_path / "a.zarr", zarr_format=zarr_format, check=check)
-    found = names(tmp_path / "a.zarr")
-    assert found == names(folder / f"{zarr_format}.zarr")
-    assert found["acquisition/raw/timestamps"] == ["num_times"]
-    assert found["units/spike_times_index"] == ["num_rows"]
+    axes = names(tmp_path / "a.zarr")
+    assert axes == names(folder / f"{zarr_format}.zarr")
+    assert axes["acquisition/raw/timestamps"] == ["num_times"]
+    assert axes["units/spike_times_index"] == ["num_rows"]
     with xr.open_zarr(tmp_path / "a.zarr", group="acquisition/raw", zarr_format=zarr_format) as opened:
         assert opened["data"].dims[0] == opened["timestamps"].dims[0] == "num_times"
 

@@ -54,9 +54,9 @@ def test_scalars_fields_and_attributes_keep_the_unit(tmp_path, zarr_format):
     tree = root(dataset("scalar", np.datetime64("2020-01-01", "h")), dataset("rows", rows), **attributes)
     write_builder(tmp_path / "a.zarr", tree, zarr_format=zarr_format)
     assert_same(read(tmp_path / "a.zarr", "scalar"), np.datetime64("2020-01-01", "h"))
-    found = read(tmp_path / "a.zarr", "rows")
+    nwbfile = read(tmp_path / "a.zarr", "rows")
     for name in ("t", "d"):
-        assert_same(found[name], rows[name])
+        assert_same(nwbfile[name], rows[name])
     for name, value in attributes.items():
         assert_same(read_builder(tmp_path / "a.zarr").attributes[name], value)
 
@@ -107,9 +107,9 @@ def test_what_zarr_writes_is_read(tmp_path, dtype, fill, zarr_format):
         "when", shape=(6,), chunks=(2,), dtype=values.dtype, fill_value=np.array(fill, dtype)[()]
     )
     array[:4] = values
-    found = read(tmp_path / "a.zarr")
-    assert_same(found, np.concatenate([values, np.array([fill] * 2, dtype)]))
-    assert found.dtype == array.dtype or zarr_format == 3
+    nwbfile = read(tmp_path / "a.zarr")
+    assert_same(nwbfile, np.concatenate([values, np.array([fill] * 2, dtype)]))
+    assert nwbfile.dtype == array.dtype or zarr_format == 3
     assert not verify(tmp_path / "a.zarr").problems
 
 

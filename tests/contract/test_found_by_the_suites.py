@@ -102,10 +102,10 @@ def test_an_array_that_is_filled_while_the_file_is_open(folder):
         numbers.dataset[1:3] = [[1, 2], [3, 4]]
         numbers.dataset.append([[5, 6]])
         words.dataset[1] = "set later"
-    found = read(folder / "a.zarr")
-    assert found["numbers"].data[...].tolist() == [[-1, -1], [1, 2], [3, 4], [-1, -1], [5, 6]]
-    assert found["numbers"].data.fill_value == -1
-    assert found["words"].data[...].tolist() == ["n/a", "set later"]
+    nwbfile = read(folder / "a.zarr")
+    assert nwbfile["numbers"].data[...].tolist() == [[-1, -1], [1, 2], [3, 4], [-1, -1], [5, 6]]
+    assert nwbfile["numbers"].data.fill_value == -1
+    assert nwbfile["words"].data[...].tolist() == ["n/a", "set later"]
     with pytest.raises(UsageError, match="belongs to another file"):
         write(folder / "b.zarr", DatasetBuilder("numbers", numbers))
     assert not (folder / "b.zarr").exists()
@@ -191,11 +191,11 @@ def test_an_array_that_zarr_itself_has_opened_is_linked_or_copied(tmp_path, sour
         **dict.fromkeys(("member", "itself"), ("../source.zarr", "/g/d")),
         "third": ("../third.zarr", "/d"),
     }
-    found = read(tmp_path / "a.zarr")
-    assert found["copied"].data[...].tolist() == [0, 1, 2, 3]
-    assert found["lone"].data[...].tolist() == [0, 1, 2]
-    assert found.links["third"].builder.data[...].tolist() == [0, 1]
-    assert found.links["itself"].builder.data[...].tolist() == [0, 1, 2, 3]
+    nwbfile = read(tmp_path / "a.zarr")
+    assert nwbfile["copied"].data[...].tolist() == [0, 1, 2, 3]
+    assert nwbfile["lone"].data[...].tolist() == [0, 1, 2]
+    assert nwbfile.links["third"].builder.data[...].tolist() == [0, 1]
+    assert nwbfile.links["itself"].builder.data[...].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("dtype", [object, "S7", "U7"])
@@ -296,8 +296,8 @@ def test_a_builder_that_names_its_file_by_a_relative_path(tmp_path, monkeypatch)
     references = DatasetBuilder("r", [ReferenceBuilder(target)], dtype="object")
     root = GroupBuilder("root", source="folder/a.zarr", datasets=[target, references])
     write_builder("folder/a.zarr", root)
-    found = read("folder/a.zarr")
-    assert found["r"].data[0] is found["d"]
+    nwbfile = read("folder/a.zarr")
+    assert nwbfile["r"].data[0] is nwbfile["d"]
 
 
 def test_cached_namespaces_by_version(tmp_path):

@@ -359,8 +359,8 @@ def test_an_array_whose_mask_hides_nothing_is_stored(tmp_path):
     free = np.ma.array([1.0, 2.0], mask=False)
     with ZarrIO(str(tmp_path / "a.zarr"), "w") as io:
         io.write_builder(GroupBuilder("root", attributes={"x": free}, datasets={"a": dataset("a", free)}))
-    found = read_builder(str(tmp_path / "a.zarr"))
-    assert found["a"].data[:].tolist() == found.attributes["x"].tolist() == [1.0, 2.0]
+    builder = read_builder(str(tmp_path / "a.zarr"))
+    assert builder["a"].data[:].tolist() == builder.attributes["x"].tolist() == [1.0, 2.0]
 
 
 def test_rows_with_text_as_objects_are_stored(tmp_path, zarr_format):
@@ -381,16 +381,16 @@ def test_references_and_rows_with_them_are_replaced(tmp_path, zarr_format):
     tree.set_dataset(dataset("rows", [(1, ReferenceBuilder(first)), (2, ReferenceBuilder(first))], fields))
     write_builder(path, tree, zarr_format=zarr_format)
     with ZarrIO(path, "r+") as io:
-        found = io.read_builder()
-        found["one"].data[1] = found["second"]
-        found["rows"].data[1] = (3, found["second"])
+        builder = io.read_builder()
+        builder["one"].data[1] = builder["second"]
+        builder["rows"].data[1] = (3, builder["second"])
         with pytest.raises(ValueRefusedError, match="target of a reference"):
-            found["one"].data[0] = 5
+            builder["one"].data[0] = 5
         with pytest.raises(ValueRefusedError, match="'n' without loss: 300"):
-            found["rows"].data[0] = (300, found["first"])
-    found = read_builder(path)
-    assert [target.name for target in found["one"].data[:]] == ["first", "second", "first"]
-    assert [(row["n"], row["to"].name) for row in found["rows"].data[:]] == [(1, "first"), (3, "second")]
+            builder["rows"].data[0] = (300, builder["first"])
+    builder = read_builder(path)
+    assert [target.name for target in builder["one"].data[:]] == ["first", "second", "first"]
+    assert [(row["n"], row["to"].name) for row in builder["rows"].data[:]] == [(1, "first"), (3, "second")]
 
 
 def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):

@@ -98,22 +98,22 @@ def append(place: Any, variant: str, *, write: Callable[[Any, Any], None] = Zarr
 
 def said(place: Any, mode: str = "r", **options: Any) -> dict[str, Any]:
     """Return what a file says: attributes and values by path, but for the ids of objects that are new each time."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with ZarrIO(place, mode, **options) as io:
         stack = [("", io.read_builder())]
         while stack:
             path, builder = stack.pop()
             attributes = {name: value for name, value in builder.attributes.items() if name != "object_id"}
-            found[f"{path}@"] = {name: _plain(value) for name, value in sorted(attributes.items())}
+            results[f"{path}@"] = {name: _plain(value) for name, value in sorted(attributes.items())}
             for name, child in builder.groups.items():
                 stack.append((f"{path}/{name}", child))
             for name, child in builder.datasets.items():
                 values = child.data[...] if hasattr(child.data, "shape") else child.data
-                found[f"{path}/{name}"] = (str(getattr(values, "dtype", "")), _plain(values))
-                found[f"{path}/{name}@"] = {
+                results[f"{path}/{name}"] = (str(getattr(values, "dtype", "")), _plain(values))
+                results[f"{path}/{name}@"] = {
                     key: _plain(value) for key, value in child.attributes.items() if key != "object_id"
                 }
-    return found
+    return results
 
 
 def _plain(value: Any) -> Any:

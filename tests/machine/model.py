@@ -174,22 +174,22 @@ def encoded(root: GroupBuilder, value: Any) -> Any:
 
 def content_of(root: GroupBuilder) -> Content:
     """Return what the builders that were read from a file say, in the form of `Model.content`."""
-    found: Content = {}
+    results: Content = {}
     stack: list[tuple[str, Builder]] = [("/", root)]
     while stack:
         path, builder = stack.pop()
         if isinstance(builder, LinkBuilder):
-            found[path] = ("link", _path_of(builder.builder))
+            results[path] = ("link", _path_of(builder.builder))
             continue
         attributes = {name: _plain(value) for name, value in sorted(builder.attributes.items())}
         if isinstance(builder, DatasetBuilder):
-            found[path] = ("dataset", attributes, *_values_of(builder.data))
+            results[path] = ("dataset", attributes, *_values_of(builder.data))
             continue
-        found[path] = ("group", attributes)
+        results[path] = ("group", attributes)
         prefix = path.rstrip("/")
         for members in (builder.groups, builder.datasets, builder.links):
             stack.extend((f"{prefix}/{name}", member) for name, member in members.items())
-    return found
+    return results
 
 
 def _values_of(data: Any) -> tuple[str, tuple[int, ...], Any]:

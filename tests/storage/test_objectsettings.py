@@ -141,7 +141,7 @@ def test_a_plain_server_of_the_environment(url: str, variable: str, monkeypatch:
 
 
 def test_the_users_bounds_of_time_are_kept() -> None:
-    found = object_settings("s3://b/a", {"client_options": {"timeout": "1s"}, "retry_config": {"max_retries": 1}})
-    assert found is not None
-    assert found["client_options"] == {"timeout": "1s"}
-    assert found["retry_config"]["max_retries"] == 1
+    settings = object_settings("s3://b/a", {"client_options": {"timeout": "1s"}, "retry_config": {"max_retries": 1}})
+    assert settings is not None
+    assert settings["client_options"] == {"timeout": "1s"}
+    assert settings["retry_config"]["max_retries"] == 1

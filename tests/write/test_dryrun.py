@@ -61,10 +61,10 @@ def assert_came_true(found: DryRun, path: Path, *, sizes: float = 0.0) -> None:
 def test_a_container_is_written_as_it_was_planned(tmp_path, given):
     nwbfile = samples.rich_nwbfile()
     path = tmp_path / "a.nwb.zarr"
-    found = dry_run(nwbfile, path, **given)
+    planned = dry_run(nwbfile, path, **given)
     assert not path.exists()
     samples.write_zarr(path, nwbfile, **given)
-    assert_came_true(found, path)
+    assert_came_true(planned, path)
 
 
 def test_a_dry_run_leaves_no_trace(tmp_path):
@@ -95,27 +95,27 @@ def test_an_export_is_written_as_it_was_planned(tmp_path, given):
     source = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
     target = tmp_path / "b.nwb.zarr"
     with NWBZarrIO(source, "r") as io:
-        found = dry_run(io, target, **given, write_args={"link_data": False})
+        planned = dry_run(io, target, **given, write_args={"link_data": False})
         with NWBZarrIO(target, "w", **given) as out:
             out.export(io, write_args={"link_data": False})
-    assert_came_true(found, target)
+    assert_came_true(planned, target)
 
 
 def test_an_export_of_hdf5_is_written_as_it_was_planned(tmp_path):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
     with NWBHDF5IO(source, "r") as io:
-        found = dry_run(io, tmp_path / "b.nwb.zarr")
+        planned = dry_run(io, tmp_path / "b.nwb.zarr")
         with NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as out:
             out.export(io)
-    assert_came_true(found, tmp_path / "b.nwb.zarr")
+    assert_came_true(planned, tmp_path / "b.nwb.zarr")
 
 
 @ALL_WAYS
 def test_a_conversion_is_written_as_it_was_planned(tmp_path, given):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
-    found = dry_run(source, tmp_path / "a.nwb.zarr", **given)
+    planned = dry_run(source, tmp_path / "a.nwb.zarr", **given)
     convert(source, tmp_path / "a.nwb.zarr", **given)
-    assert_came_true(found, tmp_path / "a.nwb.zarr")
+    assert_came_true(planned, tmp_path / "a.nwb.zarr")
 
 
 @pytest.mark.corpus
@@ -144,15 +144,15 @@ def test_an_iterator_without_a_length_is_unknown(tmp_path):
     unread = SimpleNamespace(shape=(1000, 4), dtype=np.dtype("i2"))  # no block may be asked for
     nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
     nwbfile.add_acquisition(TimeSeries(name="blocks", data=Windows(unread), unit="V", rate=1.0))
-    found = dry_run(nwbfile, tmp_path / "a.zarr")
-    assert found.unknown == ["/acquisition/grows/data"]
-    assert found.objects is None
-    assert found.stored_bytes is None
-    grows = found.arrays["/acquisition/grows/data"]
+    planned = dry_run(nwbfile, tmp_path / "a.zarr")
+    assert planned.unknown == ["/acquisition/grows/data"]
+    assert planned.objects is None
+    assert planned.stored_bytes is None
+    grows = planned.arrays["/acquisition/grows/data"]
     assert (grows.shape, grows.objects, grows.nbytes, grows.stored_bytes) == ((None, 3), None, None, None)
-    blocks = found.arrays["/acquisition/blocks/data"]
+    blocks = planned.arrays["/acquisition/blocks/data"]
     assert (blocks.shape, blocks.objects, blocks.nbytes, blocks.stored_bytes) == ((1000, 4), 1, 8000, None)
-    assert found.nbytes == blocks.nbytes + 2 * 8 + dry_run(samples.plain_nwbfile()).nbytes  # each has a starting time
+    assert planned.nbytes == blocks.nbytes + 2 * 8 + dry_run(samples.plain_nwbfile()).nbytes  # each has a starting time
     assert len(list(data)) == 5, "no block is missing"
 
 
@@ -160,9 +160,9 @@ def test_an_iterator_of_known_length_is_written_as_it_was_planned(tmp_path):
     nwbfile = samples.plain_nwbfile()
     data = DataChunkIterator(rows(), maxshape=(10, 3), dtype=np.dtype("i8"))
     nwbfile.add_acquisition(TimeSeries(name="rows", data=data, unit="V", rate=1.0))
-    found = dry_run(nwbfile, tmp_path / "a.zarr")
+    planned = dry_run(nwbfile, tmp_path / "a.zarr")
     samples.write_zarr(tmp_path / "a.zarr", nwbfile)
-    assert metadata(found.hierarchy) == metadata(tmp_path / "a.zarr")
+    assert metadata(planned.hierarchy) == metadata(tmp_path / "a.zarr")
 
 
 def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
@@ -171,11 +171,11 @@ def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
     data = rng.integers(0, 50, (20_000, 8), dtype="i2")
     wrapped = ZarrDataIO(data, chunks=(3000, 3), compressor={"id": "zlib", "level": 1})
     nwbfile.add_acquisition(TimeSeries(name="many", data=wrapped, unit="V", rate=1.0))
-    found = dry_run(nwbfile, tmp_path / "a.zarr")
-    array = found.arrays["/acquisition/many/data"]
+    planned = dry_run(nwbfile, tmp_path / "a.zarr")
+    array = planned.arrays["/acquisition/many/data"]
     assert (array.objects, array.nbytes, array.codecs) == (7 * 3, data.nbytes, ("zlib 1",))
     samples.write_zarr(tmp_path / "a.zarr", nwbfile)
-    assert_came_true(found, tmp_path / "a.zarr", sizes=0.1)
+    assert_came_true(planned, tmp_path / "a.zarr", sizes=0.1)
 
 
 def test_a_table_of_hdmf_needs_no_manager(tmp_path):
@@ -186,10 +186,10 @@ def test_a_table_of_hdmf_needs_no_manager(tmp_path):
         return DynamicTable(name="root", description="x", columns=[column])
 
     table = make()
-    found = dry_run(table, tmp_path / "a.zarr")
+    planned = dry_run(table, tmp_path / "a.zarr")
     with ZarrIO(tmp_path / "a.zarr", "w", manager=get_manager()) as io:
         io.write(table)
-    assert_came_true(found, tmp_path / "a.zarr")
+    assert_came_true(planned, tmp_path / "a.zarr")
     with pytest.raises(ValueError, match=r"ObjectMapper|not mapped"):
         dry_run(make(), manager=BuildManager(TypeMap(NamespaceCatalog())))
 
@@ -220,18 +220,18 @@ def test_what_cannot_be_written_is_refused(tmp_path):
 
 def test_the_command_line_tells_it(tmp_path, capsys):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
-    found = dry_run(source, tmp_path / "a.nwb.zarr")
+    planned = dry_run(source, tmp_path / "a.nwb.zarr")
     assert main(["dry-run", str(source)]) == 0
     shown = capsys.readouterr().out
-    assert f"objects: {found.objects:,}, {found.documents:,} of them metadata" in shown
+    assert f"objects: {planned.objects:,}, {planned.documents:,} of them metadata" in shown
     assert main(["dry-run", str(source), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["objects"], document["stored_bytes"]) == (found.objects, found.stored_bytes)
-    assert len(document["arrays"]) == len(found.arrays)
+    assert (document["objects"], document["stored_bytes"]) == (planned.objects, planned.stored_bytes)
+    assert len(document["arrays"]) == len(planned.arrays)
     assert {array["shards"] for array in document["arrays"]} == {None}
     assert main(["dry-run", str(source), "--model", "--zarr-format", "3", "--no-estimate"]) == 0
     assert json.loads(capsys.readouterr().out)["zarr_format"] == 3
     assert not (tmp_path / "a.nwb.zarr").exists()
     convert(source, tmp_path / "a.nwb.zarr")
     assert main(["inspect", str(tmp_path / "a.nwb.zarr"), "--model"]) == 0
-    assert json.loads(capsys.readouterr().out).keys() == model_json(found.hierarchy).keys()
+    assert json.loads(capsys.readouterr().out).keys() == model_json(planned.hierarchy).keys()

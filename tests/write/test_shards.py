@@ -142,9 +142,9 @@ def test_parallel_writes_the_same_bytes(tmp_path, executor):
 def test_a_store_that_takes_complete_values_only():
     location = "memory://shards-tests/a.zarr"
     sharded(location)
-    found = values_of(location)
+    values = values_of(location)
     for name, (data, _) in DATASETS.items():
-        assert np.array_equal(found[name], np.asarray(data)), name
+        assert np.array_equal(values[name], np.asarray(data)), name
 
 
 # ---- iterators -----------------------------------------------------------------------------------------------------
@@ -311,9 +311,9 @@ def test_export_of_what_zarr_python_sharded_stores_all_chunks(tmp_path, made):
 def test_export_to_format_2_has_plain_chunks(tmp_path, made):
     with ZarrIO(made, "r", manager=get_manager()) as io, ZarrIO(tmp_path / "b.zarr", "w", zarr_format=2) as out:
         out.export(io, write_args={"link_data": False})
-    found = values_of(tmp_path / "b.zarr")
+    values = values_of(tmp_path / "b.zarr")
     for name, (data, _) in DATASETS.items():
-        assert np.array_equal(found[name], np.asarray(data)), name
+        assert np.array_equal(values[name], np.asarray(data)), name
     assert len(stored_files(tmp_path / "b.zarr/numbers")) == 33 + 2
 
 

@@ -64,8 +64,8 @@ EXPECTED = np.concatenate([VALUES[:250], np.full((50, 4), 5, "<i2")])
 
 
 def layout(path: Path) -> dict[str, Any]:
-    found = document(path, "d/.zarray")
-    return {key: found[key] for key in ("chunks", "compressor", "filters", "fill_value", "dtype", "order")}
+    stored = document(path, "d/.zarray")
+    return {key: stored[key] for key in ("chunks", "compressor", "filters", "fill_value", "dtype", "order")}
 
 
 def plain(data: Any) -> Any:
@@ -122,8 +122,8 @@ def test_what_is_chosen_is_changed_and_nothing_else(tmp_path, source, options, c
 
 
 def test_the_defaults_can_be_chosen(tmp_path):
-    found = layout(written(tmp_path, ZarrDataIO(_folder(tmp_path), chunks=True, compressor=True), zarr_format=2))
-    assert (found["chunks"], found["compressor"]["clevel"], found["filters"]) == ([300, 4], 5, None)
+    stored = layout(written(tmp_path, ZarrDataIO(_folder(tmp_path), chunks=True, compressor=True), zarr_format=2))
+    assert (stored["chunks"], stored["compressor"]["clevel"], stored["filters"]) == ([300, 4], 5, None)
 
 
 @pytest.mark.parametrize("link_data", [True, False])

@@ -74,8 +74,8 @@ def test_references_of_rows_outgrow_their_field(tmp_path):
         target = builder["g" * 250]["h" * 250]["i" * 250]
         builder["rows"].data.append((2, target))
     assert text_bytes(path) == [4 * 1024]
-    found = read_builder(path)["rows"].data
-    assert [found[n][1].name for n in range(2)] == ["near", "i" * 250]
+    data = read_builder(path)["rows"].data
+    assert [data[n][1].name for n in range(2)] == ["near", "i" * 250]
 
 
 def foreign_rows(path: Path) -> Path:
