@@ -33,10 +33,12 @@ from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, j
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.opening import open_store
-from hdmf_zarr_backend.store.transaction import Change, Writer, open_for_writing
+from hdmf_zarr_backend.store.transaction import Change, open_for_writing
 
+# while one of these is found, a new consolidated document would lose what only the old one has
 _NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
 _LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
+# a new consolidated document mends these
 _OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
 
 
@@ -210,6 +212,7 @@ def repair(
     store = open_store(source, storage_options)
     _check_changeable(store)
     repairs = Repairs()
+    # taking the lock undoes or completes an interrupted change, which is reported like any other repair
     with open_for_writing(store, break_lock=break_lock, report=repairs.done.append) as writer:
         structure, report = _checked(store)
         repairs.left = report.problems
@@ -220,9 +223,23 @@ def repair(
         with writer.change(root=parsed.root_keys[:1]) as change:
             repaired, root = _repaired(store, structure, change, repairs, drop_links=drop_links)
             change.commit({}, root)
-        if repaired is not None:
-            damaged = [] if repaired.state is None else _make_alike(store, writer, repaired, repairs)
-            repairs.left = [*_checked(store)[1].problems, *damaged]
+        if repaired is None:
+            return repairs
+        damaged = []
+        if repaired.state is not None:
+            is_whole = stores_all_chunks(
+                repaired.hierarchy.root.attributes
+            )  # a missing chunk must not become fill values
+            store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
+            try:
+                if derive_all(
+                    writer, ParsedFile(repaired.hierarchy, consolidated=True, state=repaired.state)
+                ).is_changed:
+                    repairs.done.append("made Zarr format 3 like format 2")
+            except ChunkError as error:
+                problem = f"{error.problem}; Zarr format 3 was not updated from it"
+                damaged.append(Problem(error.path or "/", kind_of(error), problem))
+        repairs.left = [*_checked(store)[1].problems, *damaged]
     return repairs
 
 
@@ -254,20 +271,6 @@ def _repaired(
     return repaired, documents
 
 
-def _make_alike(store: Store, writer: Writer, structure: Structure, repairs: Repairs) -> list[Problem]:
-    """Make format 3 like format 2; return the damage of format 2 that prevents that."""
-    is_whole = stores_all_chunks(structure.hierarchy.root.attributes)  # a missing chunk must not become fill values
-    store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
-    try:
-        derived = derive_all(writer, ParsedFile(structure.hierarchy, consolidated=True, state=structure.state))
-    except ChunkError as error:
-        problem = f"{error.problem}; Zarr format 3 was not updated from it"
-        return [Problem(error.path or "/", kind_of(error), problem)]
-    if derived.is_changed:
-        repairs.done.append("made Zarr format 3 like format 2")
-    return []
-
-
 def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
     report = Report(store.location, "structure")
     return check_structure(store, report, is_own_change=is_own_change), report
@@ -280,7 +283,7 @@ def _write_back(store: Store, structure: Structure, change: Change, repairs: Rep
     those of the root with which a new file has begun.
     """
     if any(problem.kind in ("incomplete", "limit") and not problem.is_repairable for problem in repairs.left):
-        return False
+        return False  # a writer may be at work, or not all documents were read
     copies = structure.only_copies
     store.check_inside(copies, [])
     existing = store.get_many(key for key in copies if split(key)[0] and split(key)[1] in DOCUMENTS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -182,26 +182,24 @@ class Outline:
         return Description([name], attributes=attributes, links=links, likeness=name)
 
     def _describe_array(self, path: str, node: Dataset[Attributes], attributes: list[Leaf]) -> Description:
-        means, shards = describe_any(node), node.stored.shards
-        size = (means.itemsize or 0) * node.stored.size
-        label = type_label(node)
-        count = math.prod(node.stored.grid)
+        array = self._array(path, node)
+        label, count, size = array["dtype"], array["chunk_count"], array["bytes"]
         cells = [
             data_type_of(node) or "",
             label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
-            self._lengths(means.axes) or "scalar",
-            self._lengths(node.stored.chunks) if count > 1 else "",
+            self._lengths(array["shape"]) or "scalar",
+            self._lengths(array["chunks"]) if count > 1 else "",
             f"{count:,}",
-            *([self._lengths(() if shards is None else shards.shape)] if self.has_shards else []),
-            ", ".join(codec_labels(node.stored)),
-            "" if means.itemsize is None else size_text(size),
+            *([self._lengths(array["shards"] or ())] if self.has_shards else []),
+            ", ".join(array["codecs"]),
+            "" if size is None else size_text(size),
         ]
         if self.stored is not None:
-            stored = self.stored.get(path, 0)
+            stored = array["stored_bytes"]
             cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
-        return Description(cells, size, attributes, likeness=(cells[0], label))
+        return Description(cells, size or 0, attributes, likeness=(cells[0], label))
 
-    def _lengths(self, lengths: tuple[int, ...]) -> str:
+    def _lengths(self, lengths: Sequence[int]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)
 
     def counts(self) -> Sum:

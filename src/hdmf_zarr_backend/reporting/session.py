@@ -155,9 +155,15 @@ class _Session:
     def _subject(self) -> str:
         texts = {name: self._text(f"general/subject/{name}") for name in _SUBJECT}
         texts["sex"] = _SEXES.get(texts["sex"], texts["sex"])
-        texts["age"] = _age_text(texts["age"])
-        born = texts.pop("date_of_birth")
-        if born and not texts["age"]:
+        age, born = texts["age"], texts.pop("date_of_birth")
+        match = _AGE.fullmatch(age)  # ISO 8601, such as P90D
+        counts = () if match is None else zip(match.groups(), _UNITS, strict=True)
+        parts = [f"{number} {unit}{'' if number == '1' else 's'}" for number, unit in counts if number]
+        if parts:
+            texts["age"] = f"{' '.join(parts)} old"
+        elif age:
+            texts["age"] = f"age {age}"
+        elif born:
             texts["age"] = f"born {born.partition('T')[0]}"
         return ", ".join(filter(None, texts.values()))
 
@@ -216,7 +222,13 @@ class _Session:
         if not spans:
             return ""
         first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
-        return f"{_seconds_text(last - first)}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
+        length = f"{last - first:.3g} s"
+        if last - first >= 60:
+            minutes, seconds = divmod(round(last - first), 60)
+            hours, minutes = divmod(minutes, 60)
+            parts = [(hours, "h"), (minutes, "min"), (seconds, "s")]
+            length = " ".join(f"{number:,} {unit}" for number, unit in parts if number)
+        return f"{length}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
 
     def _spans(self) -> Iterator[tuple[float, float] | None]:
         irregular = []
@@ -284,25 +296,5 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(shown[: _NAMES - 1])} and {len(shown) - _NAMES + 1:,} more"
 
 
-def _age_text(age: str) -> str:
-    """Return an age of ISO 8601 in words: ``P90D`` is ``90 days old``."""
-    match = _AGE.fullmatch(age)
-    if match is None:
-        return f"age {age}" if age else ""
-    counts = zip(match.groups(), _UNITS, strict=True)
-    parts = [f"{number} {unit}" + ("" if number == "1" else "s") for number, unit in counts if number]
-    return f"{' '.join(parts)} old" if parts else f"age {age}"
-
-
 def _number_text(number: float) -> str:
     return f"{number:,.3f}".rstrip("0").rstrip(".")
-
-
-def _seconds_text(seconds: float) -> str:
-    """Return a length of time: ``4.2 s``, ``1 h 2 min 3 s``."""
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = [(hours, "h"), (minutes, "min"), (rest, "s")]
-    return " ".join(f"{number:,} {unit}" for number, unit in parts if number)
