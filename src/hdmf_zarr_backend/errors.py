@@ -61,6 +61,7 @@ def printable(text: str) -> str:
 
 def _one_line(message: str) -> str:
     """Return a message on one line; the lines of a text of another library in it are joined."""
+    # hdmf and h5py put line breaks into messages; `zarrio` promises one line for each error
     return printable(" ".join(map(str.strip, message.splitlines())) if "\n" in message else message)
 
 
@@ -116,6 +117,7 @@ class ZarrBackendError(Exception):
         path : str, optional
             Path of the node.
         """
+        # the innermost block knows best: an error of a linked file keeps the name of that file
         if self.store is None and store is not None:
             self.store = str(getattr(store, "location", store))
         if self.path is None and path is not None:
@@ -295,6 +297,7 @@ OPTIONS: dict[str, str] = {}
 # Python itself suggests names from 3.13 on only, and raises TypeError, which says nothing about option classes.
 def known_arguments(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function name the most similar argument when it gets one that it does not take."""
+    # once, when the function is defined: the check is a comparison of sets in each call
     code = function.__code__
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self", "cls"}
 
@@ -369,5 +372,6 @@ class WrongTargetWarning(UserWarning):
     """A link or reference points to an object with another id than the one recorded."""
 
 
+# the page of errors lists `__all__`: a new class is on it at once
 _PUBLIC = (ZarrBackendError, UserWarning)
 __all__ = [name for name, cls in sorted(globals().items()) if isinstance(cls, type) and issubclass(cls, _PUBLIC)]

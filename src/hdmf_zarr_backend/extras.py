@@ -30,6 +30,8 @@ DISTRIBUTION = "hdmf-zarr-backend"
 
 def check_required() -> None:
     """Make sure that the required libraries are installed, without importing them."""
+    # `find_spec` finds a library in a millisecond; importing hdmf and zarr takes seconds. A module in sys.modules may
+    # be a stand-in without a spec, for which `find_spec` raises.
     missing = [name for name in REQUIRED if sys.modules.get(name) is None and find_spec(name) is None]
     if missing:
         command = f"pip install {DISTRIBUTION if _is_installed() else ' '.join(missing)}"
@@ -43,6 +45,7 @@ def library_of(extra: str, what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        # the name is that of the module: hdf5plugin, pydantic_zarr, dask.array
         library = (error.name or "").partition(".")[0].replace("_", "-")
         if library not in EXTRAS[extra]:
             raise  # an installed library is broken
@@ -64,6 +67,7 @@ def _is_installed() -> bool:
     """Tell whether the installed distribution of that name, if there is one, is this package: its program is ours."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow to import, and for errors only
 
+    # the name is not reserved: an unrelated project could have it on an index, or on this machine
     try:
         programs = distribution(DISTRIBUTION).entry_points
     except PackageNotFoundError:

@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these 
     from hdmf_zarr_backend.hdmf.planner import WriteRequest
     from hdmf_zarr_backend.store.transaction import Writer
 
+# r- is of hdmf-zarr (hdmf-zarr#183): the consolidated document may be out of date after another program wrote.
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 READING_MODES = ("r", "r-")
 """Modes that write nothing and wait for no writer."""
@@ -139,6 +140,7 @@ def _missing(error: StoreNotFoundError, store: Store, mode: str) -> TargetMissin
 
 def _view(name: str) -> Callable[..., Any]:
     """Return the function that makes HTML or an array of another library of a `LazyArray`."""
+    # array is below interop, so a LazyArray cannot import these itself
     from hdmf_zarr_backend.interop.datasets import to_dask, to_xarray  # on use: few programs need them
 
     return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
@@ -146,6 +148,7 @@ def _view(name: str) -> Callable[..., Any]:
 
 def check_target(store: Store, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
+    # hdmf-zarr 0.13 emptied any folder that mode w was given, with whatever else was in it
     check_outside(store, is_new=True)
     if not store.exists() or (mode == "w" and store.is_empty_folder()):
         return
@@ -296,6 +299,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._store: Store | None = None
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
+        # of an export: object ids of the files of the source, its manager, and builders that are replaced by others
         self._source_ids: dict[str, str | None] = {}
         self._source_manager: Any = None
         self._replaced: list[tuple[Any, Any]] = []
@@ -380,6 +384,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             checked_key_encoding(self._options.chunk_key_encoding, self._number)
             if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
                 self._edits = Edits(store, self._parsed, self._writer)
+        # also after Ctrl-C: nobody else could write until this process ends
         except BaseException:
             if self._writer is not None:
                 self._writer.release()
@@ -445,6 +450,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     @staticmethod
     def can_read(path: Any) -> bool:
         """Tell whether there is a Zarr group at ``path`` that this class can read; False after any error."""
+        # programs try one backend after the other, and an error of the first would hide the others
         try:
             parse(open_store(path))
         except (ZarrBackendError, OSError):
@@ -487,6 +493,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if containers is None:
             container = self._read_all()
         else:
+            # as hdmf's own read does: `get_read_io` of a container finds the file
             container = containers.root()
             container.read_io = self
         if self.herd_path is not None:
@@ -503,6 +510,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             # document that another program damaged must not hide the rest of the file.
             self._session().own.is_strict = False
         builder, catalog, source = self.read_builder(), self.manager.namespace_catalog, self.path
+        # hdmf says "Cannot build data. There are no values." without naming the file
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
             raise NoValuesError(
                 f"Cannot read data in mode {self._mode!r}. There are no values",
@@ -620,6 +628,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         dict
             ``{namespace: {dependency: types}}``, empty (with a warning) if no namespace is cached.
         """
+        # From the consolidated document. hdmf-zarr 0.13 lists the folder of specifications, which a web server cannot
+        # do: extensions are then not found, and nobody is told (the probable cause of hdmf-zarr#332).
         store = _store_of(path, file, storage_options)
         parsed = parse(store, leave_out=True)
         return load_cached_namespaces(namespace_catalog, parsed.store(store), parsed.hierarchy, namespaces)
@@ -677,6 +687,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _targets(self) -> Targets:
         """Return what names the objects of this file that are on disk."""
+        # a reference has the id of the file that it points into, by which `verify` notices a replaced one
         known = None if self._parsed is None else self._parsed.hierarchy.root.attributes.get("object_id")
         return Targets(self.path, None, self.manager, known if isinstance(known, str) else None, self._file_ids())
 
@@ -809,6 +820,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             check_conversions(unchecked[0], self.manager, self.path, is_stored=unchecked[1])
         from hdmf_zarr_backend.hdmf.planner import WriteRequest
 
+        # names of objects that references and links of the new file may point to, on disk or about to be written
         targets = Targets(
             self.path, export_source, self.manager, object_id(builder), self._file_ids(), builder, self._source_manager
         )
@@ -914,10 +926,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._mode not in NEW_FILE_MODES:
             raise self._not_in_this_mode("export to", "Use mode 'w'.")
         source = None if src_io.source is None else full_location(str(src_io.source))
+        # hdmf-zarr 0.13 left an empty file here: opening for writing deleted the source
         if source is not None and is_same_place(source, self.source):
             raise StoreExistsError(
                 "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
             )
+        # While it is copied, a chunk that the source should have and lacks is an error, and not fill values in the
+        # copy.
         copied: AbstractContextManager[None] = nullcontext()
         self._source_manager = src_io.manager
         if isinstance(src_io, ZarrIO):
@@ -931,6 +946,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=2,
             )
+        # types of the source first: what it contains was built with them, also if another version is loaded here
         arguments = {**(write_args or {}), "export_source": source, "cache_spec": cache_spec}
         if cache_spec and src_io.manager is not None:
             arguments["spec_catalogs"] = [src_io.manager.namespace_catalog, self.manager.namespace_catalog]

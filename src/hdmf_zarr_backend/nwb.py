@@ -38,6 +38,7 @@ def _version(attributes: Mapping[str, Any]) -> tuple[str | None, Version | None]
     version = attributes.get("nwb_version")
     if not isinstance(version, str):
         return None, None
+    # split as by pynwb: 2.0.0-beta, 1.0.6_alpha
     parts = version.replace("-", ".").replace("_", ".").split(".")
     return version, tuple(int(part) if is_small_number(part) else part for part in parts)
 
@@ -160,6 +161,7 @@ class NWBZarrIO(ZarrIO):
         UserWarning
             It is a Zarr hierarchy without a version of NWB, or of version 1.
         """
+        # pynwb asks each backend whether it can read a file, and shows its warnings
         try:
             _, parts = _version(parse(open_store(path)).hierarchy.root.attributes)
         except (ZarrBackendError, OSError):
@@ -190,6 +192,8 @@ class NWBZarrIO(ZarrIO):
         UnsupportedNWBError
             The file has no NWB version, or version 1.
         """
+        # NWB 1 has other types: hdmf would end in an error about the first of them. Files of early releases of MatNWB
+        # have an array as their version; some have none.
         if not skip_version_check and self.mode not in NEW_FILE_MODES and self._parsed is not None:
             text, parts = self.nwb_version
             if parts is None:
@@ -297,6 +301,7 @@ class NWBZarrIO(ZarrIO):
 NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise
 
 
+# A conversion checks with it whether pynwb can read what was planned, before the first byte is written.
 class ParsedNWBIO(NWBZarrIO):
     """Reads an NWB file whose metadata are parsed already, such as one that is planned and not written yet."""
 
@@ -313,6 +318,7 @@ class ParsedNWBIO(NWBZarrIO):
 
     def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
         """Return the ``NWBFile``, or raise what hdmf raises, as NWBHDF5IO does."""
+        # the caller explains the errors of hdmf, as it does for an HDF5 file
         return self.manager.construct(self.read_builder())
 
 

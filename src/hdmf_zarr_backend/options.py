@@ -83,6 +83,8 @@ class Limits:
     def __post_init__(self) -> None:
         if type(self.plug_in_codecs) is not bool:
             raise UsageError(f"plug_in_codecs={self.plug_in_codecs!r} is invalid", remedy="Give True or False.")
+        # each limit is compared with `>`, for which a text, NaN or None would end in an error far from here, or in no
+        # limit
         for entry in fields(self):
             value = 0 if entry.name == "plug_in_codecs" else getattr(self, entry.name)
             if type(value) is not int or value < 0:  # True is an int too
@@ -115,6 +117,7 @@ class Limits:
 class _Options:
     def given(self) -> set[str]:
         """Return the names of the options that differ from the defaults."""
+        # a frozen dataclass does not record which fields were passed; one with its default value has no effect
         default = type(self)()
         return {each.name for each in fields(self) if getattr(self, each.name) != getattr(default, each.name)}
 
@@ -164,6 +167,7 @@ class ReadOptions(_Options):
         return ReadRules(limits=self.limits, missing_chunks=self.missing_chunks, external_links=self.external_links)
 
 
+# The store and not a context carries them: a lazy array may be read in another thread, or in a worker process of dask.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRules(ReadOptions):
     """The options for reading a store, with what is known about its file.

@@ -42,6 +42,7 @@ class TerminalProgress(Progress):
         self._label = label = printable(label)
         self._bar: Any = None
         self._shown = 0
+        # hdmf and zarr take seconds to import: the name of the file shows that something happens
         if at_once:
             line = label[: shutil.get_terminal_size().columns - 1]
             self._shown = len(line)
@@ -49,6 +50,7 @@ class TerminalProgress(Progress):
 
     def start(self, total: int) -> None:
         """Show an empty bar."""
+        # an extra: without it the name stays, and no bar follows
         try:
             from tqdm import tqdm
         except ModuleNotFoundError:
@@ -77,6 +79,7 @@ class TerminalProgress(Progress):
 
 def clear_line() -> None:
     """Clear the line of a terminal that shows progress, before a message."""
+    # a warning during a conversion would continue the line of the bar
     if sys.stderr.isatty():
         _write(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r")
 

@@ -58,6 +58,7 @@ from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.write.tasks import Index, Runner, task_bytes_for
 
 _TASK_CHUNKS = 4096
+# A flipped bit in a chunk of another codec decodes to other values, without an error: Blosc has no checksum.
 _CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
 # RFC 8878, section 3.1.1.1.1: the frame header descriptor follows the magic number; bit 2 states a checksum
 _ZSTD_CHECKSUM = 0x04
@@ -80,6 +81,7 @@ class StoredObjects:
 
     def first_missing(self, there: Collection[Index]) -> list[str]:
         """Return the names of the first few objects that are missing in ``there``."""
+        # of 10**9 chunks a few may be stored: no more are looked at than needed to find the first missing ones
         first = islice(indices_of(self.grid), len(there) + FEW)
         return [self._stored.chunk_name(index) for index in first if index not in there][:FEW]
 
@@ -104,6 +106,7 @@ class StoredObjects:
         if self._stored.shards is None:
             yield index
             return
+        # the last shard along an axis may extend beyond the array
         starts = [i * n for i, n in zip(index, self.inner, strict=True)]
         ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._stored.grid, strict=True)]
         lengths = tuple(end - start for start, end in zip(starts, ends, strict=True))
@@ -119,6 +122,7 @@ def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]
     if not store.abilities.listing:
         _check_count(store, node.stored.grid[0])
         return list(range(node.stored.grid[0]))
+    # references that were never written read as null: only what is stored can point to something
     objects = {index[0] for index in stored.listed(store, path)[0]}
     _check_count(store, len(objects) * stored.inner[0])
     rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
@@ -206,6 +210,7 @@ def _has_checksum(stored: StoredArray, data: bytes) -> bool:
 # ---- all chunks of a file -------------------------------------------------------------------------------------------
 
 
+# In a file of both formats, rows and references of each have chunks below the same path.
 _OF_EITHER_FORMAT = re.compile(r"c(/[0-9]+)*|[0-9]+([./][0-9]+)*")
 
 
@@ -261,6 +266,8 @@ class ChunkCheck:
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:
             try:
+                # an array that cannot be decoded at all, for an unknown codec or type, is one finding and not one for
+                # each chunk
                 dtype = ChunkReader(self._store, path, node.stored, ChunkCache(0)).codec.dtype
                 size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
                 stored = StoredObjects(node.stored)
@@ -288,6 +295,7 @@ class ChunkCheck:
             self._report.add(path, "unknown-file", f"{what}: {few(unknown)}")
         count = math.prod(stored.grid)
         if len(indices) < count:
+            # a folder with the name of a chunk reads as a missing chunk, so Zarr would give fill values
             blocked, _ = stored.sort(self._store.names_without_values(path))
             if blocked:
                 shown = few(list(map(node.chunk_name, sorted(blocked))))
@@ -342,6 +350,7 @@ class _Checker:
 
     def check_links(self, path: str, node: Group[Any]) -> None:
         """Check the links of a group, each entry by itself."""
+        # decoded one by one: one damaged entry must not hide the other links of the group
         entries = node.attributes.get(LINKS, [])
         names = set(node.members)
         for entry in entries if isinstance(entries, list) else [entries]:
@@ -407,6 +416,7 @@ class _Checker:
 
     def _problem(self, reference: ZarrReference) -> _Problem | None:
         """Return the problem with a target, None if there is none; each distinct target is looked up once."""
+        # a column of a million references has a few hundred targets, and a file elsewhere takes requests to open
         key = (reference.source, reference.path, reference.object_id, reference.source_object_id)
         if key in self._known:
             return self._known[key]

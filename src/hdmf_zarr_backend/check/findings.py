@@ -25,6 +25,8 @@ _ONE_OF_BOTH = (
 _CONSOLIDATE = "Run `zarrio consolidate` on the file."
 _REWRITE = "Write the file again."
 
+# Programs compare kinds, as those of `zarrio verify --json`: a new message or remedy breaks nobody, a renamed kind
+# does.
 DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",
     "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
@@ -59,6 +61,7 @@ DAMAGE: Final[dict[str, str]] = {
 }
 """Kinds of damage, with what to do about them. Later releases only add kinds."""
 
+# the consolidated document has all documents and the chunks of scalars, so that one request opens a file
 REPAIRABLE: Final[dict[str, str]] = {
     "incomplete": "Run `zarrio repair`, which restores the old file, or write the new one again, once its writer has "
     "stopped.",
@@ -265,6 +268,7 @@ class Finding:
     attribute: str | None
     kind: str
     message: str
+    # not compared: two namespaces with the same rule find the same problem once
     rule: str = field(default="", compare=False)
 
     @property

@@ -105,6 +105,7 @@ def consolidate(
     store = open_store(source, storage_options)
     _check_changeable(store)
     with open_for_writing(store) as writer:
+        # if only format 3 was changed, a document consolidated from format 2 would make the change disappear
         _, state = current(store, store.get_many(FIRST_KEYS))
         check_derivable(store, state)
         structure, report = (None, Report("", "structure")) if forget else _checked(store)
@@ -143,6 +144,7 @@ def chunks_to_inline(
     store: Store, hierarchy: Hierarchy, *, kept: Mapping[str, bytes] | None = None, but: Collection[str] = ()
 ) -> dict[str, bytes]:
     """Return the chunks for the consolidated document, those in ``kept`` first; none of the arrays in ``but``."""
+    # one round of requests for all scalars and small values, not one for each
     nodes = {
         join(path, node.stored.first_chunk): node
         for path, node in hierarchy.walk()
@@ -220,6 +222,7 @@ def repair(
         if structure is None:
             return repairs
         parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
+        # one change for all repairs, so that a killed repair leaves the file as it was
         with writer.change(root=parsed.root_keys[:1]) as change:
             repaired, root = _repaired(store, structure, change, repairs, drop_links=drop_links)
             change.commit({}, root)
@@ -323,6 +326,7 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
         if not count:
             continue
         dropped = True
+        # an entry that is kept is written as it was, with keys that this package does not know
         rest = {name: value for name, value in node.attributes.items() if name != LINKS}
         node.attributes = {**rest, LINKS: kept} if kept else rest
         node.keeps_attributes = True

@@ -82,6 +82,7 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
 
     With ``is_own_change``, a journal is that of the caller, who is changing the file.
     """
+    # errors about the store itself, such as a refused permission, are raised: nothing is known about the file then
     try:
         structure = _Check(store, report, is_own_change=is_own_change).run()
     except (LimitError, MetadataError, IncompleteStoreError) as error:
@@ -119,6 +120,7 @@ class _Check:
         self._check_unfinished()
         texts = self._store.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._rules)
+        # of a file of both formats, the one that readers use; the other is compared with it
         texts, self._state = current(self._store, texts)
         self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
@@ -135,6 +137,7 @@ class _Check:
         elif zarr2.CONSOLIDATED not in texts:
             self._report.add("", "not-consolidated", "there is no consolidated document")
         if not {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
+            # without any document of the root there is no file; with a consolidated one, it can be restored
             if consolidated is None:
                 parse(self._store, use_consolidated=False)  # raises an error with the reason
             self._report.add("", "document-missing", "the root has no document")
@@ -195,6 +198,7 @@ class _Check:
         arrays = sum(isinstance(node, Dataset) for node in nodes)
         self._report.arrays += arrays
         self._report.groups += len(nodes) - arrays
+        # a scalar is lost if its chunk is; if both differ, either may be the right one, and `repair` keeps both
         kinds = {each.key: each.kind for each in self._differences if each.is_good and each.key in self._inlined}
         lost = {key: self._inlined[key] for key, kind in kinds.items() if kind in _LOST_CHUNK}
         return Structure(
@@ -260,6 +264,8 @@ class _Check:
         described = {path for path, name in known if name != zarr2.ATTRIBUTES}
         members = {path: [name] for path, name in known if path not in described and path not in hierarchy}
         groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
+        # chunks of known arrays are checked with their values, by `contents`; here are only keys that belong to no
+        # array
         for key in self._store.keys_outside(described - groups):
             path = _array_path_of(key, hierarchy)
             names = [] if path is None else members.setdefault(path, [])
@@ -370,6 +376,7 @@ def _ancestors(paths: Iterable[str]) -> set[str]:
 
 def _is_same(one: Any, other: Any) -> bool:
     """Tell whether two documents are equivalent: NaN equals NaN, and defaults may be left out."""
+    # NaN is not equal to itself, but its JSON is
     if one == other or not isinstance(one, dict) or not isinstance(other, dict):
         return bool(one == other)
     texts = []
@@ -389,6 +396,8 @@ def _without(document: Any, keys: Collection[str]) -> Any:
 
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
     """Return the path of the array that a key looks like a chunk of, None for other keys."""
+    # from the end of the key, since a group may be named 0 too: `0`, `0.3`, `0/3`, and in format 3 `c`, `c/0/3`,
+    # `c.0.3`
     parts = key.split("/")
     prefix = DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None
     end = len(parts) - 1
@@ -551,6 +560,7 @@ class _InlinedComparison:
 
     def _owner(self, key: str) -> _Owner | None:
         """Return the array of a chunk key and the index of the chunk, None if there is no such array."""
+        # an array is above its chunks by as many folders as its keys are nested
         path = key
         while path:
             path, _ = split(path)

@@ -133,6 +133,7 @@ def _is_nwb(attributes: Attributes) -> bool:
 
 def _cached(store: Store, hierarchy: Hierarchy) -> tuple[Any, set[str]]:
     """Return the catalogue of the cached namespaces of a file, and the names of those that others include."""
+    # pynwb's classes of specifications know neurodata_type_def; hdmf's own know data_type_def
     classes: tuple[Any, ...] = ()
     if _is_nwb(hierarchy.root.attributes):
         with library_of("nwb", "validate, for an NWB file,"):
@@ -159,6 +160,7 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: st
     attributes = hierarchy.root.attributes
     named = attributes.get("namespace")
     if _is_nwb(attributes):
+        # as pynwb.validate chooses them: an extension includes core, so core need not be checked separately
         specific = [name for name in known if name not in included and name != _NOT_USED]
         if specific:
             return specific
@@ -187,6 +189,7 @@ def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[s
                 errors = ValidatorMap(catalog.get_namespace(name)).validate(session.root())
             except ZarrBackendError:
                 raise
+            # hdmf ends in an error on some damaged files; what the other namespaces find is still worth reporting
             except HDMF_ERRORS as error:
                 problem = f"the validator of hdmf ends in an error ({type(error).__name__}: {error})"
                 findings.append(Finding("/", None, "failed", problem))
@@ -197,6 +200,7 @@ def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[s
 
 def _finding_of(error: Any) -> Finding:
     """Return an error of hdmf's validator as a finding; hdmf appends an attribute to the path after a dot."""
+    # hdmf has no class for a time without a time zone, only this reason
     kind = _KINDS.get(type(error).__name__, "time" if "timezone" in str(error.reason) else "other")
     path = "/" if error.location is None else f"/{error.location}"
     rule = str(error.name)

@@ -88,6 +88,7 @@ def verify(
     store = open_store(source, storage_options, read_options)
     report = Report(store.location, level)
     structure = check_structure(store, report)
+    # also of a file that is too damaged for the other checks
     if dandi:
         report.dandi = check_dandi(store, report)
     if structure is None or level == "structure":
@@ -147,6 +148,7 @@ def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | No
     node = hierarchy.get(path)
     if not isinstance(node, Dataset):
         return None
+    # one array at a time: planning the whole file would hold the documents of all of it once more
     part = Hierarchy(Group(hierarchy.root.attributes))
     for end in (index for index, letter in enumerate(path) if letter == "/"):  # the groups above it
         part.add(path[:end], Group())
@@ -168,6 +170,7 @@ def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArr
         expected = encode_chunk(stored, codec, planned.source, index)[0]
         if data == expected:
             continue
+        # what a chunk has beyond the edge of the array is not compared: writers fill it as they like
         inside = tuple(slice(0, part.stop - part.start) for part in region_of(stored, index))
         values = codec.decode(data, stored.chunks)[inside]
         # other bytes may hold equal values: each release of a compressor may write its own
@@ -253,6 +256,7 @@ def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
             folder = folder.rpartition("/")[0]
     folders.setdefault("", [])
     digest = ""
+    # the checksum of a folder is in that of the folder above it
     for folder in sorted(folders, key=lambda path: -path.count("/") - bool(path)):  # innermost folders first
         inside = {"directories": folders[folder], "files": files.get(folder, [])}
         count = len(inside["files"]) + sum(int(each["digest"].split("-")[1]) for each in inside["directories"])
