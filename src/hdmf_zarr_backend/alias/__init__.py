@@ -31,6 +31,7 @@ NAME = "hdmf_zarr"
 
 SUBMODULES = ("backend", "backend_zarrv2", "nwb", "nwb_zarrv2", "utils", "zarr_utils")
 
+# programs compare it with 0.13 or 0.14; after the plus sign, a local version (PEP 440) counts as equal
 VERSION = f"0.13.0+hdmf.zarr.backend.{hdmf_zarr_backend.__version__}"
 """The release of hdmf-zarr whose files are written by default, and the version of this package."""
 
@@ -39,6 +40,7 @@ class AliasRefusedError(UsageError, ImportError):
     """A real hdmf_zarr exists, and two packages cannot have one name."""
 
 
+# A finder, and no package of that name: pip would replace hdmf-zarr, or be replaced by it, in whatever order.
 class AliasFinder(MetaPathFinder, Loader):
     """Finds the modules ``hdmf_zarr`` and ``hdmf_zarr.*`` of this package, and the distribution ``hdmf-zarr``."""
 
@@ -58,6 +60,7 @@ class AliasFinder(MetaPathFinder, Loader):
         name = module.__name__.partition(".")[2]
         members = members_of(name)
         module.__doc__ = "A part of hdmf_zarr_backend under its name in hdmf-zarr."
+        # programs print where hdmf_zarr comes from, and must not be told that it is hdmf-zarr
         module.__file__ = __file__
         vars(module).update(members)
         vars(module)["__all__"] = sorted(members)
@@ -86,6 +89,7 @@ class AliasFinder(MetaPathFinder, Loader):
 
 def add_finder() -> None:
     """Insert an `AliasFinder` before all other finders, unless one exists."""
+    # first: an installed hdmf-zarr would be found otherwise
     if not _is_installed():
         sys.meta_path.insert(0, AliasFinder())
 
@@ -126,6 +130,7 @@ def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3,
     >>> nwbfile = pynwb.read_nwb("a.nwb.zarr")  # doctest: +SKIP
     """
     if not _is_installed():
+        # classes of hdmf-zarr that a program holds already would not be those of this package
         imported = sys.modules.get(NAME)
         if imported is not None:
             raise AliasRefusedError(

@@ -59,6 +59,7 @@ from hdmf_zarr_backend.store.zarr_python import open_zarr_group
 _READING = ("r", "r-")
 
 
+# Code asks `isinstance(io, hdmf_zarr.NWBZarrIO)`, also about an object that was made under the name of this package.
 class SameAsOurs(ABCMeta):
     """Makes instances of our class count as instances of the class with the other name."""
 
@@ -96,6 +97,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
     def from_h5py_dataset(h5dataset: Any, **options: Any) -> ZarrDataIO:
         """Wrap an HDF5 dataset with its chunks, fill value and filters, unless ``options`` has others."""
         filters = ZarrDataIO.hdf5_to_zarr_filters(h5dataset)
+        # hdmf-zarr puts all codecs into `filters`, and its default Blosc on top; TensorStore cannot read that
         fill = h5dataset.fillvalue
         options.setdefault("chunks", h5dataset.chunks)
         options.setdefault("fillvalue", fill.decode("utf-8") if isinstance(fill, bytes) else fill)
@@ -114,6 +116,7 @@ class IncompleteConversionError(RuntimeError):
 
 def is_zarr_v2_file(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Tell whether a Zarr hierarchy of format 2 exists at ``path``; False after any error."""
+    # 0.14 has this to choose between its classes for format 3 and for format 2
     try:
         return parse(open_store(path, storage_options)).zarr_format == 2
     except (ZarrBackendError, OSError):
@@ -160,6 +163,7 @@ class ReadsOnly:
 
 def anonymous(path: str | os.PathLike[str]) -> dict[str, bool] | None:
     """Return hdmf-zarr's storage options for reading an NWB file: without credentials, if it is in a bucket."""
+    # such as a file of the DANDI archive, for which nobody has credentials
     return {"anon": True} if str(path).startswith("s3://") else None
 
 
@@ -186,6 +190,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         for name, value in (("driver", driver), ("aws_region", aws_region)):
             if value is not None:
                 raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
+        # zarr-python 3 has no synchronizers; the lock of this package keeps a second writer away
         if synchronizer:
             warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         # object_codec_class is ignored: the default of hdmf-zarr 0.13 is a pickle
@@ -253,6 +258,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     def _writing(self, number_of_jobs: int, *, consolidate: bool) -> Iterator[None]:
         """Write with these arguments of hdmf-zarr in place of the options, where they differ from its defaults."""
         options = self._options
+        # only what differs from the defaults of hdmf-zarr: otherwise the options of the io stay
         changes: dict[str, Any] = {"executor": number_of_jobs} if number_of_jobs > 1 else {}
         if not consolidate:
             changes["consolidate_metadata"] = False
@@ -314,6 +320,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
             ) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
+        # a group as zarr-python opens it: users of hdmf-zarr call its methods
         is_here = reference.source == THIS_FILE
         group = self._file if is_here else open_zarr_group(open_neighbour(self._raw_store, builder.source))
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
@@ -323,6 +330,7 @@ class ZarrV2IO(ReadsOnly, ZarrIO):
     """`ZarrIO` that only reads, under hdmf-zarr 0.14's name of the class for files of format 2."""
 
 
+# hdmf-zarr needs pynwb; this package does not, for other data types of HDMF
 if find_spec("pynwb") is not None:
     from hdmf_zarr_backend import nwb
 
@@ -380,6 +388,7 @@ if find_spec("pynwb") is not None:
             storage_options: Mapping[str, Any] | None = None,
         ) -> None:
             """Write this file, or ``nwbfile`` read from it, to a new file of format 3. All data are copied."""
+            # the new file must not need the old one, as in hdmf-zarr 0.14
             arguments = {**(write_args or {}), "link_data": False}
             try:
                 with NWBZarrIO(path, mode="w", storage_options=storage_options, zarr_format=3) as io:
@@ -443,6 +452,7 @@ _OTHER_NAMES: dict[str, Any] = {
 
 def members_of(module: str) -> dict[str, Any]:
     """Return the members of a module of the alias."""
+    # names of NWB exist only with pynwb, and names without a use here are missing on purpose
     known: dict[str, Any] = {**globals(), **_OTHER_NAMES}
     if module == "backend":  # the store classes of the installed zarr that are accepted as a path
         storage = import_module("zarr.storage")

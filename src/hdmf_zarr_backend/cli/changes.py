@@ -46,6 +46,7 @@ _SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "s
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
 _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
+# a folder with one of these is one file, whatever its name: hdmf-zarr writes to any name
 _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
 
 
@@ -202,6 +203,7 @@ def _converted(
             **{name: getattr(arguments, name) for name in _SAME_NAMES},
             **options,
         )
+    # what a folder contains is looked at only now: the folder may be a Zarr file of another program
     except NotZarrError as error:
         if not _is_folder_of_files(source):
             raise
@@ -232,6 +234,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     paths, folder = list(arguments.paths), arguments.output
     if folder is None and len(paths) > 1:
         target = paths.pop()
+        # one file to one file; all else needs a folder
         if len(paths) == 1 and not _is_folder(target) and _files_of(paths[0], arguments) == paths:
             return [(paths[0], target)]
         folder = _checked_folder(target, arguments.paths)
@@ -293,6 +296,7 @@ def _files_of(path: str, arguments: Namespace) -> list[str]:
 
 def _is_folder(target: str) -> bool:
     """Return whether a target is the folder of the new file, not the new file itself."""
+    # a name that ends in .zarr is a file also with a slash after it, as shells complete it
     if target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
         return False
     if target.endswith(("/", os.sep)):
@@ -345,8 +349,10 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
         from hdmf_zarr_backend.encoding.parser import is_whole as is_whole_zarr
 
         new = format_for((2, 3), nczarr=arguments.nczarr, shards=arguments.shards)
+        # a Zarr file keeps its format, which only its metadata state; a converted one has that of the options
         from_hdf5 = None if _is_named_zarr(source) else new
         is_whole = is_whole_zarr(target, arguments.zarr_format or from_hdf5, storage_options)
+    # servers give no times, or those of the upload
     if not is_whole or is_url(source) or is_url(target):
         return is_whole
     if not os.path.lexists(source):
@@ -445,6 +451,7 @@ def repair_command(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.check.repair import repair
 
+    # what is left is printed with its remedies, as by verify, because repair is what verify recommends
     choices = {"drop_links": arguments.drop_links, "break_lock": arguments.break_lock}
     repairs = repair(arguments.path, storage_options=storage_options(arguments), **choices)
     if arguments.json:

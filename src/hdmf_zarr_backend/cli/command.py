@@ -99,6 +99,7 @@ def command(name: str, usage: str, *parts: Part) -> Callable[..., Command]:
 def complain(message: str | BaseException, *, is_warning: bool = False) -> None:
     """Write an error or a warning as one line to standard error."""
     text = message.cli_text() if isinstance(message, ZarrBackendError) else str(message)
+    # one line each, so that the messages of a batch can be counted and searched
     start = painted("zarrio: warning:", "yellow", sys.stderr) if is_warning else painted("zarrio:", "red", sys.stderr)
     print(start, printable(" ".join(text.split())), file=sys.stderr)
 
@@ -184,6 +185,7 @@ def _shards(text: str) -> tuple[int, ...] | str:
     return tuple(map(int, parts))
 
 
+# One entry for an option of several commands: it has the same name, values and default in all of them.
 _SHARED: dict[str, dict[str, Any]] = {
     "--chunk-key-encoding": {
         "choices": ("default", "v2"),
@@ -289,6 +291,7 @@ _WRITE_OPTIONS = ("chunk_key_encoding", "durable", "nczarr", "strict_json")
 
 def executor_of(arguments: Namespace) -> Any:
     """Return the ``executor`` for ``--jobs`` and ``--scheduler``."""
+    # not every command has --scheduler
     address: str | None = getattr(arguments, "scheduler", None)
     if address is None:
         return arguments.jobs or "threads"
@@ -320,6 +323,7 @@ def name_of(path: str) -> str:
 def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
     """Show a progress bar, and always remove it at the end, so that it does not share its line with a message."""
     label = name_of(path) if count == 1 else f"{position}/{count} {name_of(path)}"
+    # of many files, the name is shown before the bar, which a small file never gets
     progress = terminal_progress(label, at_once=count > 1)
     try:
         yield progress

@@ -98,6 +98,7 @@ def completion_command(arguments: Namespace) -> Exit:
       zarrio completion bash
       zarrio completion zsh
     """
+    # an extra: without it, `_run` names the command that installs it
     import shtab
 
     print(shtab.complete(build_parser(), shell=arguments.shell))
@@ -125,6 +126,7 @@ def help_command(arguments: Namespace) -> Exit:
     """
     parser = build_parser()
     if arguments.topic is not None:
+        # argparse has no public way from a parser to those of its commands
         (commands,) = (action.choices for action in parser._actions if isinstance(action.choices, dict))
         parser = commands[arguments.topic]
     parser.print_help()
@@ -150,6 +152,8 @@ COMMANDS: tuple[Command, ...] = (
 
 _FIRST_COMMANDS = ("convert", "inspect", "compare", "validate", "report")
 
+# What people type who know git, make, dask, hdmf-zarr (number_of_jobs), or earlier versions of this program. They are
+# no aliases: a command with two names is hard to search for in scripts.
 _OTHER_NAMES = {
     "check": "verify",
     "diff": "compare",
@@ -213,6 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         clear_line()
         complain(str(message), is_warning=True)
 
+    # Python would print the line of code that warned, which says nothing to a user of the command line
     with warnings.catch_warnings():
         warnings.showwarning = show
         return int(_run(arguments))
@@ -265,8 +270,10 @@ def _run(arguments: Namespace) -> int:
         if extra is None:
             raise  # not an optional library: the installation is broken
         complain(f"this needs {error.name}; install it with: {install_command(extra)}")
+    # outside of the calls that translate it, such as for the text of a huge tree
     except MemoryError:
         complain("there is not enough memory")
+    # a disk that fails, a pipe as the output: no error of this package, and no defect of it
     except OSError as error:
         remedy = ". Check the permissions" if isinstance(error, PermissionError) else ""
         complain(f"the operating system refuses: {error}{remedy}")
@@ -302,6 +309,7 @@ class _Parser(ArgumentParser):
 
 def build_parser() -> ArgumentParser:
     """Return the parser of the complete command line, also for the documentation."""
+    # no abbreviations: a new option could make one of an existing script ambiguous
     parser = _Parser(
         prog="zarrio", usage="zarrio COMMAND [options]", description=_ABOUT, epilog=_EXIT_CODES,
         formatter_class=_HelpFormatter, allow_abbrev=False,

@@ -60,11 +60,13 @@ _TREE_OPTIONS = (
 
 def _output_width() -> int | None:
     """Return the width of the terminal, which COLUMNS overrides; None if standard output is not a terminal."""
+    # output to a file or pipe is for grep: a shortened line would hide what it looks for
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     """Return the lines of a tree, with the symbols that standard output can show."""
+    # a console of Windows in an old code page, and Python with PYTHONIOENCODING=ascii, refuse box-drawing characters
     try:
         "".join(symbol for symbol in astuple(UNICODE) if symbol is not None).encode(sys.stdout.encoding or "ascii")
         symbols = UNICODE
@@ -123,6 +125,7 @@ def inspect_command(arguments: Namespace) -> Exit:
         _print_model(work(arguments.paths[0]).hierarchy)
         return Exit.OK
 
+    # each file when it is read: the first of many is not kept back until the last
     def show(path: str, outline: Outline) -> None:
         space = [""] if path != arguments.paths[0] else []
         lines, width = [outline.heading(path)], _output_width()
@@ -197,6 +200,7 @@ def dry_run_command(arguments: Namespace) -> Exit:
     elif arguments.json:
         print_json(_plan_json(arguments.path, plan))
     else:
+        # arrays whose size cannot be estimated count as 0 in the tree, and make the total unknown
         estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in plan.arrays.items()}
         outline = Outline(
             arguments.path, plan.hierarchy, consolidated=True, stored=estimates if estimate else None,
@@ -269,6 +273,7 @@ def compare_command(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.comparison import compare, summarise
 
+    # --ignore chunks --ignore filters, and --ignore chunks,filters
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
     values, storage = not arguments.structure, storage_options(arguments)
     differences = compare(arguments.a, arguments.b, ignore=ignored, values=values, storage_options=storage)
@@ -335,6 +340,7 @@ def report_command(arguments: Namespace) -> Exit:
     level: Any = arguments.level or "links"
     storage = storage_options(arguments)
     page = report(arguments.path, arguments.other, level=level, storage_options=storage, **choices)
+    # mode x: nothing that appeared while the file was checked is replaced
     try:
         # names may not be UTF-8
         with open(output, "w" if arguments.overwrite else "x", encoding="utf-8", errors="backslashreplace") as stream:
@@ -347,6 +353,7 @@ def report_command(arguments: Namespace) -> Exit:
 
 def _check_report(arguments: Namespace, output: str) -> None:
     """Refuse an option without effect, and a page that cannot be written, before anything is read."""
+    # a check may take hours, so what can be known is refused before
     if arguments.structure and arguments.other is None:
         raise UsageError("--structure is about two files", remedy="Name a second file, or leave it out.")
     if arguments.level is not None and arguments.other is not None:
@@ -362,6 +369,7 @@ def _check_report(arguments: Namespace, output: str) -> None:
         raise UsageError(f"{output} is a folder", remedy="Name a file in it with -o.")
     if os.path.lexists(output) and not arguments.overwrite:
         raise _exists(output)
+    # by inode and not by name: a link to the file, or another spelling of its path, is the file too
     for path in filter(None, (arguments.path, arguments.other)):
         if os.path.exists(output) and os.path.exists(path) and os.path.samefile(path, output):
             raise StoreExistsError("the page would replace the file", store=path, remedy="Name another file with -o.")
@@ -432,6 +440,7 @@ def verify_command(arguments: Namespace) -> Exit:
     options = {"executor": executor_of(arguments), "dandi": arguments.dandi, **reading(arguments)}
 
     def show(path: str, report: Report) -> None:
+        # nearly every file has chunks without a checksum: one sentence in the summary, not a finding for each array
         remarks = (each for each in report.remarks if arguments.verbose or each.kind not in COMMON_REMARKS)
         print_limited(problem_lines([*report.problems, *remarks], "", arguments), arguments.limit)
         if report.dandi is not None:

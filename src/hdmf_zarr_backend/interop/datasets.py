@@ -29,10 +29,12 @@ from hdmf_zarr_backend.store.clouds import object_settings
 
 __all__ = ["tensorstore_spec", "to_dask", "to_xarray"]
 
+# The types that TensorStore's drivers zarr and zarr3 state; it refuses text, references and times, even to open them.
 _NUMBER = re.compile(
     r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)"
     r"|int[24]|bfloat16|float8_(?:e3m4|e4m3fn|e4m3fnuz|e4m3b11fnuz|e5m2|e5m2fnuz|e8m0fnu)|float4_e2m1fn"
 )
+# of format 2, where TensorStore has no filters at all ("Filters are not supported")
 _COMPRESSORS = frozenset({"blosc", "zlib", "gzip", "bz2", "zstd"})
 _CODECS = frozenset({"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c"})
 
@@ -171,6 +173,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
             )
         array = inner
     node = array.node
+    # TensorStore would refuse it too, with a message about JSON members, and only when it is opened
     with at(array, array.name):
         inner = _check(node, field)
     driver = "zarr3" if node.stored.zarr_format == 3 else "zarr"
@@ -178,6 +181,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     if field is not None:
         spec["field"] = field
     names = _names_of_axes(node, len(node.stored.stored_shape))
+    # labels for all axes or for none; an element of several numbers adds axes without one
     if names and None not in names:
         spec["transform"] = {"input_labels": [*names, *[""] * inner]}
     return spec
@@ -213,6 +217,7 @@ def _other_codecs(node: Dataset[Attributes]) -> Iterator[str]:
         if stored.compressor is not None and stored.compressor["id"] not in _COMPRESSORS:
             yield str(stored.compressor["id"])
         return
+    # as they are written: format 3 has codecs in codecs
     stack = list(zarr3.encode_node(node)["codecs"])
     while stack:
         codec = stack.pop()
@@ -230,6 +235,7 @@ def _key_value_store(store: Store, path: str) -> dict[str, Any]:
         return {"driver": "file", "path": f"{os.path.abspath(store.folder)}/{below}"}
     if store.zip_file is not None:
         return {"driver": "zip", "base": {"driver": "file", "path": store.zip_file}, "path": below}
+    # a chain such as zip::s3://..., or a store of another library, has no equivalent there
     location = store.location
     is_plain_url = store.opens_by_url and is_url(location) and "::" not in location
     scheme, _, rest = location.partition("://") if is_plain_url else ("", "", "")

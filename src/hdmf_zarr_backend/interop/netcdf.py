@@ -76,6 +76,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
         hierarchy, store = parsed.hierarchy, parsed.store(store)
     if isinstance(hierarchy.root, Dataset):
         raise NotZarrError("this is an array, not a group", store=store.location, remedy="Open it with zarr.")
+    # one cache for all variables; without it, dask would decode a chunk for each of its parts
     cache = ChunkCache(2**26)
     groups = ((path, node) for path, node in hierarchy.walk() if isinstance(node, Group))
     return {absolute(path): _dataset(store, cache, path, group) for path, group in groups}
@@ -99,6 +100,7 @@ def _dataset(store: Store, cache: ChunkCache, path: str, group: Group[Attributes
             names.append(next(n for n in free if n not in names and lengths.setdefault(n, length) == length))
         array = LazyArray(store, below, node, cache)
         data = to_dask(array)
+        # netcdf-c stores its strings as text of fixed length, and a char as one byte
         if array.dtype.kind == "S" and array.dtype.itemsize > 1:
             where = {"store": array.location, "path": array.name}
             data = data.map_blocks(_texts, **where, dtype=object, meta=np.empty(0, object))
@@ -127,6 +129,7 @@ def _texts(values: Any, *, store: str, path: str) -> Any:
 def _dimensions(path: str, node: Dataset[Attributes]) -> list[str]:
     """Return the absolute path of the dimension of each axis, [] for a scalar; without names ``_anonymousN``."""
     stated, names, shape = _stated(node, nczarr.ARRAY), node.attributes.get(DIMENSIONS), node.stored.shape
+    # netcdf-c stores a scalar as one element, whose dimension it may name
     if stated.get("scalar") or names == ["_scalar_"]:
         return []
     paths = stated.get("dimension_references", stated.get("dimrefs"))
@@ -158,6 +161,7 @@ _BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight
 
 def _read_draft(store: Store) -> Hierarchy | None:
     """Return a file in the draft with the attributes of NCZarr 2.0; None for other files."""
+    # only the draft has this document, at the root; it costs a request where a file is remote
     if (dataset := store.get(_DATASET)) is None:
         return None
     texts = read_documents(store, zarr2.DOCUMENT_NAMES)
@@ -286,6 +290,7 @@ def _add_attributes(store: Store, writer: Writer, *, strict: bool) -> Hierarchy:
     if parsed.consolidated:
         last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)
         documents = {key: dump(document, strict=strict) for key, document in last.items()}
+    # else the digest of format 2 in format 3 would say that format 3 is out of date
     if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
         root = store.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
         documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])

@@ -64,6 +64,7 @@ class Outline:
     _resolver: Resolver[LinkedFile] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        # An NWB file has 20 to 70 datasets of cached specifications, which would hide its own.
         self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
         self._resolver = resolver_of(None, self.hierarchy, self.location)
         self.has_shards = any(isinstance(node, Dataset) and node.stored.shards for _, node in self.hierarchy.walk())
@@ -102,6 +103,8 @@ class Outline:
 
     def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
         stored = node.stored
+        # what a dataset means, and for damaged or foreign arrays what is stored: an outline shows every file that
+        # parses
         means = describe_any(node)
         array = {
             "dtype": type_label(node),
@@ -248,6 +251,7 @@ def open_outline(
     if store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store)
     parsed = parse(store, use_inlined=False, leave_out=True)
+    # one array that cannot be parsed is a warning: the outline is what shows the rest of the file
     for error in parsed.left_out.values():
         warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
     return outline_of(store, parsed, sizes=sizes, specs=specs, values=values)
@@ -258,6 +262,7 @@ def outline_of(
 ) -> Outline:
     """Return the outline of a file whose metadata are parsed."""
     stored = {path: 0 for path, node in parsed.hierarchy.walk() if isinstance(node, Dataset)}
+    # one list of all keys, also where each folder could be listed: on a server a list is a request per 1,000 keys
     for key, size in store.sizes("").items() if sizes else ():
         path, _, name = key.rpartition("/")
         while path not in stored and path:
@@ -316,6 +321,7 @@ def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
         elif item.leaf is not None:
             yield _leaf(item.leaf)
         elif item.members or item.description.attributes:
+            # the first two levels are open; more would be pages of text in a notebook
             is_open = " open" if level <= 1 and not isinstance(item.node, Dataset) else ""
             yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
             children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]

@@ -128,6 +128,7 @@ def _page(title: str, body: list[str]) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        # the style is in the page: one file can be mailed, and opened without a network
         f"<style>{style}{TREE_STYLE}</style></head><body>{''.join(body)}"
         "<footer>made by <code>zarrio report</code></footer></body></html>\n"
     )
@@ -147,6 +148,7 @@ class _FileFigures:
         self.document = outline.document()
         nodes: list[dict[str, Any]] = self.document["nodes"]
         self.arrays = [node for node in nodes if node["kind"] == "array"]
+        # stored bytes, which a user pays for, and not the size of the values
         self.arrays.sort(key=lambda node: -int(node["stored_bytes"]))
         self.counts = outline.counts()
         self.links = [{"path": node["path"], "target": node["target"]} for node in nodes if node["kind"] == "link"]
@@ -190,6 +192,7 @@ def _cards(figures: _FileFigures) -> str:
         (size_text(counts.size), "uncompressed"),
         (size_text(figures.stored), "stored"),
     ]
+    # text and references have no uncompressed size, so their stored bytes are not in the ratio either
     sized = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
     if counts.size and sized:
         shown.append((f"{counts.size / sized:.2f}", "compression ratio"))
@@ -207,6 +210,7 @@ def _cards(figures: _FileFigures) -> str:
 
 def _arrays_section(figures: _FileFigures) -> str:
     """Return the table of the largest arrays; arrays with similar names are one row, with their totals."""
+    # a file of sweeps has thousands of arrays that differ in a number in the name: one row, which opens
     groups = _alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
     groups.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
     largest = _total(groups[0], "stored_bytes") if groups else 0
@@ -342,13 +346,10 @@ def _bar(part: float, kind: str = "") -> str:
 def _checks(
     outline: Outline, source: str | os.PathLike[str], level: Level, storage_options: Mapping[str, Any] | None
 ) -> str:
-    """Return the results of `verify` and `validate`, and what they checked.
-
-    Not how many groups and arrays: those of the cached schema are among them, and the page counts them elsewhere
-    without these.
-    """
+    """Return the results of `verify` and `validate`, and what they checked."""
     report = verify(source, level, storage_options=storage_options, executor="threads")
     command = _command("verify", report.source)
+    # no number of groups and arrays: verify counts those of the cached schema, and the page does not
     targets = f"in the metadata, {counted(report.links, 'link')} and {counted(report.references, 'reference')}"
     if level == "structure":
         checked = f"in the metadata. Links, references and chunks were not checked; {command} checks them."
@@ -392,6 +393,7 @@ def _problems(findings: Sequence[Problem | Finding], location: str, name: str = 
 
 
 def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> str:
+    # validate would need pynwb or hdmf to say that a plain Zarr file has no schema
     attributes = outline.hierarchy.root.attributes
     if not attributes.keys() & {SPECLOC, "namespace", "neurodata_type"}:
         return "<p>Not validated: the file names no schema.</p>"
@@ -438,6 +440,7 @@ def _opening(title: str, lines: Sequence[str]) -> str:
 def _range_text(paths: Iterable[str]) -> str:
     """Return the first and the last of similar paths: ``/acquisition/trace_1 ... trace_9``."""
     ordered = sorted(paths, key=natural)
+    # sorted as people count: trace_2 before trace_10
     first, last = ordered[0], ordered[-1]
     return f"{first} ... {posixpath.relpath(last, posixpath.commonpath([first, last]))}"
 
@@ -463,6 +466,7 @@ def _and_more(count: int, where: str = "") -> str:
 
 def _command(name: str, location: str, options: str = "") -> str:
     """Return a command of `zarrio` about a file."""
+    # quoted for a shell: a path may have spaces, and a crafted one more than that
     words = " ".join(filter(None, ["zarrio", name, options, shlex.quote(location)]))
     return f"<code>{escape(words)}</code>"
 
@@ -517,6 +521,7 @@ def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
 
 def _worst(row: Sequence[float], side: float, scale: float) -> float:
     """Return the ratio of the sides of the least square rectangle of a row, 1 or more."""
+    # sizes and sides can be 0 by rounding, in a file with a few bytes next to gigabytes
     total = sum(row) * scale
     if not total or not side:
         return float("inf")
@@ -582,6 +587,7 @@ def _box(area: Area, box: Rectangle, level: int, colour: int) -> str:
         f'width="{max(box.width - 1, 0.5):.1f}" height="{max(box.height - 1, 0.5):.1f}">'
         f"<title>{escape(title)}</title></rect>"
     )
+    # SVG does not shorten text, and a page without scripts cannot measure it
     letters = int((box.width - 6) / _LETTER)
     label = f"{area.name} {size_text(area.size)}"
     if letters < 4 or box.height < _TITLE:
@@ -611,6 +617,7 @@ def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
     lines += "".join(f'<path d="M{x:.1f} 0V{height:.1f}"/>' for x in _cuts(columns, column, width))
     chunk = f'<rect class="chunk" width="{width * column / columns:.2f}" height="{height * row / rows:.2f}"/>'
     title = "one of the chunks is filled"
+    # a million cuts would be a million lines in the page
     if max(-(-rows // row), -(-columns // column)) > _MOST_LINES:
         title += "; not every cut is drawn"
     box = f'viewBox="-1 -1 {width + 2:.1f} {height + 2:.1f}"'

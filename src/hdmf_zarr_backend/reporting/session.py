@@ -65,6 +65,7 @@ _UNITS: Final = ("year", "month", "week", "day")
 def session_of(store: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
     """Return the session in an NWB file."""
     root = hierarchy.root
+    # NWB 1 has the version as a dataset
     is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
     is_nwb = isinstance(root, Group) and (is_named or "nwb_version" in root.members)
     return _Session(store, hierarchy).parts() if is_nwb else []
@@ -101,6 +102,7 @@ class _Session:
 
     def parts(self) -> list[tuple[str, str]]:
         """Return label and text of each part that the file has."""
+        # 2026-03-14T12:00:00.000000+00:00 as 2026-03-14 12:00:00+00:00
         start = re.sub(r"(?<=-\d\d)T", " ", self._text(_START))  # ISO 8601
         version = self._hierarchy.root.attributes.get("nwb_version")
         parts = [
@@ -122,6 +124,7 @@ class _Session:
         """Return the store with the small datasets of the session in memory, after one round of requests."""
         paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
         paths += [f"{_ELECTRODES}/location", "nwb_version", *(f"{path}/starting_time" for path in self._starts)]
+        # those in the consolidated document are in memory already, as in files of this package; others take requests
         keys = []
         for path in paths:
             node = self._hierarchy.get(path)
@@ -138,6 +141,7 @@ class _Session:
         node = self._hierarchy.get(path)
         if not isinstance(node, Dataset) or not (selection or _is_small(node.stored)):
             return None
+        # as for a comparison: values of any type and format, without builders
         content = self._read.content(path, node, {}, is_spec=False)
         shape = content.shape or ()
         return content.read(selection or tuple(slice(0, length) for length in shape)).reshape(-1)
@@ -194,6 +198,7 @@ class _Session:
 
     def _rows(self, path: str) -> int | None:
         """Return the number of rows of a table, None if there is no table."""
+        # each DynamicTable has a column of ids
         ids = self._hierarchy.get(f"{path}/id")
         return ids.stored.shape[0] if isinstance(ids, Dataset) and ids.stored.shape else None
 
@@ -264,6 +269,7 @@ class _Session:
             starts, stops = self._values(f"{path}/start_time"), self._values(f"{path}/stop_time")
         except (ZarrBackendError, OSError):
             return None
+        # all rows are read, since intervals may overlap and need not be sorted
         if starts is None or stops is None or {starts.dtype.kind, stops.dtype.kind} - set("iuf"):
             return None
         times = np.concatenate([starts, stops])
@@ -284,6 +290,7 @@ def _span(first: float, last: float) -> tuple[float, float] | None:
 
 
 def _shortened(text: str) -> str:
+    # a description may have pages; it is one line of a table here
     text = " ".join(text.split())
     return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 1]}…"
 

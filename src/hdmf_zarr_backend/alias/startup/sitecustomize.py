@@ -21,6 +21,7 @@ else:
     add_finder()
 
 _here = os.path.dirname(os.path.abspath(__file__))
+# a site may have a sitecustomize of its own, for coverage or a debugger; Python would have run only this one
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _here]
 _next = PathFinder.find_spec("sitecustomize", sys.path)
 if _next is not None and _next.loader is not None:
