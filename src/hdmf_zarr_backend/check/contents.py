@@ -168,6 +168,9 @@ class DecodeTask:
         decoded = Decoded(done=self.nbytes * len(self.indices))
         reader = ChunkReader(self.store, self.path, self.node.stored, ChunkCache(0))
         shards = None if self.node.stored.shards is None else ShardReader(self.store, self.path, self.node.stored)
+        configs = self.node.stored.codecs
+        has_checksum = any(config.get("id") in _CHECKED for config in configs)
+        is_zstd = bool(configs) and configs[-1].get("id") == "zstd"  # each chunk states whether it has one
         for index in self.indices:
             name = self.node.stored.chunk_name(index) if shards is None else str(index)
             try:
@@ -186,7 +189,8 @@ class DecodeTask:
                 continue
             decoded.chunks += 1
             decoded.nbytes += len(data)
-            decoded.unchecked += not _has_checksum(self.node.stored, data)
+            is_checked = is_zstd and len(data) > _ZSTD_DESCRIPTOR and data[_ZSTD_DESCRIPTOR] & _ZSTD_CHECKSUM
+            decoded.unchecked += not (has_checksum or is_checked)
         return decoded
 
 
@@ -196,15 +200,6 @@ def kind_of(error: ZarrBackendError) -> str:
     absent = (UnsupportedFileError, "library-missing")
     kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), absent, (damaged, "chunk-damaged"))
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
-
-
-def _has_checksum(stored: StoredArray, data: bytes) -> bool:
-    """Tell whether decoding detects a flipped bit in a stored chunk."""
-    configs = stored.codecs
-    if any(config.get("id") in _CHECKED for config in configs):
-        return True
-    is_zstd = bool(configs) and configs[-1].get("id") == "zstd"
-    return is_zstd and len(data) > _ZSTD_DESCRIPTOR and bool(data[_ZSTD_DESCRIPTOR] & _ZSTD_CHECKSUM)
 
 
 # ---- all chunks of a file -------------------------------------------------------------------------------------------

@@ -39,7 +39,6 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.check.findings import Report, Validation
-    from hdmf_zarr_backend.dryrun import DryRun
     from hdmf_zarr_backend.reporting.outline import Outline
 
 _STYLES: dict[Role, Style] = {"title": "bold", "group": "bold", "link": "cyan"}
@@ -183,13 +182,13 @@ def dry_run_command(arguments: Namespace) -> Exit:
     # what `zarrio convert` refuses is refused before anything is loaded
     if is_url(arguments.path) and not arguments.path.startswith("file://"):
         raise UsageError(
-            "a plan can only be made of an HDF5 file on this machine",
+            "a dry run needs an HDF5 file on this machine",
             store=arguments.path,
             remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
         )
     # on use: hdmf is slow to import
     from hdmf_zarr_backend.dryrun import dry_run
-    from hdmf_zarr_backend.reporting.outline import Outline, format_label
+    from hdmf_zarr_backend.reporting.outline import Outline, format_label, key_encoding
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards")}
@@ -198,7 +197,18 @@ def dry_run_command(arguments: Namespace) -> Exit:
     if arguments.model:
         _print_model(plan.hierarchy)
     elif arguments.json:
-        print_json(_plan_json(arguments.path, plan))
+        nodes: dict[str, Any] = plan.hierarchy.flat()
+        arrays = [
+            {
+                **{name: value for name, value in asdict(array).items() if name != "nbytes"},
+                "bytes": array.nbytes,
+                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
+            }
+            for array in plan.arrays.values()
+        ]
+        totals = {name: getattr(plan, name) for name in ("zarr_format", "objects", "documents")}
+        sizes = {"bytes": plan.nbytes, "stored_bytes": plan.stored_bytes, "unknown": plan.unknown}
+        print_json({"source": arguments.path, **totals, **sizes, "arrays": arrays})
     else:
         # arrays whose size cannot be estimated count as 0 in the tree, and make the total unknown
         estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in plan.arrays.items()}
@@ -212,29 +222,6 @@ def dry_run_command(arguments: Namespace) -> Exit:
         print(f"objects: {objects}, {plan.documents:,} of them metadata; on disk: {stored}")
         print("\n".join(["", *_tree_lines(outline, arguments)]))
     return Exit.OK
-
-
-def _plan_json(path: str, plan: DryRun) -> dict[str, Any]:
-    from hdmf_zarr_backend.reporting.outline import key_encoding
-
-    nodes: dict[str, Any] = plan.hierarchy.flat()
-    return {
-        "source": path,
-        "zarr_format": plan.zarr_format,
-        "objects": plan.objects,
-        "documents": plan.documents,
-        "bytes": plan.nbytes,
-        "stored_bytes": plan.stored_bytes,
-        "unknown": plan.unknown,
-        "arrays": [
-            {
-                **{name: value for name, value in asdict(array).items() if name != "nbytes"},
-                "bytes": array.nbytes,
-                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
-            }
-            for array in plan.arrays.values()
-        ],
-    }
 
 
 # ---- compare --------------------------------------------------------------------------------------------------------
@@ -456,26 +443,22 @@ def verify_command(arguments: Namespace) -> Exit:
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         show,
         labels=("without damage", "not checked"),
-        as_json=_report_json,
+        as_json=lambda report: {
+            "source": report.source,
+            "level": report.level,
+            "sound": report.is_sound,
+            "looked_at": {
+                **{name: getattr(report, name) for name in ("groups", "arrays", "links", "references", "chunks")},
+                "bytes": report.nbytes,
+                "chunks_without_checksum": report.unchecked,
+            },
+            **({} if report.dandi is None else {"dandi": asdict(report.dandi)}),
+            "counts": report.counts,
+            "problems": [problem.as_json() for problem in report.problems],
+            "remarks": [problem.as_json() for problem in report.remarks],
+        },
         is_good=lambda report: report.is_sound,
     )
-
-
-def _report_json(report: Report) -> dict[str, Any]:
-    return {
-        "source": report.source,
-        "level": report.level,
-        "sound": report.is_sound,
-        "looked_at": {
-            **{name: getattr(report, name) for name in ("groups", "arrays", "links", "references", "chunks")},
-            "bytes": report.nbytes,
-            "chunks_without_checksum": report.unchecked,
-        },
-        **({} if report.dandi is None else {"dandi": asdict(report.dandi)}),
-        "counts": report.counts,
-        "problems": [problem.as_json() for problem in report.problems],
-        "remarks": [problem.as_json() for problem in report.remarks],
-    }
 
 
 # ---- validate -------------------------------------------------------------------------------------------------------

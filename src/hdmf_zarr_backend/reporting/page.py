@@ -221,8 +221,16 @@ def _arrays_section(figures: _FileFigures) -> str:
         shapes = sorted((array["shape"] for array in arrays), key=math.prod)
         texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
         width = _ARRAY_BAR * stored / largest if largest else 0
+        names = escape(first["path"])
+        if len(arrays) > 1:
+            sizes = [array["stored_bytes"] for array in arrays]
+            about = "" if size_text(min(sizes)) == size_text(max(sizes)) else "about "
+            each = f"{len(arrays):,} {UNICODE.times} {about}{size_text(sum(sizes) / len(sizes))}"
+            ordered = sorted(arrays, key=lambda array: natural(array["path"]))
+            lines = [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered]
+            names = _opening(f"{escape(_range_text(array['path'] for array in arrays))}, {each}", lines)
         rows.append([
-            f'<td class="path">{_array_names(arrays)}</td>',
+            f'<td class="path">{names}</td>',
             f"<td>{escape(first['dtype'])}</td>",
             f'<td class="length">{" to ".join(texts)}</td>',
             *_chunk_cells(arrays),
@@ -252,17 +260,6 @@ def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
         text = f"{_lengths(chunks)} in shards of {_lengths(shards)}" if shards else _lengths(chunks)
         grid = chunk_grid_svg(shape, chunks) if shape is not None else ""
     return [f'<td class="length">{text}</td>', f'<td class="number">{count:,}</td>', f"<td>{grid}</td>"]
-
-
-def _array_names(arrays: Sequence[dict[str, Any]]) -> str:
-    if len(arrays) == 1:
-        return escape(arrays[0]["path"])
-    sizes = [array["stored_bytes"] for array in arrays]
-    each = size_text(sum(sizes) / len(sizes))
-    about = "" if size_text(min(sizes)) == size_text(max(sizes)) else "about "
-    title = f"{escape(_range_text(array['path'] for array in arrays))}, {len(arrays):,} {UNICODE.times} {about}{each}"
-    ordered = sorted(arrays, key=lambda array: natural(array["path"]))
-    return _opening(title, [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered])
 
 
 def _same(shapes: Iterable[list[int]]) -> list[int] | None:
