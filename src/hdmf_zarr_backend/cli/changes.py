@@ -10,29 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import (
-    EACH_FINDING,
-    Exit,
-    argument,
-    command,
-    complain,
-    each_file,
-    exclusive,
-    failure_of,
-    flag,
-    grouped_warnings,
-    name_of,
-    output,
-    print_failed,
-    print_json,
-    problem_lines,
-    reading,
-    say,
-    shared,
-    shown_progress,
-    storage_options,
-    write_options,
-)
+from hdmf_zarr_backend.cli import command as cli
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
@@ -50,81 +28,81 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
 _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
 
 
-@command(
+@cli.command(
     "convert",
     "SOURCE... [TARGET] [options]",
-    argument(
+    cli.argument(
         "paths",
         nargs="+",
         metavar="SOURCE",
         help="HDF5 or Zarr files, or folders of them. The last of several paths is the TARGET: the new file, or the "
         "folder for the new files, which exists or ends in / (default: the folder of the source)",
     ),
-    argument(
+    cli.argument(
         "-o",
         "--output",
         metavar="FOLDER",
         help="put the new files into this folder, a path or a URL; all paths are sources then",
     ),
-    flag("--overwrite", "replace a target that exists (default: refuse it)"),
-    flag(
+    cli.flag("--overwrite", "replace a target that exists (default: refuse it)"),
+    cli.flag(
         "--skip-existing",
         "skip a source whose target is a complete file of the requested format and not older; with --overwrite, "
         "replace the other targets that exist",
     ),
-    flag("--no-check", "convert an NWB file without checking whether pynwb can read it"),
-    argument(
+    cli.flag("--no-check", "convert an NWB file without checking whether pynwb can read it"),
+    cli.argument(
         "--to",
         choices=("zarr", "hdf5", "virtual"),
         help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5); virtual: a JSON file, "
         "NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in the HDF5 file, which "
         "must not change",
     ),
-    shared(
+    cli.shared(
         "--zarr-format",
         "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5; 3 with --shards); both: the "
         "metadata of both formats over the same chunks",
     ),
-    shared("--codec"),
-    shared("--shards"),
-    shared("--nczarr"),
-    argument(
+    cli.shared("--codec"),
+    cli.shared("--shards"),
+    cli.shared("--nczarr"),
+    cli.argument(
         "--chunks",
         choices=("keep",),
         help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
     ),
-    shared("--chunk-key-encoding", "to Zarr format 3"),
-    flag(
+    cli.shared("--chunk-key-encoding", "to Zarr format 3"),
+    cli.flag(
         "--strict-json",
         "HDF5 to Zarr: write NaN and infinities in metadata as text, for readers that accept strict JSON only",
     ),
-    argument(
+    cli.argument(
         "--missing-chunks",
         choices=("fill", "error"),
         help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the file "
         "records that all chunks were stored)",
     ),
-    flag(
+    cli.flag(
         "--no-link-data",
         "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)",
     ),
-    shared("--external-links"),
-    exclusive(
-        shared("--jobs"),
-        argument(
+    cli.shared("--external-links"),
+    cli.exclusive(
+        cli.shared("--jobs"),
+        cli.argument(
             "--scheduler",
             metavar="ADDRESS",
             help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
         ),
     ),
-    flag("--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed"),
-    flag("--durable", "wait until a local target is on the disk and would survive a power failure"),
-    *output(
+    cli.flag("--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed"),
+    cli.flag("--durable", "wait until a local target is on the disk and would survive a power failure"),
+    *cli.output(
         verbose="print each warning, even if it is similar to others",
         json="print what was done as one JSON document, with all warnings",
     ),
 )
-def convert_command(arguments: Namespace) -> Exit:
+def convert_command(arguments: Namespace) -> cli.Exit:
     """Convert HDF5 to Zarr, or Zarr to HDF5 or Zarr.
 
     Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5; or copy a Zarr file to another place,
@@ -151,20 +129,20 @@ def convert_command(arguments: Namespace) -> Exit:
     """
     documents: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    options, pairs = reading(arguments), pairs_of(arguments)
+    options, pairs = cli.reading(arguments), pairs_of(arguments)
     for position, (source, target) in enumerate(pairs, 1):
         error = report = None
         start = time.perf_counter()
-        with grouped_warnings(arguments) as warned:
+        with cli.grouped_warnings(arguments) as warned:
             try:
-                with shown_progress(source, position, len(pairs)) as progress:
+                with cli.shown_progress(source, position, len(pairs)) as progress:
                     if not (arguments.skip_existing and is_done(source, target, arguments, options["storage_options"])):
                         report = _converted(source, target, arguments, options, progress)
             except (ZarrBackendError, OSError) as reason:
-                error, failed[source] = failure_of(reason, source)
+                error, failed[source] = cli.failure_of(reason, source)
             except KeyboardInterrupt as stop:
                 # what is interrupted adds a note on what it leaves, such as how to continue a conversion
-                complain(" ".join(getattr(stop, "__notes__", [])) or f"no part of {target} was finished")
+                cli.complain(" ".join(getattr(stop, "__notes__", [])) or f"no part of {target} was finished")
                 raise
         is_skipped = report is None and error is None
         seconds = 0.0 if is_skipped else time.perf_counter() - start
@@ -173,17 +151,17 @@ def convert_command(arguments: Namespace) -> Exit:
         documents.append({**({} if report is None else asdict(report)), **files, **outcome})
         if error is None and not arguments.json:
             summary = "skipped, a complete file exists" if is_skipped else f"{report} in {seconds:.1f} s"
-            say(f"{source} -> {target}: {summary}")
+            cli.say(f"{source} -> {target}: {summary}")
             for remark in () if report is None else report.remarks:
-                say(f"  {remark}")
+                cli.say(f"  {remark}")
     if arguments.json:
-        print_json(documents)
+        cli.print_json(documents)
     elif len(pairs) > 1:
         skipped = sum(document["skipped"] for document in documents)
         also = f", {skipped} skipped" if skipped else ""
         print(f"{len(pairs) - len(failed) - skipped} of {len(pairs)} files converted{also}")
-        print_failed(failed, "not converted")
-    return Exit.FAILED if failed else Exit.OK
+        cli.print_failed(failed, "not converted")
+    return cli.Exit.FAILED if failed else cli.Exit.OK
 
 
 def _converted(
@@ -199,7 +177,7 @@ def _converted(
             target,
             check=not arguments.no_check,
             link_data=not arguments.no_link_data,
-            write_options=write_options(arguments, progress=progress),
+            write_options=cli.write_options(arguments, progress=progress),
             **{name: getattr(arguments, name) for name in _SAME_NAMES},
             **options,
         )
@@ -309,7 +287,7 @@ def _is_zarr(folder: str) -> bool:
 
 
 def _target_name(source: str, arguments: Namespace) -> str:
-    name = name_of(source)
+    name = cli.name_of(source)
     if arguments.to == "virtual":
         return f"{name}{_VIRTUAL}"
     suffix = next((suffix for suffix in _ZARR_FILES if name.endswith(suffix)), "")
@@ -322,7 +300,7 @@ def _target_name(source: str, arguments: Namespace) -> str:
 
 def _is_named_zarr(source: str) -> bool:
     """Return whether a source is a Zarr file, by its name or because it is a folder."""
-    return name_of(source).endswith(_ZARR_FILES) or os.path.isdir(source)
+    return cli.name_of(source).endswith(_ZARR_FILES) or os.path.isdir(source)
 
 
 # ---- targets that exist ------------------------------------------------------------------------------------------
@@ -373,22 +351,22 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
 # ---- upgrade --------------------------------------------------------------------------------------------------------
 
 
-@command(
+@cli.command(
     "upgrade",
     "PATH... [options]",
-    argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs"),
-    exclusive(
-        flag("--keep", "keep the metadata of format 2, so that each file has both formats"),
-        argument(
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs"),
+    cli.exclusive(
+        cli.flag("--keep", "keep the metadata of format 2, so that each file has both formats"),
+        cli.argument(
             "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
         ),
     ),
-    flag("--dry-run", "show what would change, and write nothing"),
-    shared("--chunk-key-encoding", "chunks that are encoded again"),
-    shared("--jobs"),
-    *output(json="print what was done as one JSON document"),
+    cli.flag("--dry-run", "show what would change, and write nothing"),
+    cli.shared("--chunk-key-encoding", "chunks that are encoded again"),
+    cli.shared("--jobs"),
+    *cli.output(json="print what was done as one JSON document"),
 )
-def upgrade_command(arguments: Namespace) -> Exit:
+def upgrade_command(arguments: Namespace) -> cli.Exit:
     """Upgrade files of Zarr format 2 to format 3, in place.
 
     Convert files of Zarr format 2 to format 3 in place. Chunks of numbers and text are not changed; references
@@ -406,13 +384,13 @@ def upgrade_command(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.upgrading import upgrade
 
     options = {"keep": arguments.keep, "drop": arguments.drop, "dry_run": arguments.dry_run}
-    options["storage_options"] = storage_options(arguments)
+    options["storage_options"] = cli.storage_options(arguments)
     result = "both formats" if arguments.keep else "format 2" if arguments.drop == 3 else "format 3"
     labels = ("can be upgraded", "cannot be upgraded") if arguments.dry_run else (f"are of {result}", "not upgraded")
-    return each_file(
+    return cli.each_file(
         arguments,
-        lambda path, progress: upgrade(path, write_options=write_options(arguments, progress=progress), **options),
-        lambda path, report: say(f"{path}: {report}"),
+        lambda path, progress: upgrade(path, write_options=cli.write_options(arguments, progress=progress), **options),
+        lambda path, report: cli.say(f"{path}: {report}"),
         labels=labels,
         as_json=asdict,
     )
@@ -421,18 +399,18 @@ def upgrade_command(arguments: Namespace) -> Exit:
 # ---- repair ---------------------------------------------------------------------------------------------------------
 
 
-@command(
+@cli.command(
     "repair",
     "PATH [options]",
-    argument("path", metavar="PATH", help="a Zarr file, a path or a URL"),
-    flag("--drop-links", "remove links that have no target, are circular, or are damaged"),
-    flag(
+    cli.argument("path", metavar="PATH", help="a Zarr file, a path or a URL"),
+    cli.flag("--drop-links", "remove links that have no target, are circular, or are damaged"),
+    cli.flag(
         "--break-lock",
         "take over the lock of a writer that has stopped; for one on another machine, make sure of that first",
     ),
-    *output(verbose=EACH_FINDING, json="print what was done, and what is left, as one JSON document"),
+    *cli.output(verbose=cli.EACH_FINDING, json="print what was done, and what is left, as one JSON document"),
 )
-def repair_command(arguments: Namespace) -> Exit:
+def repair_command(arguments: Namespace) -> cli.Exit:
     """Repair what can be repaired without loss.
 
     Repair a file after an interruption or damage:
@@ -453,34 +431,34 @@ def repair_command(arguments: Namespace) -> Exit:
 
     # what is left is printed with its remedies, as by verify, because repair is what verify recommends
     choices = {"drop_links": arguments.drop_links, "break_lock": arguments.break_lock}
-    repairs = repair(arguments.path, storage_options=storage_options(arguments), **choices)
+    repairs = repair(arguments.path, storage_options=cli.storage_options(arguments), **choices)
     if arguments.json:
         left, kept = ([problem.as_json() for problem in problems] for problems in (repairs.left, repairs.kept))
-        print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
+        cli.print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
     else:
-        left_lines = problem_lines(repairs.left, "left: ", arguments)
+        left_lines = cli.problem_lines(repairs.left, "left: ", arguments)
         for line in [*repairs.done, *left_lines, *(f"remark: {remark}" for remark in repairs.kept)]:
-            say(line)
+            cli.say(line)
         if not repairs.done and not repairs.left:
             print("nothing to repair in the metadata")
         print(
             "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy "
             "of the file, or the source must be converted again."
         )
-    return Exit.FOUND if repairs.left else Exit.OK
+    return cli.Exit.FOUND if repairs.left else cli.Exit.OK
 
 
-@command(
+@cli.command(
     "consolidate",
     "PATH... [options]",
-    argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
-    flag(
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    cli.flag(
         "--forget",
         "drop nodes that only the consolidated document has, because another program deleted them on purpose",
     ),
-    *output(json="print what was done as one JSON document"),
+    *cli.output(json="print what was done as one JSON document"),
 )
-def consolidate_command(arguments: Namespace) -> Exit:
+def consolidate_command(arguments: Namespace) -> cli.Exit:
     """Update the consolidated metadata of Zarr files.
 
     Write a new consolidated document, with scalars in it, from the metadata documents of the nodes. Run this
@@ -493,11 +471,11 @@ def consolidate_command(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.check.repair import consolidate
 
-    options = storage_options(arguments)
-    return each_file(
+    options = cli.storage_options(arguments)
+    return cli.each_file(
         arguments,
         lambda path, _: consolidate(path, forget=arguments.forget, storage_options=options),
-        lambda path, _: say(f"{path}: consolidated"),
+        lambda path, _: cli.say(f"{path}: consolidated"),
         labels=("consolidated", "not consolidated"),
         as_json=lambda _: {},
     )

@@ -10,27 +10,7 @@ from argparse import ArgumentTypeError, Namespace
 from dataclasses import asdict, astuple, replace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import (
-    EACH_FINDING,
-    Exit,
-    Style,
-    argument,
-    command,
-    each_file,
-    exclusive,
-    executor_of,
-    finding_lines,
-    flag,
-    output,
-    painted,
-    print_json,
-    print_limited,
-    problem_lines,
-    reading,
-    say,
-    shared,
-    storage_options,
-)
+from hdmf_zarr_backend.cli import command as cli
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError, printable
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, counted, item_tree, render, size_text
@@ -41,7 +21,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.check.findings import Report, Validation
     from hdmf_zarr_backend.reporting.outline import Outline
 
-_STYLES: dict[Role, Style] = {"title": "bold", "group": "bold", "link": "cyan"}
+_STYLES: dict[Role, cli.Style] = {"title": "bold", "group": "bold", "link": "cyan"}
 
 
 def _level(text: str) -> int:
@@ -51,9 +31,9 @@ def _level(text: str) -> int:
 
 
 _TREE_OPTIONS = (
-    argument("--depth", type=_level, metavar="N", help="show N levels, and the totals of deeper ones"),
-    flag("--all", "show all members of long runs of similar members"),
-    flag("--specs", "show the cached specifications"),
+    cli.argument("--depth", type=_level, metavar="N", help="show N levels, and the totals of deeper ones"),
+    cli.flag("--all", "show all members of long runs of similar members"),
+    cli.flag("--specs", "show the cached specifications"),
 )
 
 
@@ -77,22 +57,22 @@ def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
         outline.columns,
         depth=arguments.depth,
         show_all=arguments.all,
-        symbols=replace(symbols, paint=lambda text, role: painted(text, _STYLES[role])),
+        symbols=replace(symbols, paint=lambda text, role: cli.painted(text, _STYLES[role])),
         width=_output_width(),
     )
 
 
-@command(
+@cli.command(
     "inspect",
     "PATH... [options]",
-    argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs"),
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs"),
     *_TREE_OPTIONS,
-    flag("--attributes", "show the values of attributes too"),
-    flag("--sizes", "show the stored bytes of each array, from a list of all chunks"),
-    flag("--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents"),
-    *output(json="print one JSON document: a list of the files, with all nodes of each"),
+    cli.flag("--attributes", "show the values of attributes too"),
+    cli.flag("--sizes", "show the stored bytes of each array, from a list of all chunks"),
+    cli.flag("--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents"),
+    *cli.output(json="print one JSON document: a list of the files, with all nodes of each"),
 )
-def inspect_command(arguments: Namespace) -> Exit:
+def inspect_command(arguments: Namespace) -> cli.Exit:
     """Show what a Zarr file contains.
 
     Show the tree of each file: groups, arrays with types, shapes, chunks, shards, codecs and uncompressed
@@ -109,7 +89,7 @@ def inspect_command(arguments: Namespace) -> Exit:
     # imported here: `zarrio --help` does not need it
     from hdmf_zarr_backend.reporting.outline import open_outline
 
-    options = storage_options(arguments)
+    options = cli.storage_options(arguments)
 
     def work(path: str, _: Progress = SILENT) -> Outline:
         return open_outline(
@@ -122,7 +102,7 @@ def inspect_command(arguments: Namespace) -> Exit:
                 f"--model is about one file, and {len(arguments.paths)} are given", remedy="Run the command for each."
             )
         _print_model(work(arguments.paths[0]).hierarchy)
-        return Exit.OK
+        return cli.Exit.OK
 
     # each file when it is read: the first of many is not kept back until the last
     def show(path: str, outline: Outline) -> None:
@@ -134,7 +114,7 @@ def inspect_command(arguments: Namespace) -> Exit:
             )
         print("\n".join([*space, *map(printable, lines), "", *_tree_lines(outline, arguments)]))
 
-    return each_file(
+    return cli.each_file(
         arguments, work, show, labels=None, as_json=lambda outline: outline.document(depth=arguments.depth)
     )
 
@@ -142,31 +122,31 @@ def inspect_command(arguments: Namespace) -> Exit:
 def _print_model(hierarchy: Any) -> None:
     from hdmf_zarr_backend.zom import model_json  # imported here: NumPy is slow to import
 
-    print_json(model_json(hierarchy))
+    cli.print_json(model_json(hierarchy))
 
 
 # ---- dry-run --------------------------------------------------------------------------------------------------------
 
 
-@command(
+@cli.command(
     "dry-run",
     "PATH [options]",
-    argument("path", metavar="PATH", help="an HDF5 file on this machine"),
-    shared(
+    cli.argument("path", metavar="PATH", help="an HDF5 file on this machine"),
+    cli.shared(
         "--zarr-format",
         "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
         "chunks",
     ),
-    shared("--codec"),
-    shared("--shards"),
-    shared("--nczarr"),
-    shared("--chunk-key-encoding", "in Zarr format 3"),
+    cli.shared("--codec"),
+    cli.shared("--shards"),
+    cli.shared("--nczarr"),
+    cli.shared("--chunk-key-encoding", "in Zarr format 3"),
     *_TREE_OPTIONS,
-    flag("--no-estimate", "read no values, and do not estimate stored sizes"),
-    flag("--json", "print one JSON document: totals and arrays"),
-    flag("--model", "print the Zarr Object Model as JSON"),
+    cli.flag("--no-estimate", "read no values, and do not estimate stored sizes"),
+    cli.flag("--json", "print one JSON document: totals and arrays"),
+    cli.flag("--model", "print the Zarr Object Model as JSON"),
 )
-def dry_run_command(arguments: Namespace) -> Exit:
+def dry_run_command(arguments: Namespace) -> cli.Exit:
     """Show what a conversion to Zarr would write.
 
     Show the tree of the Zarr file that `zarrio convert` would make from an HDF5 file: groups, arrays, chunks,
@@ -208,7 +188,7 @@ def dry_run_command(arguments: Namespace) -> Exit:
         ]
         totals = {name: getattr(plan, name) for name in ("zarr_format", "objects", "documents")}
         sizes = {"bytes": plan.nbytes, "stored_bytes": plan.stored_bytes, "unknown": plan.unknown}
-        print_json({"source": arguments.path, **totals, **sizes, "arrays": arrays})
+        cli.print_json({"source": arguments.path, **totals, **sizes, "arrays": arrays})
     else:
         # arrays whose size cannot be estimated count as 0 in the tree, and make the total unknown
         estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in plan.arrays.items()}
@@ -218,32 +198,32 @@ def dry_run_command(arguments: Namespace) -> Exit:
         )  # fmt: skip
         stored = "unknown" if plan.stored_bytes is None else f"about {size_text(plan.stored_bytes)}"
         objects = "unknown" if plan.objects is None else f"{plan.objects:,}"
-        say(f"{arguments.path} as {format_label(plan.zarr_format)}, nothing is written")
+        cli.say(f"{arguments.path} as {format_label(plan.zarr_format)}, nothing is written")
         print(f"objects: {objects}, {plan.documents:,} of them metadata; on disk: {stored}")
         print("\n".join(["", *_tree_lines(outline, arguments)]))
-    return Exit.OK
+    return cli.Exit.OK
 
 
 # ---- compare --------------------------------------------------------------------------------------------------------
 
 
-@command(
+@cli.command(
     "compare",
     "A B [options]",
-    argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)"),
-    argument("b", metavar="B", help="another file, in the same or the other format"),
-    flag("--structure", "do not read and compare the values of datasets"),
-    argument(
+    cli.argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)"),
+    cli.argument("b", metavar="B", help="another file, in the same or the other format"),
+    cli.flag("--structure", "do not read and compare the values of datasets"),
+    cli.argument(
         "--ignore",
         action="append",
         default=[],
         metavar="KIND",
         help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
     ),
-    shared("--limit", "differences"),
-    *output(json="print all differences as one JSON document"),
+    cli.shared("--limit", "differences"),
+    *cli.output(json="print all differences as one JSON document"),
 )
-def compare_command(arguments: Namespace) -> Exit:
+def compare_command(arguments: Namespace) -> cli.Exit:
     """Show the differences between two files.
 
     Show all differences between two files: groups, datasets, links, types, shapes, values, references and
@@ -262,7 +242,7 @@ def compare_command(arguments: Namespace) -> Exit:
 
     # --ignore chunks --ignore filters, and --ignore chunks,filters
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
-    values, storage = not arguments.structure, storage_options(arguments)
+    values, storage = not arguments.structure, cli.storage_options(arguments)
     differences = compare(arguments.a, arguments.b, ignore=ignored, values=values, storage_options=storage)
     counts = summarise(differences)
     if arguments.json:
@@ -271,42 +251,44 @@ def compare_command(arguments: Namespace) -> Exit:
             {name: getattr(each, name) for name in names} | ({} if each.largest is None else {"largest": each.largest})
             for each in differences
         ]
-        print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": entries})
+        cli.print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": entries})
     else:
-        print_limited(differences, arguments.limit)
+        cli.print_limited(differences, arguments.limit)
         if differences:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
             print(f"{counted(len(differences), 'difference')}: {kinds}")
-    return Exit.FOUND if differences else Exit.OK
+    return cli.Exit.FOUND if differences else cli.Exit.OK
 
 
 # ---- report ---------------------------------------------------------------------------------------------------------
 
 
-@command(
+@cli.command(
     "report",
     "PATH [OTHER] [options]",
-    argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL"),
-    argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two"),
-    argument(
+    cli.argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL"),
+    cli.argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two"),
+    cli.argument(
         "-o",
         "--output",
         metavar="FILE",
         help="the new page (default: the name of PATH and .html, in the current folder)",
     ),
-    flag("--overwrite", "replace a page that exists"),
-    exclusive(
-        argument(
+    cli.flag("--overwrite", "replace a page that exists"),
+    cli.exclusive(
+        cli.argument(
             "--level",
             choices=("structure", "links", "chunks", "schema"),
             help="of one file: how much to check for damage, as in verify (default: links)",
         ),
-        flag("--no-check", "of one file: check neither for damage nor against the schema, which reads all metadata"),
+        cli.flag(
+            "--no-check", "of one file: check neither for damage nor against the schema, which reads all metadata"
+        ),
     ),
-    flag("--structure", "of two files: do not compare the values of datasets"),
-    shared("--storage-option"),
+    cli.flag("--structure", "of two files: do not compare the values of datasets"),
+    cli.shared("--storage-option"),
 )
-def report_command(arguments: Namespace) -> Exit:
+def report_command(arguments: Namespace) -> cli.Exit:
     """Make an HTML page about a Zarr file.
 
     Make one HTML page: the session (subject, times, devices, electrodes, units), the results of verify and
@@ -325,7 +307,7 @@ def report_command(arguments: Namespace) -> Exit:
     _check_report(arguments, output)
     choices: dict[str, Any] = {"values": not arguments.structure, "check": not arguments.no_check}
     level: Any = arguments.level or "links"
-    storage = storage_options(arguments)
+    storage = cli.storage_options(arguments)
     page = report(arguments.path, arguments.other, level=level, storage_options=storage, **choices)
     # mode x: nothing that appeared while the file was checked is replaced
     try:
@@ -334,8 +316,8 @@ def report_command(arguments: Namespace) -> Exit:
             stream.write(page)
     except FileExistsError as error:
         raise _exists(output) from error
-    say(output)
-    return Exit.OK
+    cli.say(output)
+    return cli.Exit.OK
 
 
 def _check_report(arguments: Namespace, output: str) -> None:
@@ -373,33 +355,33 @@ def _exists(output: str) -> StoreExistsError:
 
 def _verdict(path: str, good: str, count: int, noun: str) -> str:
     """Return the result for a file: ``good`` in green, or the number of findings in red."""
-    return f"{printable(path)}: {painted(counted(count, noun), 'red') if count else painted(good, 'green')}"
+    return f"{printable(path)}: {cli.painted(counted(count, noun), 'red') if count else cli.painted(good, 'green')}"
 
 
-@command(
+@cli.command(
     "verify",
     "PATH... [options]",
-    argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
-    argument(
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    cli.argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
         default="chunks",
         help="how much to check; see above (default: %(default)s)",
     ),
-    flag(
+    cli.flag(
         "--dandi",
         "also check the requirements of the DANDI archive (depth, names, number and size of objects), and print the "
         "checksum that the file has there",
     ),
-    shared("--jobs"),
-    shared("--external-links"),
-    shared("--limit", "findings of a file"),
-    *output(
-        verbose=f"{EACH_FINDING}, and what to do about chunks without a checksum",
+    cli.shared("--jobs"),
+    cli.shared("--external-links"),
+    cli.shared("--limit", "findings of a file"),
+    *cli.output(
+        verbose=f"{cli.EACH_FINDING}, and what to do about chunks without a checksum",
         json="print all findings as one JSON document",
     ),
 )
-def verify_command(arguments: Namespace) -> Exit:
+def verify_command(arguments: Namespace) -> cli.Exit:
     """Look for damage in Zarr files.
 
     Look for damage, and change nothing. There are four levels, each of which includes those before it:
@@ -424,21 +406,21 @@ def verify_command(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.check.findings import COMMON_REMARKS
     from hdmf_zarr_backend.check.verify import verify
 
-    options = {"executor": executor_of(arguments), "dandi": arguments.dandi, **reading(arguments)}
+    options = {"executor": cli.executor_of(arguments), "dandi": arguments.dandi, **cli.reading(arguments)}
 
     def show(path: str, report: Report) -> None:
         # nearly every file has chunks without a checksum: one sentence in the summary, not a finding for each array
         remarks = (each for each in report.remarks if arguments.verbose or each.kind not in COMMON_REMARKS)
-        print_limited(problem_lines([*report.problems, *remarks], "", arguments), arguments.limit)
+        cli.print_limited(cli.problem_lines([*report.problems, *remarks], "", arguments), arguments.limit)
         if report.dandi is not None:
-            say(f"{path}: DANDI checksum {report.dandi}")
+            cli.say(f"{path}: DANDI checksum {report.dandi}")
         verdict = _verdict(path, "no damage found", len(report.problems), "problem")
         notes = [remark.message for remark in report.remarks if remark.kind in COMMON_REMARKS]
         if not report.checks_chunks:
             notes.append("chunks were not checked")
         print("; ".join([f"{verdict} ({report.looked_at})", *notes]))
 
-    return each_file(
+    return cli.each_file(
         arguments,
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         show,
@@ -464,19 +446,19 @@ def verify_command(arguments: Namespace) -> Exit:
 # ---- validate -------------------------------------------------------------------------------------------------------
 
 
-@command(
+@cli.command(
     "validate",
     "PATH... [options]",
-    argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
-    argument(
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    cli.argument(
         "--namespace", metavar="NAME", help="check against this namespace (default: the most specific ones in the file)"
     ),
-    flag("--installed", "use the installed namespaces instead of those that are cached in the files"),
-    shared("--external-links"),
-    shared("--limit", "findings of a file"),
-    *output(verbose=EACH_FINDING, json="print all findings as one JSON document"),
+    cli.flag("--installed", "use the installed namespaces instead of those that are cached in the files"),
+    cli.shared("--external-links"),
+    cli.shared("--limit", "findings of a file"),
+    *cli.output(verbose=cli.EACH_FINDING, json="print all findings as one JSON document"),
 )
-def validate_command(arguments: Namespace) -> Exit:
+def validate_command(arguments: Namespace) -> cli.Exit:
     """Check Zarr files against their schema.
 
     Check Zarr files against the namespaces that are cached in them, with the validator of hdmf, as
@@ -489,18 +471,18 @@ def validate_command(arguments: Namespace) -> Exit:
     """
     from hdmf_zarr_backend.check.validate import validate  # imported here: hdmf is slow to import
 
-    use_cached, options = not arguments.installed, reading(arguments)
+    use_cached, options = not arguments.installed, cli.reading(arguments)
 
     def show(path: str, validation: Validation) -> None:
-        lines = finding_lines(
+        lines = cli.finding_lines(
             validation.findings, str, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
         )
-        print_limited(lines, arguments.limit)
+        cli.print_limited(lines, arguments.limit)
         against = ", ".join(f"{name} {version}" for name, version in validation.namespaces.items())
         verdict = _verdict(path, "valid", len(validation.findings), "finding")
         print(f"{verdict} ({printable(against)}{'' if validation.cached else ', installed'})")
 
-    return each_file(
+    return cli.each_file(
         arguments,
         lambda path, _: validate(path, namespace=arguments.namespace, use_cached=use_cached, **options),
         show,
