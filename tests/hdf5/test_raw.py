@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.errors import ChunkError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.filters import check_chunks
+from hdmf_zarr_backend.hdf5.plan import CheckedDataset
 from hdmf_zarr_backend.hdf5.rawcopy import RawChunks
 from tests import trees
 from tests.zarrs import IS_ZARR_2
@@ -344,6 +345,17 @@ def test_many_chunks_of_lzf_are_checked_with_one_file_in_memory(path):
         node.write_direct_chunk(start, data[:-1], mask)
         with pytest.raises(ChunkError, match="it does not become 400 bytes"):
             check_chunks(node, [(250, 300), (0, 30)])
+
+
+@pytest.mark.parametrize("key", [-1, np.int64(-1), 290, [0, 299], (Ellipsis, -1), np.arange(300) == 299])
+def test_each_selected_chunk_is_checked_before_it_is_decoded(path, key):
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", data=np.zeros((300, 30), "i4"), chunks=(10, 30), compression="lzf")
+        assert not CheckedDataset(dataset)[key].any()
+        mask, data = dataset.id.read_direct_chunk((290, 0))
+        dataset.id.write_direct_chunk((290, 0), data[:-1], mask)
+        with pytest.raises(ChunkError, match="it does not become 1,200 bytes"):
+            CheckedDataset(dataset)[key]
 
 
 @pytest.mark.parametrize("pipeline", ["bzip2", "zstd", "lz4"])  # Blosc divides by zero for such text

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import ModeError, UsageError
+from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError
 from tests.strategies import NUMBERS, TEXT, expected, raw_arrays, selections, shapes, structured
 from tests.trees import dataset, read_builder, root, write_builder
 from tests.zarrs import IS_ZARR_2
@@ -385,3 +385,33 @@ def test_values_are_spread_as_numpy_spreads_them(key, value):
     wanted = numbers(4, 3)
     wanted[key] = np.array(value)
     assert_same(changed(numbers(4, 3), lambda array: array.__setitem__(key, value), chunks=(2, 2))[...], wanted)
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+
+ROW = np.dtype([("a", "i4"), ("b", "f8", (2,))])
+REORDERED = np.dtype([("b", "f8", (2,)), ("a", "i4")])
+
+
+@pytest.mark.parametrize("form", [np.array, np.atleast_1d, lambda row: row[()]], ids=["0-d", "1-d", "np.void"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_the_fields_of_a_row_are_assigned_by_name(tmp_path, form, zarr_format, shape):
+    """As h5py assigns arrays; NumPy, and h5py a single row, put them by position into fields of other names."""
+    with ZarrIO(tmp_path / "x.zarr", "w", zarr_format=zarr_format) as io:
+        data = ZarrDataIO(shape=shape, dtype=ROW)
+        io.write_builder(root(dataset("a", data)))
+        data.dataset[...] = form(np.array(([1.5, 2.5], 3), REORDERED))
+    rows = np.ravel(read_builder(tmp_path / "x.zarr")["a"].data[()])
+    assert rows.dtype == ROW
+    assert rows["a"].tolist() == [3] * rows.size
+    assert rows["b"].tolist() == [[1.5, 2.5]] * rows.size
+
+
+def test_a_row_with_other_fields_is_refused(tmp_path):
+    with ZarrIO(write(tmp_path / "x.zarr", np.zeros(2, ROW)), "r+") as io:
+        rows = io.read_builder()["a"].data
+        for names in (["a", "c"], ["a"]):
+            row = np.zeros((), [(name, "i4") for name in names])[()]
+            with pytest.raises(ValueRefusedError, match="are not those of the dataset"):
+                rows[0] = row

@@ -496,8 +496,9 @@ def _by_name(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
     result = np.empty(array.shape, dtype)
     location = location if location.shape is not None else replace(location, shape=array.shape)
     for name in names:
-        column = array[name].reshape(array.size, *array.dtype[name].shape)
-        result[name] = _column(column, dtype[name], location.inside(name)).reshape(*array.shape, *dtype[name].shape)
+        column = np.reshape(array[name], (array.size, *array.dtype[name].shape))
+        values = _column(column, dtype[name], location.inside(name))
+        result[name] = values.reshape((*array.shape, *dtype[name].shape))  # () for one row, so no separate arguments
     return result
 
 

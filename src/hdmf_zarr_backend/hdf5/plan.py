@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from hdmf_zarr_backend.array.selection import full_key
+from hdmf_zarr_backend.array.selection import IntArray, normalise
 from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.data_types import installed_number
 from hdmf_zarr_backend.encoding.dtypes import has_unusual_nan
@@ -52,10 +52,15 @@ class CheckedDataset:
         self.name, self.shape, self.dtype = dataset.name, dataset.shape, dataset.dtype
 
     def __getitem__(self, key: Any) -> Any:
-        items = full_key(key, len(self.shape))
-        slices = (item if isinstance(item, slice) else slice(item, item + 1) for item in items)
-        check_chunks(self.dataset.id, [part.indices(n)[:2] for part, n in zip(slices, self.shape, strict=True)])
+        # the smallest block with the selection: an index from the end is not a slice, since slice(-1, 0) is empty
+        axes = normalise(key, self.shape)
+        bounds = [(axis.start, axis.stop) if axis.indices is None else _ends(axis.indices) for axis in axes]
+        check_chunks(self.dataset.id, bounds)
         return self._view[key]
+
+
+def _ends(indices: IntArray) -> tuple[int, int]:
+    return (int(indices.min()), int(indices.max()) + 1) if len(indices) else (0, 0)
 
 
 class H5Source(IndexedSource):

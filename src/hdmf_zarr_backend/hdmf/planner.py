@@ -266,7 +266,7 @@ class Planner:
                 raise UsageError(problem, remedy="Create a new wrapper for each file.")
         self.plan.unfilled.append((wrapper, path))
         fill = 0 if options.fill_value is None else options.fill_value
-        return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.shape)
+        return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.io_settings["shape"])
 
     def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
         """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied.
