@@ -58,10 +58,13 @@ from hdmf_zarr_backend.store.base import Store
 _PLAIN = (type(None), str, bool, tuple, dict)
 
 
-def _where(arguments: Mapping[str, Any], items: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
-    """Return ``(argument, key)`` of each argument that is among the items."""
-    held = list(items)
-    return [(name, key) for name, argument in arguments.items() for key, value in held if value is argument]
+def _where(arguments: Mapping[str, Any], items: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return ``(argument, key)`` of each argument that is among the values of ``items``."""
+    return [(name, key) for name, argument in arguments.items() for key, value in items.items() if value is argument]
+
+
+# The constructors of hdmf check each argument with `docval`, which takes most of the time of making the builders of a
+# large file. So each class of builder is constructed once, and that one is copied.
 
 
 class _Pattern:
@@ -74,15 +77,15 @@ class _Pattern:
         builder = cls(**arguments)
         self._cls: Any = cls
         self._items = [(key, isinstance(value, dict)) for key, value in dict.items(builder)]
-        self._values = _where(arguments, dict.items(builder))
+        self._values = _where(arguments, dict(dict.items(builder)))
         self._state = dict(getattr(builder, "__dict__", {}))
         self._dicts = [key for key, value in self._state.items() if type(value) is dict]
-        self._places = _where(arguments, self._state.items())
-        held = {key for _, key in self._values}
+        self._attributes = _where(arguments, self._state)
+        keys = {key for _, key in self._values}
         self._is_understood = (
-            {name for name, _ in (*self._places, *self._values)} == arguments.keys()
+            {name for name, _ in (*self._attributes, *self._values)} == arguments.keys()
             and all(type(value) in _PLAIN for value in self._state.values())
-            and all(value in (None, {}) or key in held for key, value in dict.items(builder))
+            and all(value in (None, {}) or key in keys for key, value in dict.items(builder))
         )
 
     def copy(self, **arguments: Any) -> Any:
@@ -96,7 +99,7 @@ class _Pattern:
         state.update(self._state)
         for key in self._dicts:
             state[key] = {}
-        for name, key in self._places:
+        for name, key in self._attributes:
             state[key] = arguments[name]
         for name, key in self._values:
             dict.__setitem__(builder, key, arguments[name])
@@ -170,13 +173,14 @@ def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
     paths: dict[int, int] = {}
     stack = [(root, False)]
     while stack:
-        here, is_left = stack.pop()
-        below = [each for each in here.values() if isinstance(each, Builder)]  # of references in attributes, too
+        builder, is_left = stack.pop()
+        below = [each for each in builder.values() if isinstance(each, Builder)]  # of references in attributes, too
         if is_left:
-            paths[id(here)] = 1 + sum(paths.get(id(each), 0) for each in below)
-        elif id(here) not in paths:
-            paths[id(here)] = 0  # also for links to what they are in, which are a NestingError where they are followed
-            stack.append((here, True))
+            paths[id(builder)] = 1 + sum(paths.get(id(each), 0) for each in below)
+        elif id(builder) not in paths:
+            # also for links to what they are in, which are a NestingError where they are followed
+            paths[id(builder)] = 0
+            stack.append((builder, True))
             stack.extend((each, False) for each in below)
     count = paths[id(root)]
     if count > max(_MOST_PATHS, rules.limits.max_links * len(paths)):
@@ -197,7 +201,7 @@ def make_dataset(name: str, data: Any, dtype: Any, attributes: Mapping[str, Any]
     return builder
 
 
-def _text_word(means: Described) -> str:
+def _text_type(means: Described) -> str:
     """Return HDMF's name of a type of text."""
     return "ascii" if isinstance(means.stored, Text) and means.stored.charset == "ascii" else "utf8"
 
@@ -247,9 +251,9 @@ class Assembler:
             try:
                 with at(self.source, path):
                     self.store.read_rules.limits.check("max_links", count, f"{count} links lead from one to the next")
-                with self._making() as made:
+                with self._making() as paths:
                     nodes = list(self._below(path))
-                    self._fill(nodes, self._make(nodes, made))
+                    self._fill(nodes, self._make(nodes, paths))
             finally:
                 self.levels[0] -= 1
         return self.builders[path]
@@ -260,11 +264,11 @@ class Assembler:
 
         If the block fails, they are forgotten: half a tree must not pass for a whole one when it is asked for again.
         """
-        made: list[str] = []
+        paths: list[str] = []
         try:
-            yield made
+            yield paths
         except BaseException:
-            for path in made:
+            for path in paths:
                 self.builders.pop(path, None)
             raise
 
@@ -283,10 +287,12 @@ class Assembler:
         ``made`` receives the paths of the builders.
         """
         datasets = [(path, node) for path, node in nodes if isinstance(node, Dataset)]
-        places = [(path, node.stored.first_chunk) for path, node in datasets if is_scalar(node)]
         paths = {path for path, _ in nodes}
         self._check_left_out(paths, strict=self.is_strict)
-        scalars = stored_chunks(self.store, places)  # fetched together
+        # fetched together: hdmf checks the values of scalars when it constructs, and each would be a request
+        scalars = stored_chunks(
+            self.store, [(path, node.stored.first_chunk) for path, node in datasets if is_scalar(node)]
+        )
         pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
             attributes = self._attributes(path, node, pending)
@@ -294,6 +300,7 @@ class Assembler:
             try:
                 with at(self.source, path):
                     if isinstance(node, Group):
+                        # by name, as in HDF5: stores list keys in different orders
                         children = ((member, self.builders.get(join(path, member))) for member in sorted(node.members))
                         members = {member: child for member, child in children if child is not None}
                         builder = make_group(name, members, attributes, self.source)
@@ -305,9 +312,9 @@ class Assembler:
                 self._leave_out_damaged(path, error, strict=self.is_strict)
                 pending = [attribute for attribute in pending if attribute[0] != path]
                 continue
-            if path:  # the root has no place in a parent, and its name is not a part of any path
+            if path:  # `location` is the path of the parent, and the name of the root is not a part of any path
                 builder.location = absolute(split(path)[0])
-            self.builders[path] = builder
+            self.builders[path] = builder  # kept alive: hdmf keeps what it knows of builders by their id
             made.append(path)
         return pending
 
@@ -332,8 +339,16 @@ class Assembler:
 
     def _fill(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> None:
         """Fill in the references and links of builders that were made."""
-        for path, key, value in pending:
-            self._fill_reference(self.builders[path], path, key, value)
+        for path, name, value in pending:
+            builder, references = self.builders[path], value if isinstance(value, list) else [value]
+            try:
+                targets = [self._referred(decode_attribute_reference(each.json)) for each in references]
+            except _BROKEN as error:
+                self._warn_broken(f"The attribute {name!r} of {absolute(path)}", error)
+                continue
+            if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
+                raise taken(name, store=builder.source, path=absolute(path))
+            builder.set_attribute(name, targets if isinstance(value, list) else targets[0])
         for path, _ in nodes:  # scalars that are references, or rows with references
             if path in self._scalar_references:
                 try:
@@ -354,6 +369,7 @@ class Assembler:
     # ---- groups and attributes --------------------------------------------------------------------------------------
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
+        """Return the attributes of a node; ``pending`` receives those that are references."""
         with at(self.source, path):
             values = decode_attributes(node.attributes, resolve=StoredReference)
         ready: dict[str, Any] = {}
@@ -365,17 +381,6 @@ class Assembler:
             else:
                 ready[name] = value
         return ready
-
-    def _fill_reference(self, builder: Any, path: str, name: str, value: Any) -> None:
-        references = value if isinstance(value, list) else [value]
-        try:
-            found = [self._referred(decode_attribute_reference(each.json)) for each in references]
-        except _BROKEN as error:
-            self._warn_broken(f"The attribute {name!r} of {absolute(path)}", error)
-            return
-        if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
-            raise taken(name, store=builder.source, path=absolute(path))
-        builder.set_attribute(name, found if isinstance(value, list) else found[0])
 
     def _referred(self, reference: ZarrReference) -> Any:
         target = self.resolve(reference)
@@ -429,7 +434,7 @@ class Assembler:
         if isinstance(stored, Reference):
             return BuilderReferences(lazy, self.references), "object"
         if means.form == "objects":
-            return lazy, _text_word(means)
+            return lazy, _text_type(means)
         # hdmf's validator takes the types of listed fields from the first row; without one, it takes them from NumPy's
         return lazy, to_hdmf(stored) if means.fields and 0 not in lazy.shape else lazy.dtype
 
@@ -453,7 +458,7 @@ class Assembler:
                 value = value.decode("utf-8")
             except UnicodeDecodeError:
                 return value, "bytes"
-        return value, _text_word(means) if isinstance(value, str) else lazy.dtype
+        return value, _text_type(means) if isinstance(value, str) else lazy.dtype
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
@@ -480,10 +485,10 @@ class Assembler:
         self.check_ids(reference, target.attributes.get("object_id"), file)
         return target
 
-    def check_ids(self, reference: ZarrReference, found: Any, file: Assembler) -> None:
+    def check_ids(self, reference: ZarrReference, object_id: Any, file: Assembler) -> None:
         """Warn where the object id of a target, or that of its file, is not the one that the reference names."""
         for what, wanted, actual in (
-            (f"the object at {reference.path}", reference.object_id, found),
+            (f"the object at {reference.path}", reference.object_id, object_id),
             ("the file", reference.source_object_id, file.file.root_id),
         ):
             if wanted is None or not isinstance(actual, str) or wanted == actual:
@@ -496,19 +501,19 @@ class Assembler:
 
     def builder_at(self, path: str) -> Any:
         """Return the builder at ``path``, through links where the path goes through some."""
-        found = self.builders.get(relative(path))
-        if found is not None:
-            return found
-        file, place = self.locate(THIS_FILE, path)
-        return file._built(place)
+        builder = self.builders.get(relative(path))
+        if builder is not None:
+            return builder
+        file, target_path = self.locate(THIS_FILE, path)
+        return file._built(target_path)
 
     def locate(self, source: str, path: str) -> tuple[Assembler, str]:
         """Return file and path of the node that a link or reference in this file leads to."""
-        found, place, _ = self.resolver.find(self.file, source, path)
-        file = self.assembler_of(found)
-        if file._is_hidden(place):
-            raise nothing_at(file.source, place)
-        return file, place
+        linked, target_path, _ = self.resolver.find(self.file, source, path)
+        file = self.assembler_of(linked)
+        if file._is_hidden(target_path):  # the cached specifications are no objects of the file
+            raise nothing_at(file.source, target_path)
+        return file, target_path
 
     # ---- arrays and builders of an open file -------------------------------------------------------------------------
 
@@ -520,5 +525,5 @@ class Assembler:
 
     def adopt(self, builder: Any) -> None:
         """Take over the builders of a tree that was written, so that references find them."""
-        for path, here in builders_below(builder):
-            self.builders.setdefault(path, here)
+        for path, below in builders_below(builder):
+            self.builders.setdefault(path, below)

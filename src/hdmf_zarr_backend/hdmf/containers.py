@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 from functools import cached_property
@@ -154,8 +154,8 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
     with untouched as unmade:
         manager.unmade = frozenset(id(child) for _, _, child in unmade)
         builder = manager.build(root, source=location, root=True, export=True)
-    for home, path, child in unmade:  # what was read of members without a container cannot have changed
-        group, old = BuildManager.get_builder(manager, home), read_by.get_builder(home)
+    for parent, path, child in unmade:  # what was read of members without a container cannot have changed
+        group, old = BuildManager.get_builder(manager, parent), read_by.get_builder(parent)
         if group is None:
             continue  # the container was removed
         *groups, name = path.removeprefix(relative(builder_path(old))).strip("/").split("/")
@@ -208,6 +208,7 @@ class _Merge:
         name = self.mapper.get_attribute(spec)
         if name is None or self._twin is None:
             return False
+        # values of the twin are other objects, unless hdmf hands on what a builder has
         value, read = getattr(self._container, name, None), getattr(self._twin, name, None)
         return value is read or _is_as_read(value, read) or (type(value) is type(read) and is_same(value, read))
 
@@ -250,8 +251,8 @@ class _Merge:
         for name, value in old.attributes.items():
             if name in _OF_CONTAINERS or (name in new and name not in new.attributes):
                 continue
-            made = new.attributes.get(name)
-            is_kept = type(made) is type(value) and is_same(made, value)
+            built = new.attributes.get(name)
+            is_kept = type(built) is type(value) and is_same(built, value)
             if name not in known or (not is_kept and not isinstance(value, dict) and self._is_untouched(known[name])):
                 new.set_attribute(name, value)
 
@@ -342,9 +343,10 @@ class KnownFields:
         """Record all containers below ``root``, of a recorded root only after it ``is_written``."""
         if id(root) in self._known and not is_written:
             return
-        for here in containers_below(root):
-            data = here.data if isinstance(here, Data) else None
-            self._known[id(here)] = _Known(here, dict(here.fields), tuple(here.children), data)
+        for container in containers_below(root):
+            data = container.data if isinstance(container, Data) else None
+            # the container itself is kept too, so that its id stays its own
+            self._known[id(container)] = _Known(container, dict(container.fields), tuple(container.children), data)
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
@@ -374,9 +376,9 @@ def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
         _warn_of_dropped(location, f"the settings of {type(data).__name__} for {builder_path(stored)}")
 
 
-def other_values(there: Any, wanted: Any, location: str, path: str) -> ConflictError:
+def other_values(stored: Any, wanted: Any, location: str, path: str) -> ConflictError:
     """Return the error about a dataset that has other values on disk."""
-    problem = f"the dataset holds {shown(there)} and {shown(wanted)} is to be written"
+    problem = f"the dataset holds {shown(stored)} and {shown(wanted)} is to be written"
     remedy = "Change the values in place (dataset[...] = values), or export to a new file."
     return ConflictError(problem, store=location, path=path, remedy=remedy)
 
@@ -384,8 +386,7 @@ def other_values(there: Any, wanted: Any, location: str, path: str) -> ConflictE
 def _warn_of_removed(known: _Known, location: str) -> None:
     """Warn of fields and members that a container had, since an append removes nothing."""
     container = known.container
-    named = f"{type(container).__name__} {container.name!r}"
-    left = {id(child) for child in container.children}
+    named, left = f"{type(container).__name__} {container.name!r}", {id(child) for child in container.children}
     for child in known.children:
         if id(child) not in left:
             _warn_of_dropped(location, f"that {type(child).__name__} {child.name!r} was removed from the {named}")
@@ -404,28 +405,24 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
     """Refuse containers from other files that hdmf cannot build for this file."""
     stack = [root]
     while stack:
-        here = stack.pop()
-        origin = here.container_source
+        container = stack.pop()
+        origin = container.container_source
         if origin is None or origin == location:
-            stack += [*here.children, *_linked(here, manager)]
-        elif here is root or manager.get_builder(here) is None:
-            what = f"{type(here).__name__} {here.name!r}"
+            stack += container.children
+            for name, value in container.fields.items():  # and what it links to, which has another parent
+                if isinstance(value, dict):
+                    members = (each for each in value.values() if isinstance(each, AbstractContainer))
+                    stack += (member for member in members if member.parent is not container)
+                elif isinstance(value, AbstractContainer) and value.parent is not container:
+                    spec = manager.type_map.get_map(container).get_attr_spec(name)
+                    if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
+                        stack.append(value)
+        elif container is root or manager.get_builder(container) is None:
+            what = f"{type(container).__name__} {container.name!r}"
             remedy = (
                 "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
-                if here is root
+                if container is root
                 else "For a link, create this io with the manager of the io that has read it; or create a new object."
             )
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)
-
-
-def _linked(container: Any, manager: Any) -> Iterator[Any]:
-    """Yield the containers with another parent that a container links to."""
-    for name, value in container.fields.items():
-        if isinstance(value, dict):
-            members = (each for each in value.values() if isinstance(each, AbstractContainer))
-            yield from (member for member in members if member.parent is not container)
-        elif isinstance(value, AbstractContainer) and value.parent is not container:
-            spec = manager.type_map.get_map(container).get_attr_spec(name)
-            if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
-                yield value

@@ -103,7 +103,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     ) -> None:
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
         self.chunks: tuple[int, ...] | None = None if chunks is None or chunks is True else _lengths(chunks)
-        self.chunk_elements, self.chunk_aspect_ratio = _choice(chunk_elements, chunk_aspect_ratio, self.chunks)
+        self.chunk_elements, self.chunk_aspect_ratio = _chosen_chunks(chunk_elements, chunk_aspect_ratio, self.chunks)
         is_unfilled = data is None and shape is not None
         self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks, is_unfilled=is_unfilled)
         self.fillvalue = fillvalue
@@ -126,6 +126,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
     def get_io_params(self) -> dict[str, Any]:
         """Return the options as arguments for another `ZarrDataIO`."""
+        # hdmf calls `type(data)(data=..., **data.get_io_params())`: each key has to be an argument of the constructor
         return {**self._given, "link_data": self.link_data}
 
     @property
@@ -158,6 +159,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         shape: tuple[int | None, ...] | None = get_data_shape(self.data) if known is None else known
         return shape
 
+    # hdmf's own copies are a plain `DataIO` without the options
+
     def __copy__(self) -> ZarrDataIO:
         return ZarrDataIO(self.data, **self.get_io_params())
 
@@ -180,6 +183,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
             raise InvalidDataIOError("there are no data to make an array from")
         if isinstance(self.data, AbstractDataChunkIterator):
             raise NotImplementedError("a data chunk iterator cannot be turned into an array: it can be read only once")
+        # NumPy 2 passes `dtype` and `copy`; the method of hdmf takes neither
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
 
 
@@ -219,8 +223,8 @@ def _codecs(
     if compressor is not None and compressors is not None:
         raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
     if compressors is not None or serializer is not None:
-        filters, found = pipeline_of_zarr3(filters, compressors, serializer)
-        compressor = found if compressor is None else compressor
+        filters, compressor_of_zarr3 = pipeline_of_zarr3(filters, compressors, serializer)
+        compressor = compressor_of_zarr3 if compressor is None else compressor
     if filters is not None and not isinstance(filters, (list, tuple)):
         raise UsageError(f"filters {filters!r} is not a list", remedy="Give a list of codecs.")
     configs = None if filters is None else [codec_config(codec) for codec in filters]
@@ -238,7 +242,10 @@ def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:
     return lengths
 
 
-def _choice(elements: Any, ratio: Any, chunks: tuple[int, ...] | None) -> tuple[int | None, tuple[float, ...] | None]:
+def _chosen_chunks(
+    elements: Any, ratio: Any, chunks: tuple[int, ...] | None
+) -> tuple[int | None, tuple[float, ...] | None]:
+    """Return the two arguments that choose the shape of chunks, checked."""
     if chunks is not None and (elements is not None or ratio is not None):
         raise UsageError("chunks cannot be given and chosen at once", remedy="Leave chunks out.")
     try:

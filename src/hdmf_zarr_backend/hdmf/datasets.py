@@ -33,12 +33,14 @@ from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedE
 from hdmf_zarr_backend.hdmf.internals import accept_any_index
 from hdmf_zarr_backend.hdmf.targets import REFERENCES, containers_below
 from hdmf_zarr_backend.model.element import Element, Reference, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.render import escape
 from hdmf_zarr_backend.write.sources import encode_rows, field_encoder
 
 Array = npt.NDArray[Any]
 _ROWS = 65536
+
+
+# The classes are pairs, because hdmf tests `isinstance(data, BuilderResolver)` and `ContainerResolver`.
 
 
 class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ignore[misc]
@@ -59,8 +61,7 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
         """Maximum shape."""
         return cast(LazyArray, self.dataset).maxshape
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return (self.dataset, self.resolver)
+    _options: tuple[Any, ...] = ()  # of the constructor, besides dataset and resolver
 
     def _targets(self, references: Sequence[Any]) -> list[Any]:
         """Return the builders, or the containers, that stored references lead to."""
@@ -74,7 +75,8 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
     def invert(self) -> Any:
         """Return the other view of the dataset; always the same object."""
         if self._inverted is None:
-            self._inverted = self.get_inverse_class()(*self._arguments())
+            # kept: hdmf-zarr looked for it under another name than it set, and so made a new one for each call
+            self._inverted = self.get_inverse_class()(self.dataset, self.resolver, *self._options)
             self._inverted._inverted = self
         return self._inverted
 
@@ -100,10 +102,10 @@ class _References(_Resolving):
                 return self._targets([self.dataset.element(int(key))])[0]
             except LookupError:
                 pass
-        found = self.dataset[key]
-        if not isinstance(found, np.ndarray):
-            return self._targets([found])[0]
-        return _nested(found, self._targets)
+        references = self.dataset[key]
+        if not isinstance(references, np.ndarray):
+            return self._targets([references])[0]
+        return _nested(references, self._targets)
 
     def append(self, arg: Any) -> None:
         """Append a reference to a container or builder of this file, whose path is looked up when it is written."""
@@ -131,7 +133,7 @@ class _Table(_Resolving):
 
     def __init__(self, dataset: LazyArray, resolver: FileResolver, fields: dict[str, Element]) -> None:
         super().__init__(dataset, resolver)
-        self.fields = fields
+        self.fields, self._options = fields, (fields,)
         self._row_dtype = np.dtype([(name, dtypes.dtype_of(field)) for name, field in fields.items()])
         self._references = [name for name, field in fields.items() if isinstance(field, Reference)]
         self._bytes = [name for name, field in fields.items() if isinstance(field, Text) and field.charset == "ascii"]
@@ -151,9 +153,6 @@ class _Table(_Resolving):
         """Number of rows."""
         return super().shape[:1]
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return (self.dataset, self.resolver, self.fields)
-
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self[:][key]
@@ -163,6 +162,7 @@ class _Table(_Resolving):
         single = rows.ndim == 0
         rows = rows.reshape(-1) if single else rows
         for name in self._references:
+            # `fromiter` does not look into the targets, of which NumPy would take some for sequences
             rows[name] = np.fromiter(self._targets(rows[name].tolist()), dtype=object, count=len(rows))
         return rows[0] if single else rows
 
@@ -181,21 +181,22 @@ class _Table(_Resolving):
         """Return the selected rows as stored, with the rows on one axis, and the shape of the selection."""
         lazy = cast(LazyArray, self.dataset)
         if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
+            # hdmf reads tables row by row: hdmf-zarr decodes the complete chunk for each, in quadratic time
             try:
                 cells = lazy.element(int(key))
             except LookupError:
                 cells = lazy[int(key)].tolist()
             return np.fromiter(cells, dtype=object).reshape(1, -1), ()
         if lazy.dtype.names is not None or lazy.ndim != 2:
-            found = lazy[key]
-            if not isinstance(found, np.ndarray):  # one row; a tuple is not an array of its cells
-                row, found = found, np.empty((), lazy.dtype)
-                found[()] = row
-            return found.reshape(-1), found.shape
+            rows = lazy[key]
+            if not isinstance(rows, np.ndarray):  # one row; a tuple is not an array of its cells
+                row, rows = rows, np.empty((), lazy.dtype)
+                rows[()] = row
+            return rows.reshape(-1), rows.shape
         if key is Ellipsis or (isinstance(key, tuple) and not key):
             key = slice(None)
-        found = lazy[(*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))]
-        return found.reshape(-1, found.shape[-1]), found.shape[:-1]
+        cells = lazy[(*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))]
+        return cells.reshape(-1, cells.shape[-1]), cells.shape[:-1]
 
     def _fill(self, rows: Array, flat: Array) -> None:
         """Copy stored rows (lists of cells, a structured array, or tuples) into a structured array."""
@@ -266,14 +267,14 @@ class FileResolver:
 
     def targets(self, references: Sequence[Any], *, are_builders: bool) -> list[Any]:
         """Return the builders or containers that stored references point to, None for null references."""
-        found, known = [], self._known
+        targets, known = [], self._known
         for reference in references:
-            try:
+            try:  # without decoding: 5,300 images with `order_of_images` took hdmf-zarr three minutes (hdmf-zarr#289)
                 target = known[reference["source"], reference["path"], reference.get("region"), are_builders]
             except (KeyError, TypeError, AttributeError):
                 target = self._find(reference, is_builder=are_builders)
-            found.append(target)
-        return found
+            targets.append(target)
+        return targets
 
     def _find(self, reference: Any, *, is_builder: bool) -> Any:
         if reference is None:
@@ -305,20 +306,11 @@ def _all_deferred(targets: Any) -> Array:
     return np.fromiter(map(_deferred, leaves), object, len(leaves)).reshape(shape)
 
 
-def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
-    """Set the data type of ``node``, and drop the notes of HDF5, which describe the old type."""
-    notes = {key: value for key, value in notes_of(node.attributes).items() if key != HDF5}
-    node.stored.data_type = zarr_type(dtype)
-    node.attributes[DTYPE] = dtype.name
-    if NOTES in node.attributes:
-        node.attributes[NOTES] = notes
-
-
 class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     """An `EditableArray` that hdmf can extend.
 
-    ``hdmf.data_utils.extend_data`` supports lists, NumPy, h5py and its own `DataIO`, but not Zarr arrays. Because this
-    is a DataIO whose data are the array itself, a table column grows by complete rows of ragged values.
+    ``hdmf.data_utils.extend_data`` of hdmf 6.2 supports lists, NumPy, h5py and its own `DataIO`, but not Zarr arrays.
+    Because this is a DataIO whose data are the array itself, a table column grows by complete rows of ragged values.
     """
 
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
@@ -340,8 +332,16 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
             wanted = np.min_scalar_type(np.max(data, initial=0))
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
                 dtype = wanted.newbyteorder(dtype.byteorder)
-                self._edits.widen(self._reader, dtype, partial(_set_type, dtype, self.node))
+                self._edits.widen(self._reader, dtype, partial(self._set_type, dtype))
         return super()._typed(data, dtype)
+
+    def _set_type(self, dtype: np.dtype[Any]) -> None:
+        """Set the data type, and drop the notes of HDF5, which describe the old one."""
+        attributes = self.node.attributes
+        self.node.stored.data_type = zarr_type(dtype)
+        attributes[DTYPE] = dtype.name
+        if NOTES in attributes:
+            attributes[NOTES] = {key: value for key, value in notes_of(attributes).items() if key != HDF5}
 
     def let_grow_wider(self) -> None:
         """Accept unsigned integers that exceed the data type, by changing to a wider one."""
@@ -351,6 +351,8 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     def data(self) -> Any:
         """The same array, not as a DataIO."""
         return self._plain
+
+    # what hdmf asks of a DataIO
 
     @property
     def valid(self) -> bool:
@@ -362,7 +364,7 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
         return {}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # during construction
+        if name.startswith("_"):  # during construction, where `_plain` itself is absent
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._plain, name)  # DataIO delegates to its data, which are this array
 
@@ -375,12 +377,12 @@ def let_indices_grow(container: Any) -> None:
 
     hdmf cannot extend references or rows by several elements, so a column of these grows one by one.
     """
-    for here in containers_below(container):
-        if isinstance(here, VectorIndex) and isinstance(here.data, EditableColumn):
-            accept_any_index(here)
-            here.data.let_grow_wider()
-            if isinstance(here.target.data, ReferenceResolver):
-                here.target.extend = partial(_append_each, here.target)
+    for index in containers_below(container):
+        if isinstance(index, VectorIndex) and isinstance(index.data, EditableColumn):
+            accept_any_index(index)
+            index.data.let_grow_wider()
+            if isinstance(index.target.data, ReferenceResolver):
+                index.target.extend = partial(_append_each, index.target)
 
 
 def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:

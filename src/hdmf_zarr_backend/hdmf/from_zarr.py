@@ -92,7 +92,7 @@ class ZarrPlanner:
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._resolver = resolver_of(store, hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
-        self._taken: dict[str, dict[str, int]] = {}
+        self._lengths: dict[str, dict[str, int]] = {}  # by group, the lengths of the axes that have names
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
 
     def plan_file(self) -> WritePlan:
@@ -135,10 +135,10 @@ class ZarrPlanner:
             return reference
         source = reference.get("source")
         origin = self._store.location
-        found = self._resolver.locate(self._resolver.main, source) if isinstance(source, str) else origin
-        if found == origin:
+        location = self._resolver.locate(self._resolver.main, source) if isinstance(source, str) else origin
+        if location == origin:
             return {**reference, "source": THIS_FILE}
-        return reference if self._target is None else {**reference, "source": relative_source(found, self._target)}
+        return reference if self._target is None else {**reference, "source": relative_source(location, self._target)}
 
     # ---- arrays -----------------------------------------------------------------------------------------------------
 
@@ -150,69 +150,71 @@ class ZarrPlanner:
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":
             return text_array(to_text(np.asarray(lazy[()], dtype=object).reshape(-1)[0]))
         planned = self._planned(lazy)
-        made = planned.node
+        new = planned.node
+        # what `dims` and `rows` say is of the old axes, and of the form of rows in the other format
         notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
         notes.update(planned.notes)
         planned.notes = notes
         attributes = self._attributes({k: v for k, v in node.attributes.items() if k not in (DTYPE, NOTES, DIMENSIONS)})
-        names = self._dimensions(path, node, made.stored.shape, notes)
-        made.attributes = {**attributes, **made.attributes, DIMENSIONS: names}
+        names = self._dimensions(path, node, new.stored.shape, notes)
+        new.attributes = {**attributes, **new.attributes, DIMENSIONS: names}
         if notes:
-            made.attributes[NOTES] = notes
+            new.attributes[NOTES] = notes
         return planned
 
     def _dimensions(self, path: str, node: Dataset[Attributes], shape: Shape, notes: dict[str, Any]) -> list[str]:
         """Return the names of the axes; in place the present ones, which other programs may use."""
-        taken = self._taken.setdefault(split(path)[0], {})
+        lengths = self._lengths.setdefault(split(path)[0], {})
         names: Any = node.attributes.get(DIMENSIONS)
         are_whole = isinstance(names, list) and len(names) == len(shape)
         if not self._is_in_place or not are_whole or not all(isinstance(name, str) and name for name in names):
-            return encode_dimensions(decode_dimensions(node.attributes), shape, taken, notes)
+            return encode_dimensions(decode_dimensions(node.attributes), shape, lengths, notes)
         known = notes_of(node.attributes)
         if "dims" in known:
             notes["dims"] = known["dims"]
-        taken.update(zip(names, shape, strict=True))
+        lengths.update(zip(names, shape, strict=True))
         return list(names)
 
     def _planned(self, lazy: LazyArray) -> PlannedArray:
         node = lazy.node
-        word = node.attributes.get(DTYPE)
+        dtype_name = node.attributes.get(DTYPE)
         means = describe(node)
         if means.form == "rows":
             return self._rows(lazy, means.fields)
         if isinstance(means.stored, Reference):
-            made, notes = self._new_objects(lazy, means.stored, lazy.shape)
-            return PlannedArray(made, ElementSource(lazy, made.stored.shape, self._reference), notes=notes)
+            new, notes = self._new_objects(lazy, means.stored, lazy.shape)
+            return PlannedArray(new, ElementSource(lazy, new.stored.shape, self._reference), notes=notes)
         if means.form == "objects":
-            return self._text(lazy, word)
+            return self._text(lazy, dtype_name)
         old = node.stored
         stored = StoredArray(old.shape or (1,), old.chunks or (1,), old.data_type, old.fill_value, old.compressor)
         stored.filters, stored.order = in_format_2(old.filters), old.order if isinstance(old.order, str) else "C"
-        made = Dataset(stored)
-        made.attributes[DTYPE] = word if word is not None else word_of_type(node.stored.data_type)
+        new = Dataset(stored)
+        new.attributes[DTYPE] = dtype_name if dtype_name is not None else word_of_type(node.stored.data_type)
         if not node.stored.shape:
-            made.attributes[DTYPE] = "scalar"
-            return PlannedArray(made, IndexedSource(np.asarray(lazy[()]).reshape(1), lazy.dtype))
-        planned = PlannedArray(made, IndexedSource(lazy, lazy.dtype) if made.stored.size else None)
+            # hdmf-zarr up to 0.13 reads an array of one element with this type as a scalar, and none without axes
+            new.attributes[DTYPE] = "scalar"
+            return PlannedArray(new, IndexedSource(np.asarray(lazy[()]).reshape(1), lazy.dtype))
+        planned = PlannedArray(new, IndexedSource(lazy, lazy.dtype) if new.stored.size else None)
         take_stored(planned, lazy)
         return planned
 
-    def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
+    def _text(self, lazy: LazyArray, dtype_name: Any) -> PlannedArray:
         stored, values = stored_text(lazy.node.stored), lazy if lazy.shape else [lazy[()]]
         is_new_text = stored == "bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3
         if is_new_text and all_utf8(values, len(values)):
             # dates and ASCII text, which hdmf-zarr 0.13 stored as bytes; format 3 has no such bytes
-            is_scalar = word == "scalar" or not lazy.shape
+            is_scalar = dtype_name == "scalar" or not lazy.shape
             shape = () if is_scalar and lazy.size == 1 else lazy.shape
-            made, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
-            return PlannedArray(made, ElementSource(values, made.stored.shape, to_text), notes=notes)
+            new, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
+            return PlannedArray(new, ElementSource(values, new.stored.shape, to_text), notes=notes)
         is_bytes = stored == "bytes"
-        made, _ = self._new_objects(lazy, UTF8, lazy.shape, as_bytes=is_bytes, keeps_filters=stored is not None)
+        new, _ = self._new_objects(lazy, UTF8, lazy.shape, as_bytes=is_bytes, keeps_filters=stored is not None)
         if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0
-            made.stored.fill_value = lazy.node.stored.fill_value or None
-        planned = PlannedArray(made, ElementSource(values, made.stored.shape, to_bytes if is_bytes else to_text))
+            new.stored.fill_value = lazy.node.stored.fill_value or None
+        planned = PlannedArray(new, ElementSource(values, new.stored.shape, to_bytes if is_bytes else to_text))
         if lazy.shape:
-            made.attributes[DTYPE] = word or made.attributes[DTYPE]
+            new.attributes[DTYPE] = dtype_name or new.attributes[DTYPE]
             if stored is not None:
                 take_stored(planned, lazy)
         return planned
@@ -220,10 +222,10 @@ class ZarrPlanner:
     def _rows(self, lazy: LazyArray, fields: tuple[tuple[str, Element], ...]) -> PlannedArray:
         rows = lazy if lazy.shape else [lazy[()]]
         length = lazy.shape[0] if lazy.shape else 1  # a damaged shape may be beyond `len`
-        made, notes = self._new_objects(lazy, Compound(fields), (length,))
+        new, notes = self._new_objects(lazy, Compound(fields), (length,))
         converters = [self._reference if isinstance(field, Reference) else _cell for _, field in fields]
         source = RowSource(rows, length, converters, [name for name, _ in fields])
-        return PlannedArray(made, source, notes=notes)
+        return PlannedArray(new, source, notes=notes)
 
     def _new_objects(
         self, lazy: LazyArray, element: Element, shape: Shape, *, as_bytes: bool = False, keeps_filters: bool = False
@@ -232,13 +234,13 @@ class ZarrPlanner:
         old = lazy.node.stored
         axes = 1 if isinstance(element, Compound) else max(1, len(shape))
         layout = Layout(chunks=(old.chunks or (1,))[:axes])
-        made, notes = new_dataset(element, shape, layout, as_bytes=as_bytes)
-        stored = made.stored
+        new, notes = new_dataset(element, shape, layout, as_bytes=as_bytes)
+        stored = new.stored
         stored.order = old.order if isinstance(old.order, str) else "C"
         stored.compressor = old.compressor
         if keeps_filters:
             stored.filters = [*(stored.filters or []), *(old.filters or [])[1:]]
-        return made, notes
+        return new, notes
 
 
 def _cell(value: Any) -> Any:
@@ -267,6 +269,16 @@ class Before:
             path = split(path)[0]
         return bool(path)
 
+    def changed_part(self, hierarchy: Hierarchy) -> Hierarchy:
+        """Return all groups of the file as it is now, and the arrays that may have changed."""
+        part = Hierarchy(Group(), hierarchy.zarr_format)
+        for path, node in hierarchy.walk():
+            if isinstance(node, Group):
+                part.add(path, Group(node.attributes))
+            elif self.is_changed(path):
+                part.add(path, node)
+        return part
+
 
 def before_change(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> Before | None:
     """Return what is needed to derive a change of a file before it is made; None where all has to be derived."""
@@ -282,10 +294,10 @@ def _stored(store: Store) -> Hierarchy | None:
     if text is None or b'"both"' not in text:
         return None
     try:
-        found = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
+        parsed = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
     except MetadataError:
         return None
-    return None if found is None else found[0]
+    return None if parsed is None else parsed[0]
 
 
 @dataclass(slots=True, frozen=True)
@@ -313,7 +325,7 @@ def derive(
     has them.
     """
     store = store or change.reader
-    plan = plan_format_3(store, hierarchy if before is None else _part(hierarchy, before))
+    plan = plan_format_3(store, hierarchy if before is None else before.changed_part(hierarchy))
     encoded = {path: array.node for path, array in plan.arrays.items()}
     old = before.hierarchy if before is not None else None if is_new else _stored(store)
     if old is not None:
@@ -380,17 +392,6 @@ def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> byt
     """Return the ``zarr.json`` of the root of a file of both formats, with the note about its ``.zmetadata``."""
     root = zarr3.last(hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
     return both.sealed(dump(both.with_note(root, consolidated), strict=strict))
-
-
-def _part(hierarchy: Hierarchy, before: Before) -> Hierarchy:
-    """Return all groups, and the arrays that may have changed."""
-    part = Hierarchy(Group(), hierarchy.zarr_format)
-    for path, node in hierarchy.walk():
-        if isinstance(node, Group):
-            part.add(path, Group(node.attributes))
-        elif before.is_changed(path):
-            part.add(path, node)
-    return part
 
 
 def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = False) -> dict[str, bytes]:

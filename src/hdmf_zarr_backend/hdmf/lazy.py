@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial, wraps
+from operator import itemgetter
 from threading import RLock, get_ident
 from typing import Any, NamedTuple
 
@@ -124,11 +125,11 @@ class LazyAssembler(Assembler):
     def unit_of(self, path: str) -> str | None:
         """Return the unit that the node at ``path`` belongs to; None for an open group."""
         node: Any = self.hierarchy.root
-        place = ""
+        prefix = ""
         for part in path.split("/") if path else ():
-            node, place = node.members[part], join(place, part)
+            node, prefix = node.members[part], join(prefix, part)
             if not self.is_open(node):
-                return place
+                return prefix
         return None
 
     def members(self, path: str) -> Iterator[tuple[str, Any]]:
@@ -175,31 +176,27 @@ class LazyAssembler(Assembler):
         todo = [unit for unit in dict.fromkeys(units) if unit not in self.builders]
         nodes: list[tuple[str, Any]] = []
         pending: list[tuple[str, str, Any]] = []
-        with self._making() as made:
+        with self._making() as paths:
             while todo:
-                found = [node for unit in todo for node in self._below(unit)]
-                new = self._make(found, made)
+                below = [node for unit in todo for node in self._below(unit)]
+                attributes = self._make(below, paths)
                 for unit in todo:
                     self.builders[unit].parent = self.open_group(split(unit)[0])
                     self.needed[unit] = []
-                nodes += found
-                pending += new
-                todo = self._next_units(found, new)
+                nodes += below
+                pending += attributes
+                missing: dict[str, None] = {}  # the units that these lead to and that have no builders yet
+                for path, reference in self._targets(below, attributes):
+                    target_path, unit_of_path = self.target_path(reference), self.unit_of(path)
+                    target = None if target_path is None else self.unit_of(target_path)
+                    if target is not None and unit_of_path is not None and target != unit_of_path:
+                        self.needed[unit_of_path].append(target)
+                        if target not in self.builders:
+                            missing[target] = None
+                todo = list(missing)
             self._fill(nodes, pending)
-        if made:
-            self.on_made([path for path in made if path in self.builders])
-
-    def _next_units(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> list[str]:
-        """Return the units that links and references of ``nodes`` lead to and that have no builders yet."""
-        missing: dict[str, None] = {}
-        for path, reference in self._targets(nodes, pending):
-            place = self.place_of(reference)
-            unit, target = self.unit_of(path), None if place is None else self.unit_of(place)
-            if target is not None and unit is not None and target != unit:
-                self.needed[unit].append(target)
-                if target not in self.builders:
-                    missing[target] = None
-        return list(missing)
+        if paths:
+            self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
 
     def _targets(
         self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
@@ -217,15 +214,15 @@ class LazyAssembler(Assembler):
                 for link in self.file.links(path, node):
                     yield path, link.target
 
-    def place_of(self, reference: ZarrReference) -> str | None:
+    def target_path(self, reference: ZarrReference) -> str | None:
         """Return the path in this file that a reference leads to, None where it leads elsewhere or to nothing."""
         try:
             if self.resolver.locate(self.file, reference.source) != self.source:
                 return None  # without opening the other file, which a lazy reader may never need
-            file, place = self.locate(reference.source, reference.node_path)
+            file, path = self.locate(reference.source, reference.node_path)
         except (DamagedFileError, LimitError, StoreError, OSError):
             return None  # a warning where it is filled in
-        return place if file is self else None
+        return path if file is self else None
 
     def _leave_out(self, path: str) -> None:
         if isinstance(self.builders[split(path)[0]], OpenGroupBuilder):
@@ -240,31 +237,31 @@ class LazyAssembler(Assembler):
                 return
             groups, units, stack = [""], [], [""]
             while stack:
-                for place, node in self.members(stack.pop()):
+                for path, node in self.members(stack.pop()):
                     if self.is_open(node):
-                        groups.append(place)
-                        stack.append(place)
+                        groups.append(path)
+                        stack.append(path)
                     else:
-                        units.append(place)
-            for place in groups:
-                self.open_group(place)
+                        units.append(path)
+            for path in groups:
+                self.open_group(path)
             self.assemble(units)
+            # plain before they are filled, because the properties of an `OpenGroupBuilder` call this method
             for builder in self._open_groups.values():
                 builder.__class__ = GroupBuilder
             self._is_complete = True
             for path in groups:
-                self._fill_group(path)
-
-    def _fill_group(self, path: str) -> None:
-        builder, node = self.builders[path], self.hierarchy.get(path)
-        for place, _ in self.members(path):
-            if place in self.builders:
-                add_member(builder, split(place)[1], self.builders[place])
-        if isinstance(node, Group):
-            self.set_links(builder, path, self.file.links(path, node))
+                builder, group = self.builders[path], self.hierarchy.get(path)
+                assert isinstance(group, Group)
+                for member_path, _ in self.members(path):
+                    if member_path in self.builders:
+                        add_member(builder, split(member_path)[1], self.builders[member_path])
+                self.set_links(builder, path, self.file.links(path, group))
 
 
-# ---- what a container has in the place of members -------------------------------------------------------------------
+# ---- what a container has instead of its members -------------------------------------------------------------------
+# hdmf and its users read a container through its fields, its dictionaries of members and its children. These three are
+# replaced, until all members are made; the containers have their own classes.
 
 
 @dataclass(slots=True, eq=False)
@@ -278,22 +275,22 @@ class Entry:
 def _make_before(base: Any, *names: str) -> Callable[[type], type]:
     """Let methods of a class make the members that they need, and then do what those of ``base`` do."""
 
-    def method(name: str) -> Any:
-        def call(self: Any, *arguments: Any) -> Any:
-            if name in ("pop", "__delitem__"):
-                self.get(arguments[0])
-            else:
-                self._make_all()
-            return getattr(base, name)(self, *arguments)
-
-        return wraps(getattr(base, name))(call)
-
-    def add(cls: type) -> type:
+    def decorate(cls: type) -> type:
         for name in names:
-            setattr(cls, name, method(name))
+            method = getattr(base, name)
+
+            @wraps(method)
+            def call(self: Any, *arguments: Any, name: str = name, method: Any = method) -> Any:
+                if name in ("pop", "__delitem__"):
+                    self.get(arguments[0])
+                else:
+                    self._make_all()
+                return method(self, *arguments)
+
+            setattr(cls, name, call)
         return cls
 
-    return add
+    return decorate
 
 
 @_make_before(dict, "__eq__", "__repr__", "__or__", "__ror__")
@@ -301,7 +298,7 @@ class _Lazy(dict):  # type: ignore[type-arg]
     """A dictionary some of whose values are entries, which are replaced by the containers on the first access."""
 
     def _made(self, key: Any, value: Any) -> Any:
-        if type(value) is Entry:
+        if type(value) is Entry:  # an exact type: this is called for each access to a field
             if value.file.hides(value.path):
                 return None
             value = value.file.container_at(value.path)
@@ -331,7 +328,8 @@ class _Lazy(dict):  # type: ignore[type-arg]
         return self._made(key, dict.get(self, key, default))
 
     def __iter__(self) -> Iterator[Any]:
-        return dict.__iter__(self)  # its presence makes Python copy the dictionary by way of these methods
+        # `dict(self)` and `{**self}` copy the stored values of a subclass directly, unless it has this method
+        return dict.__iter__(self)
 
     def values(self) -> Any:
         """Return the values, all of them made."""
@@ -405,6 +403,7 @@ class LazyBuildManager(BuildManager):  # type: ignore[misc]
     @classmethod
     def serve(cls, manager: Any, file: LazyContainers) -> bool:
         """Let ``manager`` be the manager of a lazy file; False if it is of a class of the user."""
+        # The manager is the user's object, and its identity counts: its class changes, not the object.
         if type(manager) is BuildManager:
             manager.__class__ = cls
             manager.files = []
@@ -464,14 +463,15 @@ class _Matched:
         if not values or not all(id(each) in self._paths for each in values):
             return None
         ranks: dict[int, int] = {}
-        found = []
+        ranked = []
         rank = 0
-        for each in values:
-            spec, is_link = each.matched_spec, id(each) in self._links
+        for builder in values:
+            spec, is_link = builder.matched_spec, id(builder) in self._links
             if spec is None or spec.name is None:  # hdmf lists what is of one type of the schema by name
                 rank = ranks.setdefault(id(spec), len(ranks))
-            found += [((rank, is_link, split(path)[1]), _Member(path, spec, is_link)) for path in self._paths[id(each)]]
-        return [member for _, member in sorted(found, key=lambda each: each[0])]
+            for path in self._paths[id(builder)]:
+                ranked.append(((rank, is_link, split(path)[1]), _Member(path, spec, is_link)))
+        return [member for _, member in sorted(ranked, key=itemgetter(0))]
 
     def has(self, value: Any) -> bool:
         """Return whether there is a builder in the value of an argument."""
@@ -503,11 +503,12 @@ class LazyContainers:
         self._notify = on_made
         self._manager = manager
         self._lock = file.lock
-        self._homes: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
-        self._children: dict[int, list[Any]] = {}  # paths, and containers that were made with their parent
-        self._made: dict[str, Any] = {}
+        self._waiting: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
+        # by id of a container: its children in hdmf's order, as paths or as containers that were made with their parent
+        self._children: dict[int, list[Any]] = {}
+        self._containers: dict[str, Any] = {}
         self._making: set[str] = set()  # hdmf asks for what is in them, or for them, while it makes them
-        self._above: dict[int, Any] = {}
+        self._above: dict[int, Any] = {}  # the containers above new members, None for those that were modified
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
         file.is_open_type = cache(self._can_be_open)
@@ -527,7 +528,7 @@ class LazyContainers:
 
     def hides(self, path: str) -> bool:
         """Return whether the member at ``path`` is not made and hidden from this thread."""
-        return self._hidden_from == get_ident() and path not in self._made
+        return self._hidden_from == get_ident() and path not in self._containers
 
     @contextmanager
     def only_made(self) -> Iterator[list[tuple[Any, str, Any]]]:
@@ -537,26 +538,27 @@ class LazyContainers:
         """
         with self._lock:
             self._file.complete()
-            for home, path in self._unmade():
-                home_of, spec = self._homes.get(path, (None, None))
-                if home_of is not home or spec is None or spec.required:
+            for container, path in self._unmade():
+                parent, spec = self._waiting.get(path, (None, None))
+                if parent is not container or spec is None or spec.required:
                     self.container_at(path)
             unmade = self._unmade()
             self._hidden_from = get_ident()
             try:
-                yield [(home, path, self._file.builder_at(path)) for home, path in unmade]
+                yield [(container, path, self._file.builder_at(path)) for container, path in unmade]
             finally:
                 self._hidden_from = None
 
     def _unmade(self) -> list[tuple[Any, str]]:
         """Return the container and the path of each member that is not made."""
-        homes = {id(home): home for home, _ in self._homes.values()}.values()
-        return [(home, entry.path) for home in homes for entry in _entries(home) if entry.path not in self._made]
+        parents = {id(parent): parent for parent, _ in self._waiting.values()}.values()
+        entries = [(parent, entry.path) for parent in parents for entry in _entries(parent)]
+        return [(parent, path) for parent, path in entries if path not in self._containers]
 
     def make_everything(self) -> None:
         """Make all containers, if that of the root was made."""
-        if "" in self._made:
-            self._made[""].all_children()
+        if "" in self._containers:
+            self._containers[""].all_children()
 
     def _can_be_open(self, namespace: Any, data_type: Any) -> bool:
         if not is_registered(self._manager.namespace_catalog, namespace, data_type):
@@ -579,11 +581,11 @@ class LazyContainers:
     def root(self) -> Any:
         """Return the container of the root."""
         with self._lock:
-            if "" not in self._made:
+            if "" not in self._containers:
                 self._file.open_group("")
                 with self._errors(self._file.builders[""]):
-                    self._made[""] = self._open_container("", None)
-            return self._made[""]
+                    self._containers[""] = self._open_container("", None)
+            return self._containers[""]
 
     def container(self, builder: Any) -> Any:
         """Return the container of a builder of this file, or of one that it links to."""
@@ -594,27 +596,27 @@ class LazyContainers:
 
     def container_at(self, path: str) -> Any:
         """Return the container of the node at ``path``, which has a type."""
-        found = self._made.get(path)
-        if found is None:
+        container = self._containers.get(path)
+        if container is None:
             self.make([path])
             with self._lock:
-                found = self._made.get(path)
-                if found is None:
-                    found = self._manager.construct(self._file.builder_at(path))
-        return found
+                container = self._containers.get(path)
+                if container is None:  # it is in a unit, and was made with that
+                    container = self._manager.construct(self._file.builder_at(path))
+        return container
 
-    def make_children(self, home: Any) -> None:
+    def make_children(self, parent: Any) -> None:
         """Make all members of a container that are its children."""
         with self._lock:
-            members = self._children.get(id(home), ())
-            self.make([member for member in members if member in self._homes])
-            children = children_of(home)
+            members = self._children.get(id(parent), ())
+            self.make([member for member in members if member in self._waiting])
+            children = children_of(parent)
             if isinstance(children, LazyList):
-                ordered = [self._made[member] if isinstance(member, str) else member for member in members]
+                ordered = [self._containers[member] if isinstance(member, str) else member for member in members]
                 known = {id(child): child for child in list.__iter__(children)}
                 ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
-                set_children(home, [*ordered, *known.values()])  # what the user has added comes last
-                del self._children[id(home)]
+                set_children(parent, [*ordered, *known.values()])  # what the user has added comes last
+                del self._children[id(parent)]
 
     @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
@@ -624,7 +626,7 @@ class LazyContainers:
             try:
                 for path in paths:
                     self._make_down_to(split(path)[0])
-                units = [path for path in paths if path in self._homes and self._file.unit_of(path) == path]
+                units = [path for path in paths if path in self._waiting and self._file.unit_of(path) == path]
                 self._file.assemble(units)  # all at once
                 for path in (*self._in_order(units), *paths):
                     self._make_down_to(path)
@@ -636,11 +638,11 @@ class LazyContainers:
 
     def _make_down_to(self, path: str) -> None:
         """Make the members of open groups on the way to the node at ``path``, and the node if it is one."""
-        place = ""
+        prefix = ""
         for part in path.split("/"):
-            place = join(place, part)
-            if place in self._homes and place not in self._making:
-                self._make_member(place)
+            prefix = join(prefix, part)
+            if prefix in self._waiting and prefix not in self._making:
+                self._make_member(prefix)
 
     def _in_order(self, units: Sequence[str]) -> list[str]:
         """Return ``units`` and all that they need, each after what it needs."""
@@ -659,64 +661,62 @@ class LazyContainers:
         return ordered
 
     def _make_member(self, path: str) -> None:
-        home, spec = self._homes[path]
-        here = home
-        while here is not None and id(here) not in self._above:
-            self._above[id(here)] = None if here.modified else here
-            here = here.parent
+        """Make the container of a member of an open group."""
+        parent, spec = self._waiting[path]
+        above = parent
+        while above is not None and id(above) not in self._above:
+            self._above[id(above)] = None if above.modified else above
+            above = above.parent
         builder = self._file.builder_at(path)
-        if spec is not None and builder.matched_spec is None:
+        if spec is not None and builder.matched_spec is None:  # hdmf's mapper sets it on the builders that it matches
             builder.matched_spec = spec
         self._making.add(path)
         try:
             with self._errors(builder):
                 if isinstance(builder, OpenGroupBuilder):
-                    container = self._open_container(path, home)
+                    container = self._open_container(path, parent)
                 else:
                     container = self._manager.construct(builder)
-                    container.parent = home
+                    container.parent = parent
                     resolve_parents(container)
         finally:
             self._making.remove(path)
-        self._made[path] = container
-        del self._homes[path]
-        if self._sharing.get(path):
-            self._list_sharing(path)
+        self._containers[path] = container
+        del self._waiting[path]
+        # lists of those that share data, whose members are made on use
+        for (series_path, attribute), others in self._sharing.get(path, {}).items():
+            series = self._manager.construct(self._file.builder_at(series_path))
+            if hasattr(type(series), attribute):
+                links = LazyList(series.fields.get(attribute, ()))
+                links.make = partial(self._make_sharing, list(others))
+                series.fields[attribute] = links
 
     @cached_property
     def _sharing(self) -> dict[str, dict[tuple[str, str], list[str]]]:
-        """By unit, the series in it whose data others share: path and field of pynwb -> the units of the others."""
+        """By unit, the series in it whose data others share: path and field of pynwb -> the units of the others.
+
+        The constructor of a series appends it to the list of the series that it links to. A series that nobody has
+        touched is in no list, so that the lists are filled when somebody looks at them.
+        """
         file = self._file
-        found: dict[str, dict[tuple[str, str], list[str]]] = {}
+        sharing: dict[str, dict[tuple[str, str], list[str]]] = {}
         stack: list[tuple[str, Any]] = [("", file.hierarchy.root)]
         while stack:
             path, node = stack.pop()
             stack.extend((join(path, name), each) for name, each in node.members.items() if isinstance(each, Group))
-            for place, attribute in self._shared_places(path, node):
-                unit, other = file.unit_of(place), file.unit_of(path)
-                if unit is not None and other is not None:
-                    found.setdefault(unit, {}).setdefault((split(place)[0], attribute), []).append(other)
-        return found
-
-    def _shared_places(self, path: str, node: Any) -> list[tuple[str, str]]:
-        """Return the datasets of other series that a series links to, each with the field of pynwb that lists it."""
-        if data_type_of(node) is None:
-            return []
-        try:
-            links = self._file.file.links(path, node)
-        except ZarrBackendError:
-            return []  # raised where the group is made
-        places = [(self._file.place_of(link.target), _SHARED[link.name]) for link in links if link.name in _SHARED]
-        return [(place, field) for place, field in places if place is not None]
-
-    def _list_sharing(self, unit: str) -> None:
-        """Put the lists of those that share their data into the series of a unit; their members are made on use."""
-        for (path, attribute), others in self._sharing[unit].items():
-            container = self._manager.construct(self._file.builder_at(path))
-            if hasattr(type(container), attribute):
-                links = LazyList(container.fields.get(attribute, ()))
-                links.make = partial(self._make_sharing, list(others))
-                container.fields[attribute] = links
+            if data_type_of(node) is None:
+                continue
+            try:
+                links = [link for link in file.file.links(path, node) if link.name in _SHARED]
+            except ZarrBackendError:
+                continue  # raised where the group is made
+            for link in links:
+                target_path = file.target_path(link.target)
+                unit, other = None if target_path is None else file.unit_of(target_path), file.unit_of(path)
+                if target_path is not None and unit is not None and other is not None:
+                    key = split(target_path)[0], _SHARED[link.name]
+                    sharing.setdefault(unit, {}).setdefault(key, []).append(other)
+        return sharing
 
     def _make_sharing(self, paths: list[str]) -> None:
         """Make the series that share data, whose constructors append them to the list of the shared series."""
@@ -724,13 +724,13 @@ class LazyContainers:
         paths.clear()  # before they look at the list
         self.make(todo)
 
-    def _open_container(self, path: str, home: Any) -> Any:
+    def _open_container(self, path: str, parent: Any) -> Any:
         """Return the container of an open group, without the members that its constructor does not need."""
         builder = self._file.open_group(path)
         cls, mapper = self._manager.get_cls(builder), self._manager.type_map.get_map(builder)
         matched = _Matched()
         seen = self._matched_builder(path, mapper.spec, matched)
-        builder.attributes.update(seen.attributes)
+        builder.attributes.update(seen.attributes)  # with the types of the schema
         given = constructor_arguments(mapper, seen, self._manager.type_map, cls)
         described = {each["name"]: each for each in get_docval(cls.__init__)}
         arguments: dict[str, Any] = {}
@@ -742,12 +742,12 @@ class LazyContainers:
                 later[name] = members
             else:
                 arguments[name] = self._all_made(value, matched, at_once) if matched.has(value) else value
-        container = new_container(mapper, cls, builder, home, arguments)
+        container = new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
         resolve_parents(container)
         self._defer(container, later, given, arguments)
-        container.set_modified(False)
-        self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._homes])
+        container.set_modified(False)  # hdmf takes a new container for a changed one, and would write it
+        self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._waiting])
         return container
 
     def _matched_builder(self, path: str, spec: GroupSpec | None, matched: _Matched) -> Any:
@@ -761,23 +761,24 @@ class LazyContainers:
         typed: dict[str, Any] = {}
         plain: list[str] = []
         named = _named(spec)
+        # one builder stands for all members of a type: hdmf's mapper matches types then, not thousands of series
         alike: dict[Any, Any] = {}
-        for place, child in file.members(path):
-            name, data_type, is_group = split(place)[1], data_type_of(child), isinstance(child, Group)
+        for member_path, child in file.members(path):
+            name, data_type, is_group = split(member_path)[1], data_type_of(child), isinstance(child, Group)
             of_type = (child.attributes.get("namespace"), data_type, is_group)
             if data_type is None and is_group:
-                open_groups[name] = self._matched_builder(place, spec.get_group(name) if spec else None, matched)
+                open_groups[name] = self._matched_builder(member_path, spec.get_group(name) if spec else None, matched)
             elif data_type is None:
-                plain.append(place)
+                plain.append(member_path)
             elif name not in named and of_type in alike:
-                matched.join(alike[of_type], place)
+                matched.join(alike[of_type], member_path)
             else:
-                small = typed[name] = matched.add(place, child)
+                small = typed[name] = matched.add(member_path, child)
                 self._check.builder(small)
                 if name not in named and self._check.is_known(small):
                     alike[of_type] = small
         file.assemble(plain)
-        datasets = {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
+        datasets = {split(each)[1]: file.builders[each] for each in plain if each in file.builders}
         members = {**open_groups, **typed, **datasets}
         builder = make_group(split(path)[1] or ROOT, members, file.open_group(path).attributes, file.source)
         if path:
@@ -792,13 +793,13 @@ class LazyContainers:
         for link in self._file.file.links(path, node):
             if link.name in node.attributes:
                 raise taken(link.name, store=self._file.source, path=path)
-            place = self._file.place_of(link.target)
-            target = None if place is None else self._file.hierarchy.get(place)
-            if place is None or target is None or data_type_of(target) is None:
+            target_path = self._file.target_path(link.target)
+            target = None if target_path is None else self._file.hierarchy.get(target_path)
+            if target_path is None or target is None or data_type_of(target) is None:
                 others.append(link)
             else:
                 self._file.check_ids(link.target, target.attributes.get("object_id"), self._file)
-                small = matched.add(place, target, is_link=True)
+                small = matched.add(target_path, target, is_link=True)
                 set_link(builder, link.name, small, path=absolute(path))
         self._file.set_links(builder, path, others)
 
@@ -827,11 +828,11 @@ class LazyContainers:
         """Return the value of an argument with containers for its builders; ``at_once`` receives their paths."""
         if not _is_list(value):
             return self._all_made([value], matched, at_once)[0]
-        made = []
-        for each in value:
-            members = matched.members(each)
+        containers = []
+        for item in value:
+            members = matched.members(item)
             if members is None:
-                made.append(self._manager.construct(each))
+                containers.append(self._manager.construct(item))
                 continue
             self._file.assemble([member.path for member in members if self._file.unit_of(member.path) is not None])
             at_once += [member.path for member in members]
@@ -839,8 +840,8 @@ class LazyContainers:
                 builder = self._file.builder_at(member.path)
                 if builder.matched_spec is None and not member.is_link:
                     builder.matched_spec = member.spec
-                made.append(self._manager.construct(builder))
-        return made
+                containers.append(self._manager.construct(builder))
+        return containers
 
     def _defer(
         self, container: Any, later: dict[str, list[_Member]], given: dict[str, Any], arguments: dict[str, Any]
@@ -858,28 +859,23 @@ class LazyContainers:
                 fields[name] = next(iter(entries.values()))
         if fields:
             set_fields(container, LazyFields({**container.fields, **fields}))
-        if later:
-            made = LazyList(container.children)
-            made.make = partial(self.make_children, container)
-            set_children(container, made)
-            self._children[id(container)] = self._ordered_children(container, later, arguments)
-
-    def _ordered_children(
-        self, container: Any, later: dict[str, list[_Member]], arguments: dict[str, Any]
-    ) -> list[Any]:
-        """Return the children of a container in hdmf's order, of those that are not made the path."""
-        children: dict[Any, None] = {}
+        if not later:
+            return
+        lazy_children = LazyList(container.children)
+        lazy_children.make = partial(self.make_children, container)
+        set_children(container, lazy_children)
+        children: dict[Any, None] = {}  # paths and containers, in the order that they have when hdmf makes them
         for name in sorted({*later, *arguments}, key=lambda name: _ORDER.get(name, len(_ORDER))):
             for member in later.get(name, ()):
                 if not member.is_link:
-                    self._homes.setdefault(member.path, (container, member.spec))
+                    self._waiting.setdefault(member.path, (container, member.spec))
                     children[member.path] = None
             values = _listed(arguments.get(name))
             children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
-        return list(children)
+        self._children[id(container)] = list(children)
 
 
-_ORDER = {name: place for place, name in enumerate((
+_ORDER = {name: position for position, name in enumerate((
     "icephys_electrodes", "acquisition", "analysis", "stimulus", "stimulus_template", "processing", "electrodes",
     "electrode_groups", "devices", "device_models", "imaging_planes", "ogen_sites", "intervals", "events", "subject",
     "sweep_table", "lab_meta_data", "epochs", "trials", "invalid_times", "units", "scratch", "intracellular_recordings",

@@ -79,26 +79,26 @@ def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str
     It raises a MetadataError if the source is missing or is not text.
     """
     cache = ChunkCache()
-    if store.abilities.is_remote:  # request all at once, unless they are inlined
+    if store.abilities.is_remote:  # request all at once, unless they are inlined, and without a listing (hdmf-zarr#332)
         group = hierarchy.get(path)
         members = group.members if isinstance(group, Group) else {}
         arrays = ((join(path, name), node.stored) for name, node in members.items() if isinstance(node, Dataset))
-        names = [join(place, stored.first_chunk) for place, stored in arrays]
-        store = InlinedStore(store, store.get_many(names))
+        keys = [join(array_path, stored.first_chunk) for array_path, stored in arrays]
+        store = InlinedStore(store, store.get_many(keys))
 
     def text(source: str) -> str:
-        place = join(path, source)
-        with at(store, place):
-            node = hierarchy.get(place)
+        source_path = join(path, source)
+        with at(store, source_path):
+            node = hierarchy.get(source_path)
             if not isinstance(node, Dataset):
                 raise MetadataError(f"the cached source {source!r} is missing", **USE_INSTALLED)
-            values = np.asarray(ChunkReader(store, place, node.stored, cache).read(), dtype=object).reshape(-1)
-            found = values[0] if len(values) == 1 else None
-            if isinstance(found, bytes):
-                found = found.decode("utf-8")
-            if not isinstance(found, str):
+            values = np.asarray(ChunkReader(store, source_path, node.stored, cache).read(), dtype=object).reshape(-1)
+            value = values[0] if len(values) == 1 else None
+            if isinstance(value, bytes):
+                value = value.decode("utf-8")
+            if not isinstance(value, str):
                 raise MetadataError("a cached source is not text", **USE_INSTALLED)
-            return found
+            return value
 
     return text
 
@@ -150,6 +150,7 @@ def load_cached_namespaces(
             if not versions.get(name):
                 known = f"The cached namespaces are: {', '.join(versions)}."
                 raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
+            # by number: hdmf-zarr 0.13 takes 2.9.0 for newer than 2.11.0, by the order of text
             path = join(join(location, name), newest_version(versions[name]))
             text = source_texts(store, hierarchy, path)
             readers[name] = TextSpecReader(store.location, text, path=absolute(path))
@@ -207,13 +208,13 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
         problem = f"the name {SPECIFICATIONS!r} is taken by the cached namespaces"
         with at(location, SPECIFICATIONS):
             raise NameRefusedError(problem, remedy="Rename it, or write with cache_spec=False.")
-    place = spec_location(root.attributes.get(SPECLOC)) or SPECIFICATIONS
+    group_path = spec_location(root.attributes.get(SPECLOC)) or SPECIFICATIONS
     if SPECLOC not in root.attributes:
-        root.attributes = {**root.attributes, SPECLOC: place}
+        root.attributes = {**root.attributes, SPECLOC: group_path}
     added: set[str] = set()
     for name, versions in texts.items():
         for version, sources in versions.items():
-            path = join(place, f"{name}/{version}")
+            path = join(group_path, f"{name}/{version}")
             if path in plan.hierarchy:
                 continue  # this version is cached already
             for group in accumulate(path.split("/"), join):
@@ -342,6 +343,7 @@ def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
 
 @lru_cache(maxsize=64)  # files that are converted in one process mostly have the same schema
 def _types_in(source: str) -> dict[str, Spec]:
+    """Return ``{name: specification}`` of the types that the JSON of a cached source defines."""
     return dict(reversed([*_defined(json.loads(source))]))  # the first definition of a type counts
 
 
@@ -374,7 +376,7 @@ class _Schema:
 
         Source: ``hdmf.build.ObjectMapper.build``, for the choice of the specification and of one of its shapes.
         """
-        found: dict[str, tuple[str | None, ...]] = {}
+        labels_by_path: dict[str, tuple[str | None, ...]] = {}
         stack: list[tuple[str, Any, str, list[Spec]]] = [("", hierarchy.root, "", [])]
         while stack:
             path, group, namespace, specs = stack.pop()
@@ -387,11 +389,12 @@ class _Schema:
                     continue
                 types = self._types_of(node)
                 kinds = [(name, None), *((None, data_type) for data_type in types)]
-                placed = next((datasets[kind] for kind in kinds if kind in datasets), [])
-                labels = _labels_of(self._whole(namespace, placed) or [*types.values()], node)
+                # the specification of a member comes before that of its type, as for hdmf: a GrayscaleImage in Images
+                member = next((datasets[kind] for kind in kinds if kind in datasets), [])
+                labels = _labels_of(self._whole(namespace, member) or [*types.values()], node)
                 if labels is not None:
-                    found[join(path, name)] = labels
-        return found
+                    labels_by_path[join(path, name)] = labels
+        return labels_by_path
 
     def _types_of(self, node: Any) -> dict[str, Spec]:
         namespace, data_type = node.attributes.get("namespace"), data_type_of(node)

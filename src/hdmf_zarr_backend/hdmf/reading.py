@@ -86,14 +86,15 @@ class ReadSession:
             self._is_complete = True
             if self.containers is None:
                 self._restore_types(self._assemblers.values())
-            self._tell(self.own.builders)
+            self._notify_of(self.own.builders)
         return self.own.root()
 
     def _on_made(self, paths: list[str]) -> None:
         self._restore_types(assembler for assembler in self._assemblers.values() if assembler is not self.own)
-        self._tell(paths)
+        self._notify_of(paths)
 
-    def _tell(self, paths: Iterable[str]) -> None:
+    def _notify_of(self, paths: Iterable[str]) -> None:
+        """Call ``on_made`` with each builder, and with those of its links."""
         for path in paths:
             builder = self.own.builders[path]
             for each in (builder, *getattr(builder, "links", {}).values()):
@@ -102,6 +103,7 @@ class ReadSession:
     def _restore_types(self, assemblers: Iterable[Assembler]) -> None:
         """Ask the schema for the attributes that files of other writers, linked ones too, have no types for."""
         for assembler in assemblers:
+            # builders are only added, so that the first ones are those of the last call
             known = self._restored.get(assembler.source, 0)
             new = list(islice(assembler.builders, known, None)) if known < len(assembler.builders) else []
             self._restored[assembler.source] = len(assembler.builders)
@@ -153,35 +155,26 @@ def attach_herd(container: Any, path: str) -> Any:
     """
     from hdmf.common import HERD
 
+    no_archive = {"store": path, "remedy": "Give the file that HERD.to_zip has written, or no herd_path."}
     with tempfile.TemporaryDirectory() as folder:
         archive = os.path.join(folder, "herd.zip")
         try:
-            _flatten(path, archive)
+            with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as flat:
+                members = {os.path.basename(name): name for name in source.namelist()}
+                missing = [table for table in _TABLES if f"{table}.tsv" not in members]
+                if missing:
+                    raise StoreError(f"the archive of external resources has no {missing[0]}.tsv", **no_archive)
+                for table in _TABLES:
+                    flat.writestr(f"{table}.tsv", source.read(members[f"{table}.tsv"]))
             herd = HERD.from_zip(path=archive)
             if isinstance(container, HERDManager):
                 container.external_resources = herd
             return herd
-        except FileNotFoundError:
+        except (zipfile.BadZipFile, IsADirectoryError) as error:
+            raise StoreError(f"herd_path is not an archive of external resources ({error})", **no_archive) from error
+        except FileNotFoundError:  # as hdmf does for HDF5: a file is readable without its external resources
             warn(f"File not found at {path}. HERD not added.", UserWarning, stacklevel=4)
         except ValueError:
             message = f"Check HERD separately for alterations ({path}). HERD not added."
             warn(message, UserWarning, stacklevel=4)
     return None
-
-
-def _flatten(path: str, archive: str) -> None:
-    """Copy the tables in the archive ``path`` to the top level of ``archive``."""
-    try:
-        with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as target:
-            members = {os.path.basename(name): name for name in source.namelist()}
-            missing = [table for table in _TABLES if f"{table}.tsv" not in members]
-            if missing:
-                problem = f"the archive of external resources has no {missing[0]}.tsv"
-                raise StoreError(problem, store=path, remedy="Give the file that HERD.to_zip has written as herd_path.")
-            for table in _TABLES:
-                target.writestr(f"{table}.tsv", source.read(members[f"{table}.tsv"]))
-    except (zipfile.BadZipFile, IsADirectoryError) as error:
-        remedy = "Give the file that HERD.to_zip has written, or no herd_path."
-        raise StoreError(
-            f"herd_path is not an archive of external resources ({error})", store=path, remedy=remedy
-        ) from error

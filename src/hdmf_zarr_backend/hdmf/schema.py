@@ -23,6 +23,7 @@ import numpy as np
 from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataIO
 from hdmf.spec import DatasetSpec, GroupSpec, RefSpec
+from hdmf.term_set import TermSetWrapper
 
 from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.casting import cast, flatten, infer
@@ -90,33 +91,30 @@ def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
 
 def _cast(builder: Any, spec: Any) -> None:
     for attribute in spec.attributes:
-        name, word = attribute.name, attribute.dtype
-        if not isinstance(word, str) or name not in builder.attributes:
+        name, dtype_name = attribute.name, attribute.dtype
+        if not isinstance(dtype_name, str) or name not in builder.attributes:
             continue
-        kind = _kind_of(word)
-        if kind == "u":
-            builder.attributes[name] = _unsigned(builder.attributes[name], dtypes.numpy_of(word))
-        elif kind == "f":
-            builder.attributes[name] = _floats(builder.attributes[name])
+        kind = _kind_of(dtype_name)
+        value = builder.attributes[name]
+        if kind == "f":
+            builder.attributes[name] = _floats(value)
+        elif kind == "u":  # hdmf-zarr#323: an integer of JSON is signed, which a schema of unsigned ones refuses
+            dtype = dtypes.numpy_of(dtype_name)
+            if type(value) is int and 0 <= value <= np.iinfo(dtype).max:
+                builder.attributes[name] = dtype.type(value)
+            elif isinstance(value, np.ndarray) and value.dtype == np.int64 and value.size and value.min() >= 0:
+                builder.attributes[name] = value.astype(dtype)
 
 
 @lru_cache(maxsize=256)
-def _kind_of(word: str) -> str | None:
+def _kind_of(dtype_name: str) -> str | None:
     """Return NumPy's kind for a number type of the schema (also ``f`` for ``numeric``); None for other types."""
-    if word == "numeric":
+    if dtype_name == "numeric":
         return "f"
     try:
-        return dtypes.numpy_of(word).kind if dtypes.kind_of(word) == "number" else None
+        return dtypes.numpy_of(dtype_name).kind if dtypes.kind_of(dtype_name) == "number" else None
     except ValueRefusedError:
         return None
-
-
-def _unsigned(value: Any, dtype: np.dtype[Any]) -> Any:
-    if type(value) is int and 0 <= value <= np.iinfo(dtype).max:
-        return dtype.type(value)
-    if isinstance(value, np.ndarray) and value.dtype == np.int64 and value.size and value.min() >= 0:
-        return value.astype(dtype)
-    return value
 
 
 def _floats(value: Any) -> Any:
@@ -287,8 +285,22 @@ def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Call
         for path, name, attribute in _values_in(mapper):
             given, holder = getattr(container, attribute, None), member_at(builder, path)
             if given is not None and holder is not None:
-                made = holder.attributes.get(name) if name else getattr(holder, "data", None)
-                _check(given, made, holder, name or None, location)
+                converted = holder.attributes.get(name) if name else getattr(holder, "data", None)
+                _check(given, converted, holder, name or None, location)
+
+
+def _order_fields(given: Any, builder: Any) -> None:
+    """Put the values of rows, of which hdmf makes tuples, in the order of the fields of the schema."""
+    rows = builder.data.data if isinstance(builder.data, DataIO) else builder.data
+    if not isinstance(rows, list):
+        return
+    names = tuple(field["name"] for field in builder.dtype)
+    source = given.data if isinstance(given, DataIO) else given
+    dtype = getattr(source, "dtype", None)
+    for position, row in enumerate(source if isinstance(source, list) else [None] * len(rows)):
+        own = getattr(dtype, "names", None) if row is None else row.dtype.names if isinstance(row, np.void) else None
+        if own is not None and own != names and set(own) == set(names):
+            rows[position] = tuple(rows[position][own.index(name)] for name in names)
 
 
 def untyped_members(spec: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -313,7 +325,7 @@ def _values_in(mapper: Any) -> list[tuple[tuple[str, ...], str, str]]:
 
     For a dataset without a type the name of an attribute is empty.
     """
-    found = []
+    values_of_spec = []
     for path, spec in untyped_members(mapper.spec):
         values = [(each, each.name) for each in spec.attributes if each.value is None]
         if path and isinstance(spec, DatasetSpec) and not isinstance(spec.dtype, list):
@@ -322,21 +334,21 @@ def _values_in(mapper: Any) -> list[tuple[tuple[str, ...], str, str]]:
             attribute = mapper.get_attribute(each)
             is_computed = bool(name) and attribute in mapper.obj_attrs  # by the mapper
             if attribute is not None and not is_computed and not isinstance(each.dtype, RefSpec):
-                found.append((path, name, attribute))
-    return found
+                values_of_spec.append((path, name, attribute))
+    return values_of_spec
 
 
-def _check(given: Any, made: Any, builder: Any, name: str | None, location: str) -> None:
-    """Refuse a value ``made`` by hdmf that is not the one that was ``given``."""
-    given = getattr(given, "value", given) if type(given).__name__ == "TermSetWrapper" else given
-    if given is made or isinstance(given, DataIO) or isinstance(made, DataIO):
+def _check(given: Any, converted: Any, builder: Any, name: str | None, location: str) -> None:
+    """Refuse a value that hdmf has ``converted`` to another one than was ``given``."""
+    given = given.value if isinstance(given, TermSetWrapper) else given
+    if given is converted or isinstance(given, DataIO) or isinstance(converted, DataIO):
         return
     try:
-        if isinstance(given, _IN_MEMORY) and isinstance(made, _IN_MEMORY):
-            _check_arrays(given, made)
-        elif isinstance(given, _NUMBERS) and isinstance(made, (*_NUMBERS, str, bytes)):
-            _check_arrays([given], [made])
-        elif isinstance(given, str) and isinstance(made, bytes):
+        if isinstance(given, _IN_MEMORY) and isinstance(converted, _IN_MEMORY):
+            _check_arrays(given, converted)
+        elif isinstance(given, _NUMBERS) and isinstance(converted, (*_NUMBERS, str, bytes)):
+            _check_arrays([given], [converted])
+        elif isinstance(given, str) and isinstance(converted, bytes):
             _check_text([given], is_ascii=True)
     except ValueRefusedError as error:
         what = "" if name is None else f"the attribute {name!r}: "
@@ -345,15 +357,15 @@ def _check(given: Any, made: Any, builder: Any, name: str | None, location: str)
         raise ValueRefusedError(problem, store=location, path=path, remedy=_REMEDY) from error.__cause__
 
 
-def _check_arrays(given: Any, made: Any) -> None:
-    _, leaves = flatten(made)
+def _check_arrays(given: Any, converted: Any) -> None:
+    _, leaves = flatten(converted)
     if not leaves or not isinstance(leaves[0], (*_NUMBERS, str, bytes, np.ndarray)):  # such as references
         return
     kind = np.asarray(leaves[0]).dtype.kind
     if kind in "SUT":
         _check_text(given, is_ascii=kind == "S")
         return
-    array = infer(made)
+    array = infer(converted)
     if letter_of(array.dtype) in "biufc":
         cast(given, array.dtype)
 
@@ -366,17 +378,3 @@ def _check_text(given: Any, *, is_ascii: bool) -> None:
             raise ValueRefusedError(f"element {position}: {item!r} is not text")
         if is_ascii and isinstance(item, str) and not item.isascii():
             raise ValueRefusedError(f"element {position}: {item!r} is not ASCII")
-
-
-def _order_fields(given: Any, builder: Any) -> None:
-    """Put the values of rows, of which hdmf makes tuples, in the order of the fields of the schema."""
-    rows = builder.data.data if isinstance(builder.data, DataIO) else builder.data
-    if not isinstance(rows, list):
-        return
-    names = tuple(field["name"] for field in builder.dtype)
-    source = given.data if isinstance(given, DataIO) else given
-    dtype = getattr(source, "dtype", None)
-    for position, row in enumerate(source if isinstance(source, list) else [None] * len(rows)):
-        own = getattr(dtype, "names", None) if row is None else row.dtype.names if isinstance(row, np.void) else None
-        if own is not None and own != names and set(own) == set(names):
-            rows[position] = tuple(rows[position][own.index(name)] for name in names)

@@ -66,6 +66,7 @@ def builder_path(builder: Any) -> str:
     is_hdf5_root = is_top and not is_zarr_location(str(builder.source))
     if builder.location is not None and not is_hdf5_root:
         return absolute(posixpath.join(builder.location, builder.name))
+    # up to the end: hdmf-zarr 0.13 stops at the name "root", and breaks the references of files whose root has another
     names: list[str] = []
     while builder.parent is not None:
         names.append(builder.name)
@@ -84,9 +85,10 @@ def builders_below(builder: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield path and builder of a builder at ``path`` and of all groups and datasets below it, parents first."""
     stack = [(path, builder)]
     while stack:
-        path, here = stack.pop()
-        yield path, here
-        for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
+        path, builder = stack.pop()
+        yield path, builder
+        for members in (builder.groups, builder.datasets) if isinstance(builder, GroupBuilder) else ():
+            # HDF5IO has None for a broken link
             stack.extend((join(path, name), child) for name, child in members.items() if child is not None)
 
 
@@ -94,9 +96,9 @@ def containers_below(container: Any) -> Iterator[Any]:
     """Yield a container and all below it, parents first."""
     stack = [container]
     while stack:
-        here = stack.pop()
-        yield here
-        stack.extend(here.children)
+        container = stack.pop()
+        yield container
+        stack.extend(container.children)
 
 
 def object_id(builder: Any) -> str | None:
@@ -131,8 +133,8 @@ class Targets:
     def is_own(self, builder: Any) -> bool:
         """Tell whether a builder is, or will be, in the file to write."""
         source = builder.source
-        places = (self.location, self.export_location)
-        return source is None or source in places or link_sources.full_location(source) in places
+        own = (self.location, self.export_location)
+        return source is None or source in own or link_sources.full_location(source) in own
 
     def reference_to(self, target: Any) -> ZarrReference:
         """Return the reference to a builder, a reference builder or a container."""
@@ -153,10 +155,10 @@ class Targets:
 
     def move(self, builder: Any, path: str) -> None:
         """Record that ``builder``, from another file, is copied with all its members to ``path`` in this file."""
-        for place, here in builders_below(builder, path):
-            reference = ZarrReference(link_sources.THIS_FILE, absolute(place), object_id(here), self.root_id)
-            self._known[id(here)] = (here, reference)
-            self._copied.add(id(here))
+        for new_path, member in builders_below(builder, path):
+            reference = ZarrReference(link_sources.THIS_FILE, absolute(new_path), object_id(member), self.root_id)
+            self._known[id(member)] = (member, reference)
+            self._copied.add(id(member))
 
     def replace(self, old: Any, new: Any) -> None:
         """Let references and links to a builder that was read lead to the one that is written in its place."""
@@ -167,7 +169,7 @@ class Targets:
         known = self._known.get(id(builder))
         return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
 
-    def made(self) -> Iterator[tuple[Any, ZarrReference]]:
+    def known(self) -> Iterator[tuple[Any, ZarrReference]]:
         """Yield each builder that is a target so far, and the reference to it."""
         yield from self._known.values()
 
@@ -303,7 +305,8 @@ def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
     for region in row_blocks(source.shape, source.shape[0] if is_kept else _KEPT_ELEMENTS // 2**4):
         block = source.read(region)
         values = block[:, columns].reshape(-1) if means.form == "rows" else block.reshape(-1)
-        distinct.update((id(value), value) for value in values.tolist() if value is not None)  # equal ones are one dict
+        # by id, since `Targets.encode` gives equal references as one dict
+        distinct.update((id(value), value) for value in values.tolist() if value is not None)
         if is_kept:
             planned.source = EncodedSource(block)
     yield from distinct.values()
@@ -353,8 +356,8 @@ class _Check:
     def _builder_of(self, key: _Key) -> Any:
         """Return the builder of a target; None if it was given by its path."""
         if key not in self._builders:
-            for builder, made in self._targets.made():  # more of them are known with each column
-                self._builders[(made.source, absolute(made.path), made.object_id)] = builder
+            for builder, target in self._targets.known():  # more of them are known with each column
+                self._builders[(target.source, absolute(target.path), target.object_id)] = builder
         return self._builders.get(key)
 
     def _problem(self, key: _Key) -> str | None:
@@ -366,18 +369,18 @@ class _Check:
         if is_own and builder is not None and self._targets.is_lost(builder):
             return "is not part of what is written"
         if is_url(location) and not is_own:
-            return None
+            return None  # no requests to other servers for a write
         try:
-            file, place, node = self._resolver.find(main, source, path)
+            file, target_path, node = self._resolver.find(main, source, path)
         except _ABSENT as error:
             return "is not part of what is written" if is_own else f"does not exist ({error.problem})"
         except (ZarrBackendError, OSError):
-            return None  # it may be there; who follows the link is told why it cannot be followed
-        found = node.attributes.get("object_id")
+            return None  # it may be there; whoever follows the link gets the reason why not
+        identifier = node.attributes.get("object_id")
         if wanted is None and is_own and isinstance(builder, DatasetBuilder) and builder.parent is not None:
             # the data of a series have no id, but the series does
-            wanted, group = object_id(builder.parent), file.hierarchy.get(split(place)[0])
-            found = None if group is None else group.attributes.get("object_id")
-        if wanted is not None and isinstance(found, str) and found != wanted:
-            return f"is not there, but something of another object, with the object_id {found}"
+            wanted, group = object_id(builder.parent), file.hierarchy.get(split(target_path)[0])
+            identifier = None if group is None else group.attributes.get("object_id")
+        if wanted is not None and isinstance(identifier, str) and identifier != wanted:
+            return f"is not there, but something of another object, with the object_id {identifier}"
         return None
