@@ -350,11 +350,15 @@ def test_many_chunks_of_lzf_are_checked_with_one_file_in_memory(path):
 @pytest.mark.parametrize("key", [-1, np.int64(-1), 290, [0, 299], (Ellipsis, -1), np.arange(300) == 299])
 def test_each_selected_chunk_is_checked_before_it_is_decoded(path, key):
     with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", data=np.zeros((300, 30), "i4"), chunks=(10, 30), compression="lzf")
-        assert not CheckedDataset(dataset)[key].any()
+        values, options = np.arange(9000).reshape(300, 30), {"chunks": (10, 30), "compression": "lzf"}
+        intact, dataset = (
+            file.create_dataset("x", data=values, **options),
+            file.create_dataset("y", data=values, **options),
+        )
+        assert np.array_equal(CheckedDataset(intact)[key], values[key])
         mask, data = dataset.id.read_direct_chunk((290, 0))
         dataset.id.write_direct_chunk((290, 0), data[:-1], mask)
-        with pytest.raises(ChunkError, match="it does not become 1,200 bytes"):
+        with pytest.raises(ChunkError, match="it does not become 2400 bytes"):
             CheckedDataset(dataset)[key]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -332,16 +331,17 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
             wanted = np.min_scalar_type(np.max(data, initial=0))
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
                 dtype = wanted.newbyteorder(dtype.byteorder)
-                self._edits.widen(self._reader, dtype, partial(self._set_type, dtype))
-        return super()._typed(data, dtype)
 
-    def _set_type(self, dtype: np.dtype[Any]) -> None:
-        """Set the data type, and drop the notes of HDF5, which describe the old one."""
-        attributes = self.node.attributes
-        self.node.stored.data_type = zarr_type(dtype)
-        attributes[DTYPE] = dtype.name
-        if NOTES in attributes:
-            attributes[NOTES] = {key: value for key, value in notes_of(attributes).items() if key != HDF5}
+                def describe() -> None:
+                    attributes = self.node.attributes
+                    self.node.stored.data_type = zarr_type(dtype)
+                    attributes[DTYPE] = dtype.name
+                    if NOTES in attributes:  # the notes of HDF5 describe the old type
+                        kept = {key: value for key, value in notes_of(attributes).items() if key != HDF5}
+                        attributes[NOTES] = kept
+
+                self._edits.widen(self._reader, dtype, describe)
+        return super()._typed(data, dtype)
 
     def let_grow_wider(self) -> None:
         """Accept unsigned integers that exceed the data type, by changing to a wider one."""
@@ -382,13 +382,12 @@ def let_indices_grow(container: Any) -> None:
             accept_any_index(index)
             index.data.let_grow_wider()
             if isinstance(index.target.data, ReferenceResolver):
-                index.target.extend = partial(_append_each, index.target)
 
+                def extend(values: Iterable[Any], column: Any = index.target, **options: Any) -> None:
+                    for value in values:
+                        column.add_row(value, **options)
 
-def _append_each(column: Any, values: Iterable[Any], **options: Any) -> None:
-    """Replace ``VectorData.extend`` of one column."""
-    for value in values:
-        column.add_row(value, **options)
+                index.target.extend = extend  # of this column only
 
 
 def dataset_html(dataset: Any) -> str:

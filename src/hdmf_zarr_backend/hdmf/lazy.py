@@ -57,6 +57,7 @@ from hdmf_zarr_backend.model.nodes import (
     split,
 )
 
+# hdmf wraps what a constructor raises in a ConstructError, but not what its mappers and `docval` raise.
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 """What hdmf raises while it makes containers."""
 
@@ -120,6 +121,7 @@ class LazyAssembler(Assembler):
         if not isinstance(node, Group):
             return False
         data_type = data_type_of(node)
+        # a group without a type has no container: its members are those of the container above
         return data_type is None or self.is_open_type(node.attributes.get("namespace"), data_type)
 
     def unit_of(self, path: str) -> str | None:
@@ -154,6 +156,8 @@ class LazyAssembler(Assembler):
             self.builders[path] = builder
             self._fill([], pending)
             self._check_left_out([path], strict=False)  # an open group is needed for all others
+            # hdmf reads the members of a builder through its properties only; the class of an instance is all that has
+            # to change for them to be made on use
             builder.__class__ = OpenGroupBuilder
             builder.file = self
             self._open_groups[path] = builder
@@ -168,7 +172,7 @@ class LazyAssembler(Assembler):
         unit = self.unit_of(path)
         if unit is None:
             return self.open_group(path)
-        self.assemble([unit])
+        self.assemble([unit])  # with all that is in it, as hdmf constructs it with all that is in it
         return self.builders[path]
 
     def assemble(self, units: Iterable[str]) -> None:
@@ -312,6 +316,9 @@ class _Lazy(dict):  # type: ignore[type-arg]
             for key, value in entries:
                 self._made(key, value)
 
+    # Hidden members: an export builds only what was touched, and takes the rest from the file. hdmf's `build` goes
+    # along fields and children, and would make all members of a large file for an export that changes one.
+
     def _seen(self) -> dict[Any, Any]:
         """Return the members, all of them made; those that are hidden from this thread are left out."""
         if any(type(value) is Entry and value.file.hides(value.path) for value in dict.values(self)):
@@ -367,12 +374,12 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
 
     def _make_all(self) -> None:
         super()._make_all()
-        self.__class__ = LabelledDict
+        self.__class__ = LabelledDict  # so that the cost of laziness ends with it
 
     def __getitem__(self, key: Any) -> Any:
         if key in self:
             return self._made(key, dict.__getitem__(self, key))
-        self._make_all()  # the key may be a query
+        self._make_all()  # the key may be a query, such as "name == x", which looks at attributes of all members
         return LabelledDict.__getitem__(self, key)
 
 
@@ -621,11 +628,13 @@ class LazyContainers:
     @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
         """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
-        with self._lock:
+        with self._lock:  # one for builders and containers: hdmf's build manager is not safe for threads
             before, self._above = self._above, {}
             try:
                 for path in paths:
                     self._make_down_to(split(path)[0])
+                # first what links and references of a unit lead to: hdmf would construct it with the unit, before its
+                # parent is known
                 units = [path for path in paths if path in self._waiting and self._file.unit_of(path) == path]
                 self._file.assemble(units)  # all at once
                 for path in (*self._in_order(units), *paths):
@@ -779,6 +788,7 @@ class LazyContainers:
                     alike[of_type] = small
         file.assemble(plain)
         datasets = {split(each)[1]: file.builders[each] for each in plain if each in file.builders}
+        # datasets without a type are read: the mapper hands their values to the constructor
         members = {**open_groups, **typed, **datasets}
         builder = make_group(split(path)[1] or ROOT, members, file.open_group(path).attributes, file.source)
         if path:
@@ -811,6 +821,8 @@ class LazyContainers:
             return (
                 name in collections_of(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
             )
+        # One optional member can wait if the container has it in a field that only hdmf's getter reads, if None is what
+        # the constructor takes instead, and if its class is allowed, which the constructor would check.
         field: Any = next((each for each in cls.get_fields_conf() if each["name"] == name), {})
         path = members[0].path
         small = _small_builder(path, self._file.hierarchy.get(path))

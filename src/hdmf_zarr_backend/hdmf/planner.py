@@ -129,7 +129,7 @@ class Planner:
         for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
             if child is not None:  # HDF5IO has None for a broken link, of which it has warned
                 self._dataset(child, group, self._name(name, path))
-        for link in builder.links.values():
+        for link in builder.links.values():  # of the root too, which hdmf-zarr 0.13 leaves out
             self._link(link, group)
         node.attributes = self._attributes(builder, path, {} if path else root_notes())
         if group.links:
@@ -194,7 +194,9 @@ class Planner:
         is_unfilled = isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
         data = self._unfilled(data, options, path) if is_unfilled else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
-            link_data = link_data and _keeps_type(builder, data)
+            # an export may have given it another type, which a link to the old dataset would lose
+            own, stored = builder.attributes, data.node.attributes
+            link_data = link_data and all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
             reference = self._link_to(data, path, link_data=link_data)
             if reference is not None:
                 group.links.append(Link(name, reference))
@@ -274,6 +276,7 @@ class Planner:
         On export, a dataset of the exported file is copied to its own path, and linked from other paths, as by HDF5IO.
         """
         exported = self.targets.export_location
+        # by path: hdmf-zarr 0.13 compares names of parents, and links `file_create_date` to itself in each NWB file
         is_own = data.location == (self.targets.location if exported is None else exported)
         if not link_data or (is_own and exported is not None and data.path == path):
             return None
@@ -285,25 +288,25 @@ class Planner:
         return ZarrReference(relative_source(data.location, self.targets.location), data.name, identifier, data.file_id)
 
     def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
-        word = dtypes.word_of(builder.dtype)
+        dtype_name = dtypes.word_of(builder.dtype)
         encode = self.targets.encode
         data = unmasked(data)
         if isinstance(data, REFERENCES):
             return array_planner.plan_references([data], (), options, encode)
         if isinstance(data, AbstractDataChunkIterator):
-            return plan_iterator(data, word, options)
+            return plan_iterator(data, dtype_name, options)
         if isinstance(data, BuilderResolver):
             return self._plan_resolved(data, options)
         if is_hdf5_dataset(data):
             return plan_h5_dataset(data, options, encode)
-        if _holds_references(data, word):
+        if _holds_references(data, dtype_name):
             return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
         if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
-            word = None  # stored rows are copied as they are, with their fixed-length and multi-axis fields
+            dtype_name = None  # stored rows are copied as they are, with their fixed-length and multi-axis fields
         if array_planner.shape_of(data) == ():
-            return array_planner.plan_scalar(data, word, options, encode)
+            return array_planner.plan_scalar(data, dtype_name, options, encode)
         element_type = builder.dtype if isinstance(builder.dtype, type) else None
-        return array_planner.plan_array(data, word, options, encode, element_type=element_type)
+        return array_planner.plan_array(data, dtype_name, options, encode, element_type=element_type)
 
     def _check_data(self, data: Any, path: str) -> None:
         """Refuse stored data without most of their chunks, and iterators whose blocks are missing, or would be."""
@@ -327,24 +330,18 @@ class Planner:
 
     def _plan_resolved(self, data: Any, options: Layout) -> PlannedArray:
         """Plan a dataset that resolves its references to builders, from any backend."""
-        kept = data.dataset
-        if is_hdf5_dataset(kept):
-            planned = plan_h5_dataset(kept, options, self.targets.encode)
+        stored = data.dataset
+        if is_hdf5_dataset(stored):
+            planned = plan_h5_dataset(stored, options, self.targets.encode)
             if isinstance(planned.source, (ElementSource, RowSource)):
                 # the elements of the view are builders; those of h5py are addresses
-                planned.source.data = CheckedDataset(kept, data)
+                planned.source.data = CheckedDataset(stored, data)
             return planned
         if isinstance(data.dtype, list):
             fields = list(data.fields.items())
             return array_planner.plan_rows(data, len(data), fields, options, self.targets.encode)
-        element = describe(kept.node).stored if isinstance(kept, LazyArray) else None
+        element = describe(stored.node).stored if isinstance(stored, LazyArray) else None
         return array_planner.plan_references(data, tuple(data.shape), options, self.targets.encode, element=element)
-
-
-def _keeps_type(builder: Any, data: LazyArray) -> bool:
-    """Tell whether the target of a link has the type with which the dataset is read; otherwise it is copied."""
-    own, stored = builder.attributes, data.node.attributes
-    return all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
 
 
 def _kept(data: Any, options: Layout) -> dict[str, bool]:
@@ -385,12 +382,12 @@ def _is_running(values: Any) -> bool:
     return inspect.isgenerator(values) and inspect.getgeneratorstate(values) != inspect.GEN_CREATED
 
 
-def _holds_references(data: Any, word: Any) -> bool:
-    """Tell whether the elements of ``data``, whose type in the builder is ``word``, are references."""
-    if word in ("object", "region"):
+def _holds_references(data: Any, dtype_name: Any) -> bool:
+    """Tell whether the elements of ``data``, whose type in the builder is ``dtype_name``, are references."""
+    if dtype_name in ("object", "region"):
         return True
     may_be = isinstance(data, (list, tuple)) or getattr(getattr(data, "dtype", None), "kind", "") == "O"
-    if isinstance(word, list) or isinstance(data, LazyArray) or not may_be:
+    if isinstance(dtype_name, list) or isinstance(data, LazyArray) or not may_be:
         return False
     return isinstance(array_planner.first_leaf(data), REFERENCES)
 
@@ -435,9 +432,9 @@ class AppendPlanner(Planner):
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan everything that is new or differs; ``changed`` and ``added`` have the paths."""
         root = self.plan.hierarchy.root
-        there, wanted = root.attributes.get("object_id"), object_id(builder)
-        if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):
-            problem = f"the file holds the root object {there} and {wanted} is to be written: the name already exists"
+        stored, wanted = root.attributes.get("object_id"), object_id(builder)
+        if isinstance(stored, str) and wanted is not None and stored != wanted and not self._is_written(builder):
+            problem = f"the file holds the root object {stored} and {wanted} is to be written: the name already exists"
             remedy = "Read the file, change what was read and write that; or use mode 'w' to replace the file."
             raise ConflictError(problem, store=self.targets.location, path="/", remedy=remedy)
         self._merge_group(builder, root, "")
@@ -502,14 +499,14 @@ class AppendPlanner(Planner):
             self.added.add(join(group.path, name))
 
     def _check_free(self, group: PlannedGroup, name: str, wanted: str) -> None:
-        there, stored = group.node.members.get(name), find_link(group.node.attributes, name)
-        if there is not None:
-            raise self._conflict(join(group.path, name), "a group" if isinstance(there, Group) else "an array", wanted)
+        member, stored = group.node.members.get(name), find_link(group.node.attributes, name)
+        if member is not None:
+            raise self._conflict(join(group.path, name), "a group" if isinstance(member, Group) else "an array", wanted)
         if stored is not None:
             raise self._conflict(join(group.path, name), f"a link to {_named(stored)}", wanted)
 
-    def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
-        problem = f"the file holds {there} where {wanted} is to be written"
+    def _conflict(self, path: str, stored: str, wanted: str) -> ConflictError:
+        problem = f"the file holds {stored} where {wanted} is to be written"
         remedy = "Give the new object another name, or export to a new file."
         return ConflictError(problem, store=self.targets.location, path=path, remedy=remedy)
 
@@ -537,13 +534,14 @@ class AppendPlanner(Planner):
     def _same_value(self, wanted: Any, before: Any) -> bool:
         if isinstance(before, StoredReference):
             encoded = self.targets.encode_attribute(wanted)
-            return encoded is not None and self._place(encoded) == self._place(before.json)
+            return encoded is not None and self._target(encoded) == self._target(before.json)
         if isinstance(before, list) and before and isinstance(before[0], StoredReference):
             given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
             return given and all(map(self._same_value, wanted, before))
         return is_same(wanted, before)
 
-    def _place(self, json: dict[str, Any]) -> tuple[Any, Any]:
+    def _target(self, json: dict[str, Any]) -> tuple[Any, Any]:
+        """Return location and path of the target of a reference in an attribute."""
         value = json.get("value", {})
         source = value.get("source")
         return self._location(source) if isinstance(source, str) else source, value.get("path")
@@ -563,10 +561,10 @@ class AppendPlanner(Planner):
         data = stored_array(builder.data)
         is_this = isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path
         if not self._is_written(builder) and not is_this:
-            there = self._original(path).data
+            stored = self._original(path).data
             # an iterator can be read only once, so it cannot be compared
-            if isinstance(data, AbstractDataChunkIterator) or not is_same(data, there):
-                raise other_values(there, builder.data, self.targets.location, absolute(path))
+            if isinstance(data, AbstractDataChunkIterator) or not is_same(data, stored):
+                raise other_values(stored, builder.data, self.targets.location, absolute(path))
         self._merge_attributes(builder.attributes, node, path)
 
 

@@ -50,6 +50,7 @@ class ReadSession:
         self._is_complete = False
         self._notify = on_made
         self.containers: LazyContainers | None = None
+        # A file that is open for changes is read as a whole: an append compares all containers with what was read.
         if is_lazy:
             file = self._make(LazyAssembler, self._resolver.main)
             containers = LazyContainers(file, manager, self._on_made)
@@ -61,7 +62,12 @@ class ReadSession:
 
     def _make(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
         references = FileResolver(partial(self._resolve, file.location), self._construct, self._manager)
-        assembler = cls(file, self._resolver, self._assembler_of, references, edits, self._levels)
+
+        def assembler_of(linked: LinkedFile) -> Assembler:  # one for each file; linked files are read only
+            assembler: Assembler = self._assemblers.get(linked.location) or self._make(Assembler, linked)
+            return assembler
+
+        assembler = cls(file, self._resolver, assembler_of, references, edits, self._levels)
         if file is self._resolver.main:
             assembler.left_out.update(self._left_out)
         self._assemblers[file.location] = assembler
@@ -72,11 +78,6 @@ class ReadSession:
 
     def _resolve(self, location: str, reference: ZarrReference) -> Any:
         return self._assemblers[location].resolve(reference)
-
-    def _assembler_of(self, file: LinkedFile) -> Assembler:
-        """Return the assembler of this file, or that of a linked one, which is read only."""
-        assembler: Assembler = self._assemblers.get(file.location) or self._make(Assembler, file)
-        return assembler
 
     @gc_paused()
     def root(self) -> Any:
