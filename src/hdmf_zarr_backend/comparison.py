@@ -6,10 +6,9 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, is_dataclass, replace
-from functools import partial
 from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -263,18 +262,20 @@ class Findings:
         if left.size != right.size or not left.size:
             return  # reported as a difference of shape or dtype
         rows: dict[str, _Mask] = {}
-        for is_reference, column, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):
-            mask = unequal(a, b)
+        for element, column, a, b, mask in _columns(left, right.reshape(left.shape), *self._types):
             if not mask.any():
                 continue
-            kind = "reference" if is_reference else self._kind
+            inner = element
+            while isinstance(inner, (ArrayOf, Sequence)):
+                inner = inner.base
+            kind = "reference" if isinstance(inner, Reference) else self._kind
             if kind not in self.by_kind:
                 first = np.unravel_index(int(mask.argmax()), mask.shape)
                 index = [int(i) + start for i, start in zip_longest(first, origin, fillvalue=0)]
                 place, items = (f"{index}" if index else "") + column, (_item(a[first]), _item(b[first]))
                 # counted below, once for all fields of a row
                 self.by_kind[kind] = Difference(self._path, kind, *items, self._attribute, place, count=0)
-            if unequal is _unequal_numbers:
+            if isinstance(element, _NUMBERS):
                 known = self.by_kind[kind]
                 sizes = [size for size in (known.largest, _largest_difference(a[mask], b[mask])) if size is not None]
                 self.by_kind[kind] = replace(known, largest=max(sizes, default=None))
@@ -290,8 +291,8 @@ class Findings:
 
 def _columns(
     a: Values, b: Values, type_a: Element, type_b: Element, column: str = ""
-) -> Iterator[tuple[bool, str, Values, Values, Callable[[Values, Values], _Mask]]]:
-    """Split two arrays into columns: whether of references, name, values, and function that compares them."""
+) -> Iterator[tuple[Element, str, Values, Values, _Mask]]:
+    """Split two arrays into columns that can be compared: type, name, values, and which of them differ."""
     if isinstance(type_a, Compound) and isinstance(type_b, Compound):
         others = dict(type_b.fields)
         for name, member in type_a.fields:
@@ -301,23 +302,12 @@ def _columns(
         if type_a.shape == type_b.shape:
             yield from _columns(a, b, type_a.base, type_b.base, column)
     elif isinstance(type_a, _NUMBERS) and isinstance(type_b, _NUMBERS):
-        yield False, column, a, b, _unequal_numbers
+        yield type_a, column, a, b, _unequal_numbers(a, b)
     elif isinstance(type_a, Sequence) and isinstance(type_b, Sequence):
-        inner: Element = type_a
-        while isinstance(inner, (ArrayOf, Sequence)):
-            inner = inner.base
-        yield isinstance(inner, Reference), column, a, b, partial(_unequal_sequences, type_a.base, type_b.base)
+        yield type_a, column, a, b, _unequal_sequences(type_a.base, type_b.base, a, b)
     elif type(type_a) is type(type_b):
-        unequal = _unequal_times if isinstance(type_a, Time) else _unequal_items
-        yield isinstance(type_a, Reference), column, a, b, unequal
-
-
-def _unequal_items(a: Values, b: Values) -> _Mask:
-    return np.asarray(a != b, dtype=np.bool_)
-
-
-def _unequal_times(a: Values, b: Values) -> _Mask:
-    return np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
+        mask: _Mask = np.asarray(a != b, dtype=np.bool_)
+        yield type_a, column, a, b, mask & ~(np.isnat(a) & np.isnat(b)) if isinstance(type_a, Time) else mask
 
 
 def _unequal_numbers(a: Values, b: Values) -> _Mask:

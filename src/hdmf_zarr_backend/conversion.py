@@ -264,10 +264,9 @@ def convert(
     if to is None:
         is_folder = source_format == "hdf5" and isinstance(goal, str) and os.path.isdir(goal)
         to = "zarr" if isinstance(goal, Store) or is_folder or goal.endswith(ZARR_SUFFIXES) else "hdf5"
-    _refuse_idle(target_location, source_format, to, request.given())
+    request.refuse_idle(source_format, to)
     if to == "virtual":
-        return _to_virtual(request, zarr_format)
-    _check_formats(location, source_format, to, zarr_format)
+        return request.hdf5_to_references(zarr_format)
     request.choose_format(source_format, to, zarr_format)
     if to == "hdf5" and (not isinstance(goal, str) or is_url(goal)):
         problem = "an HDF5 file is written to a local path"
@@ -277,8 +276,8 @@ def convert(
         strict_json = writing.strict_json or abilities.strict_json
         request.options = replace(writing, executor=executor, strict_json=strict_json)
         if to == "hdf5":
-            return _to_hdf5(target_location, request)
-        report = _to_zarr(location, request) if source_format == "hdf5" else _copy_zarr(request)
+            return request.zarr_to_hdf5(target_location)
+        report = request.hdf5_to_zarr(location) if source_format == "hdf5" else request.zarr_to_zarr()
     if writing.commit_message is not None and isinstance(goal, Store):
         with Writer(goal) as writer:
             writer.commit_session(writing.commit_message)
@@ -297,45 +296,6 @@ def _location_of(file: str | Store) -> str:
 
 _TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
 _COPY = "Copy an HDF5 file with the tools of the operating system."
-
-
-def _check_formats(source: str, source_format: Format, to: str, zarr_format: ZarrFormat | None) -> None:
-    """Refuse an unknown format of the target, and HDF5 to HDF5."""
-    if to not in ("zarr", "hdf5"):
-        raise UsageError(f"to={to!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
-    if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and to == "hdf5"):
-        raise UsageError(
-            f"{zarr_format!r} is not a Zarr format of the target",
-            remedy=f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr.",
-            remedy_cli=f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr.",
-        )
-    if source_format == to == "hdf5":
-        raise UsageError(
-            "the source is HDF5 already",
-            store=source,
-            remedy=f"{_TO_ZARR} or pass to='zarr'. {_COPY}",
-            remedy_cli=f"{_TO_ZARR} or use --to zarr. {_COPY}",
-        )
-
-
-def _refuse_idle(target: str, source_format: Format, to: str, given: Iterable[str]) -> None:
-    """Refuse options that would have no effect."""
-    for name in sorted(given):
-        from_format, to_format = _MEANT_FOR.get(name, (None, None))
-        if name in _OF_WRITES or (to == "virtual" and name not in _OF_VIRTUAL):
-            purpose = "ZarrIO" if name in _OF_WRITES else "data that are copied"
-        elif from_format in (None, source_format) and to_format in (None, to):
-            continue
-        else:
-            ends = (("from", from_format), ("to", to_format))
-            purpose = " ".join(["conversions", *(f"{end} {_NAMES[kind]}" for end, kind in ends if kind)])
-        option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
-        raise UsageError(
-            f"{name} does not apply here: it is for {purpose}",
-            store=target,
-            remedy=f"Leave {name}= out.",
-            remedy_cli=f"Leave {option} out.",
-        )
 
 
 def _format_of(source: str | Store) -> Format:
@@ -363,7 +323,7 @@ def _format_of(source: str | Store) -> Format:
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """The checked arguments of `convert`."""
+    """The arguments of `convert`, and what is done with them for each source and target."""
 
     source: str | Store
     target: str | Store
@@ -386,8 +346,42 @@ class Request:
         own = {name for name, default in defaults.items() if getattr(self, name) != default}
         return own | self.reading.given() | self.options.given()
 
+    def refuse_idle(self, source_format: Format, to: str) -> None:
+        """Refuse options that would have no effect."""
+        for name in sorted(self.given()):
+            from_format, to_format = _MEANT_FOR.get(name, (None, None))
+            if name in _OF_WRITES or (to == "virtual" and name not in _OF_VIRTUAL):
+                purpose = "ZarrIO" if name in _OF_WRITES else "data that are copied"
+            elif from_format in (None, source_format) and to_format in (None, to):
+                continue
+            else:
+                ends = (("from", from_format), ("to", to_format))
+                purpose = " ".join(["conversions", *(f"{end} {_NAMES[kind]}" for end, kind in ends if kind)])
+            option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
+            raise UsageError(
+                f"{name} does not apply here: it is for {purpose}",
+                store=_location_of(self.target),
+                remedy=f"Leave {name}= out.",
+                remedy_cli=f"Leave {option} out.",
+            )
+
     def choose_format(self, source_format: Format, to: str, zarr_format: ZarrFormat | None) -> None:
-        """Set the Zarr format, and check the options that depend on it."""
+        """Set the Zarr format, and check it and the options that depend on it."""
+        if to not in ("zarr", "hdf5"):
+            raise UsageError(f"to={to!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
+        if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and to == "hdf5"):
+            raise UsageError(
+                f"{zarr_format!r} is not a Zarr format of the target",
+                remedy=f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr.",
+                remedy_cli=f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr.",
+            )
+        if source_format == to == "hdf5":
+            raise UsageError(
+                "the source is HDF5 already",
+                store=_location_of(self.source),
+                remedy=f"{_TO_ZARR} or pass to='zarr'. {_COPY}",
+                remedy_cli=f"{_TO_ZARR} or use --to zarr. {_COPY}",
+            )
         nczarr = self.options.nczarr
         possible = (self.target.abilities if isinstance(self.target, Store) else Abilities()).formats
         is_free = zarr_format is None and not nczarr and self.shards is None and named_format() is None
@@ -483,6 +477,123 @@ class Request:
         }
         return Resumption(record, partial(_differences, record), self.resume)
 
+    def hdf5_to_zarr(self, source: str) -> ConversionReport:
+        """Copy an HDF5 file."""
+        store, target = self.open_target(), _location_of(self.target)
+        is_nwb = self.check and check_version(source)
+        with closing(Hdf5Tree(source, target, rules=self.reading)) as tree:
+            planner = Hdf5Planner(
+                tree, self.codec, self.chunks == "keep", self.shards, self.options.strict_json, self.reading
+            )
+            plan = planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
+            self.write(store, plan, tree.sources())
+            return report_of(plan, source, target, joined=planner.joined)
+
+    def zarr_to_zarr(self) -> ConversionReport:
+        """Copy a Zarr file to another place, in any format of Zarr."""
+        from hdmf_zarr_backend.hdmf.from_zarr import ZarrPlanner
+
+        main = self.open_source()
+        separators = {
+            node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)
+        }
+        # a copy of a file without folders of chunks has none either: DANDI refuses files that are nested deeper
+        is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}
+        if self.options.chunk_key_encoding is None and self.zarr_format == 3 and is_flat:
+            self.options = replace(self.options, chunk_key_encoding="v2")
+        store, target = self.open_target(), _location_of(self.target)
+        if self.check:
+            check_zarr(main)
+        planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=self.zarr_format)
+        plan = planner.plan_file()
+        resolver = resolver_of(main.store, main.hierarchy, main.location)
+        for problem in without_target(resolver, planner.cache):
+            warn_broken(f"{main.location}, {problem.path}: {problem.message}; it is copied unchanged.")
+        for path, planned in plan.arrays.items():
+            node = main.hierarchy.get(path)
+            if self.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:
+                planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
+            else:
+                ask_for_shards(planned, self.shards)
+        name_axes(plan, schema_of(main.store, main.hierarchy))
+        if self.options.strict_json:
+            for _, node in plan.hierarchy.walk():
+                node.attributes = strict_attributes(node.attributes)
+        self.write(store, plan)
+        return report_of(plan, main.location, target)
+
+    def zarr_to_hdf5(self, target: str) -> ConversionReport:
+        """Convert to HDF5; the new file is written beside the target, and moved there when it is complete."""
+        # on use: few conversions need what writes HDF5
+        from hdmf_zarr_backend.hdf5.tree import Placement
+        from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
+
+        progress = self.options.progress
+        store = LocalStore(target)
+        check_free(store, overwrite=self.overwrite, empty_folder=False)
+        main = self.open_source()
+        check_outside(store, is_new=True)
+        typed = check_zarr(main) if self.check else {}
+        resolver = resolver_of(main.store, main.hierarchy, main.location)
+        placement = Placement(resolver, target, copies_links=not self.link_data)
+        nbytes = 0
+        for placed in placement.nodes:
+            if isinstance(placed.node, Dataset):
+                with named(placed):
+                    nbytes += value_bytes(placed.node.stored)
+        progress.start(nbytes)
+        with new_local_file(store, exclusive=not self.overwrite, durable=self.options.durable) as path:
+            is_nwb = self.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
+            writer = Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=self.options)
+            writer.write()
+        progress.finish()
+        is_counted = _is_content(main.hierarchy)
+        nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
+        datasets = sum(isinstance(node, Dataset) for node in nodes)
+        groups, links = len(nodes) - datasets, len(placement.links)
+        remarks = []
+        if writer.json_attributes:
+            which = counted(len(writer.json_attributes), "attribute")
+            remarks = [
+                f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"
+            ]
+        return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
+
+    def hdf5_to_references(self, zarr_format: ZarrFormat | None) -> ConversionReport:
+        """Write a JSON file of references to the chunks of an HDF5 file."""
+        source, target, options = self.source, self.target, self.options
+        if not isinstance(source, str) or not isinstance(target, str):
+            problem = "a virtual conversion is from an HDF5 file to a JSON file"
+            raise UsageError(problem, store=_location_of(target), remedy="Give paths or URLs.")
+        number = _check_virtual(source, target, zarr_format)
+        if not is_url(source) and not os.path.lexists(source):
+            raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
+        check_apart(source, target)
+        folder, name = split_location(target)
+        abilities = open_folder(folder, self.storage if is_url(target) else {}).abilities
+        if not abilities.write:  # checked before anything is read
+            raise ReadOnlyStoreError(abilities.why, store=target, remedy="Write the references here, and upload them.")
+        store = self.open(target)
+        check_outside(store, is_new=True)
+        check_free(store, overwrite=self.overwrite)
+        is_nwb = self.check and check_version(source, self.storage)
+        with closing(Hdf5Tree(source, target, self.storage, self.reading)) as tree:
+            plan, text = references(tree, number, options.progress, is_checked=is_nwb)
+        if len(text) > Limits().max_document_bytes:
+            warn(
+                f"{target} has {len(text):,} bytes, more than the default limit for reading; "
+                f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
+                stacklevel=3,
+            )
+        if is_url(target):
+            put_file(open_folder(folder, self.storage), name, text)
+        else:
+            exclusive = not self.overwrite
+            local, durable = LocalStore(target), options.durable
+            with new_local_file(local, exclusive=exclusive, durable=durable) as path, open(path, "xb") as file:
+                file.write(text)
+        return report_of(plan, source, target)
+
 
 def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
     """Return messages about the differences of a stored record from that of this run; causes, as far as known."""
@@ -502,122 +613,6 @@ def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
         if before != after:
             differences.append(f"{name} was {before!r} and is {after!r}")
     return differences or ["the plan has changed, because of another version of a library or another environment"]
-
-
-def _to_zarr(source: str, request: Request) -> ConversionReport:
-    store, target = request.open_target(), _location_of(request.target)
-    is_nwb = request.check and check_version(source)
-    with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
-        planner = Hdf5Planner(
-            tree, request.codec, request.chunks == "keep", request.shards, request.options.strict_json, request.reading
-        )
-        plan = planner.plan_file(request.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
-        request.write(store, plan, tree.sources())
-        return report_of(plan, source, target, joined=planner.joined)
-
-
-def _copy_zarr(request: Request) -> ConversionReport:
-    """Copy a Zarr file to another place, in any format of Zarr."""
-    from hdmf_zarr_backend.hdmf.from_zarr import ZarrPlanner
-
-    main = request.open_source()
-    separators = {node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)}
-    # a copy of a file without folders of chunks has none either: DANDI refuses files that are nested deeper
-    is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}
-    if request.options.chunk_key_encoding is None and request.zarr_format == 3 and is_flat:
-        request.options = replace(request.options, chunk_key_encoding="v2")
-    store, target = request.open_target(), _location_of(request.target)
-    if request.check:
-        check_zarr(main)
-    planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=request.zarr_format)
-    plan = planner.plan_file()
-    resolver = resolver_of(main.store, main.hierarchy, main.location)
-    for problem in without_target(resolver, planner.cache):
-        warn_broken(f"{main.location}, {problem.path}: {problem.message}; it is copied unchanged.")
-    for path, planned in plan.arrays.items():
-        node = main.hierarchy.get(path)
-        if request.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:
-            planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
-        else:
-            ask_for_shards(planned, request.shards)
-    name_axes(plan, schema_of(main.store, main.hierarchy))
-    if request.options.strict_json:
-        for _, node in plan.hierarchy.walk():
-            node.attributes = strict_attributes(node.attributes)
-    request.write(store, plan)
-    return report_of(plan, main.location, target)
-
-
-def _to_hdf5(target: str, request: Request) -> ConversionReport:
-    """Convert a Zarr file to HDF5; the new file is written beside the target, and moved there when it is complete."""
-    # on use: few conversions need what writes HDF5
-    from hdmf_zarr_backend.hdf5.tree import Placement
-    from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
-
-    progress = request.options.progress
-    store = LocalStore(target)
-    check_free(store, overwrite=request.overwrite, empty_folder=False)
-    main = request.open_source()
-    check_outside(store, is_new=True)
-    typed = check_zarr(main) if request.check else {}
-    resolver = resolver_of(main.store, main.hierarchy, main.location)
-    placement = Placement(resolver, target, copies_links=not request.link_data)
-    nbytes = 0
-    for placed in placement.nodes:
-        if isinstance(placed.node, Dataset):
-            with named(placed):
-                nbytes += value_bytes(placed.node.stored)
-    progress.start(nbytes)
-    with new_local_file(store, exclusive=not request.overwrite, durable=request.options.durable) as path:
-        is_nwb = request.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
-        writer = Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=request.options)
-        writer.write()
-    progress.finish()
-    is_counted = _is_content(main.hierarchy)
-    nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
-    datasets = sum(isinstance(node, Dataset) for node in nodes)
-    groups, links = len(nodes) - datasets, len(placement.links)
-    remarks = []
-    if writer.json_attributes:
-        which = counted(len(writer.json_attributes), "attribute")
-        remarks = [f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"]
-    return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
-
-
-def _to_virtual(request: Request, zarr_format: ZarrFormat | None) -> ConversionReport:
-    """Write a JSON file of references to the chunks of an HDF5 file."""
-    source, target, options = request.source, request.target, request.options
-    if not isinstance(source, str) or not isinstance(target, str):
-        problem = "a virtual conversion is from an HDF5 file to a JSON file"
-        raise UsageError(problem, store=_location_of(target), remedy="Give paths or URLs.")
-    number = _check_virtual(source, target, zarr_format)
-    if not is_url(source) and not os.path.lexists(source):
-        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
-    check_apart(source, target)
-    folder, name = split_location(target)
-    abilities = open_folder(folder, request.storage if is_url(target) else {}).abilities
-    if not abilities.write:  # checked before anything is read
-        raise ReadOnlyStoreError(abilities.why, store=target, remedy="Write the references here, and upload them.")
-    store = request.open(target)
-    check_outside(store, is_new=True)
-    check_free(store, overwrite=request.overwrite)
-    is_nwb = request.check and check_version(source, request.storage)
-    with closing(Hdf5Tree(source, target, request.storage, request.reading)) as tree:
-        plan, text = references(tree, number, options.progress, is_checked=is_nwb)
-    if len(text) > Limits().max_document_bytes:
-        warn(
-            f"{target} has {len(text):,} bytes, more than the default limit for reading; "
-            f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
-            stacklevel=3,
-        )
-    if is_url(target):
-        put_file(open_folder(folder, request.storage), name, text)
-    else:
-        exclusive = not request.overwrite
-        local, durable = LocalStore(target), options.durable
-        with new_local_file(local, exclusive=exclusive, durable=durable) as path, open(path, "xb") as file:
-            file.write(text)
-    return report_of(plan, source, target)
 
 
 def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> int:

@@ -32,7 +32,7 @@ from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, 
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, check_other_files, reading
-from hdmf_zarr_backend.hdf5.plan import is_joined, keep_codecs, plan_described, take_chunks
+from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.types import storable_type
@@ -181,11 +181,8 @@ class Hdf5Planner:
         options = Layout(compressor=None if self.codec == "keep" else self.codec)
         if self.keeps_chunks and description.kind == "number" and description.chunks is not None:
             options.chunks = description.chunks + description.inner
-        planned = plan_described(values, description, options, self._encoder(placed.file))
-        if self.codec == "keep":
-            keep_codecs(description, planned)
-        if description.kind == "number" and data.shape:
-            take_chunks(data.dataset(), description, planned, keep=self.codec == "keep")
+        dataset, encode, keep = data.dataset(), self._encoder(placed.file), self.codec == "keep"
+        planned = plan_described(values, dataset, description, options, encode, keep=keep)
         if is_joined(description, planned):
             self.joined.append(placed.path)
         ask_for_shards(planned, self.shards)

@@ -194,7 +194,19 @@ def _upgrade(
 ) -> UpgradeReport:
     """Upgrade a file; without a change, check everything and change nothing."""
     if drop == 3:
-        return _without_format_3(store, parsed, change)
+        if parsed.state is None and parsed.zarr_format == 3:
+            raise UsageError(
+                "the file has Zarr format 3 only",
+                store=store.location,
+                remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
+            )
+        documents, chunks = keys_of_format_3(store)
+        if change is not None:
+            # with the commit, so that readers see either format; another program may have deleted it already
+            root = [key for key in documents if key == zarr3.DOCUMENT]
+            change.delete([*chunks, *(key for key in documents if key not in root)])
+            change.commit({}, dict.fromkeys(root))
+        return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
     if keep:
         return _with_both(store, parsed, change, options)
     if drop == 2 and parsed.zarr_format == 2 and parsed.state is None:
@@ -303,23 +315,6 @@ def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -
             change.describe({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
         root = consolidated(store, hierarchy)
     return _report(store, WritePlan(hierarchy), _replace_format_2(store, hierarchy, change, root))
-
-
-def _without_format_3(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:
-    """Convert a file of both formats to format 2."""
-    if parsed.state is None and parsed.zarr_format == 3:
-        raise UsageError(
-            "the file has Zarr format 3 only",
-            store=store.location,
-            remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
-        )
-    documents, chunks = keys_of_format_3(store)
-    if change is not None:
-        # with the commit, so that readers see either format; another program may have deleted it already
-        root = [key for key in documents if key == zarr3.DOCUMENT]
-        change.delete([*chunks, *(key for key in documents if key not in root)])
-        change.commit({}, dict.fromkeys(root))
-    return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
 
 
 def _check_consolidated(store: Store, hierarchy: Hierarchy) -> None:

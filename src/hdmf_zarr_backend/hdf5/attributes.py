@@ -231,7 +231,13 @@ def _in_own_type(value: Any, noted: Element | None) -> tuple[Any, Array] | None:
 def _fitting(array: Array, element: Element, dtype: np.dtype[Any]) -> Array | None:
     """Return an array as ``dtype``, None if something would be lost."""
     if isinstance(element, Text):
-        return _fitting_text(array, dtype)
+        items = array.reshape(-1).tolist()
+        if array.dtype.kind not in "OUST" or not all(isinstance(item, (str, bytes)) for item in items):
+            return None
+        raws = [decode_text(item) for item in items]
+        # NUL at the end is the padding of HDF5, so text that has one of its own would come back shorter
+        is_lossy = dtype.kind == "S" and any(len(raw) > dtype.itemsize or raw.endswith(b"\0") for raw in raws)
+        return None if is_lossy else array_of(raws, array.shape, dtype)
     if isinstance(element, Reference):
         return None if array.size else np.empty(array.shape, dtype)
     base = dtype.base
@@ -244,17 +250,6 @@ def _fitting(array: Array, element: Element, dtype: np.dtype[Any]) -> Array | No
     # compared as bytes first: a NaN with a payload is not equal to itself
     is_same = cast.tobytes() == array.tobytes() or np.array_equal(cast, array, equal_nan=letter_of(base) in "fc")
     return cast if is_same and array.dtype.kind not in "OU" else None
-
-
-def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    items = array.reshape(-1).tolist()
-    if array.dtype.kind not in "OUST" or not all(isinstance(item, (str, bytes)) for item in items):
-        return None
-    raws = [decode_text(item) for item in items]
-    # NUL at the end is the padding of HDF5, so text that has one of its own would come back shorter
-    if dtype.kind == "S" and any(len(raw) > dtype.itemsize or raw.endswith(b"\0") for raw in raws):
-        return None
-    return array_of(raws, array.shape, dtype)
 
 
 def refer_json(refer: Refer) -> Callable[[Any], Any]:

@@ -91,24 +91,20 @@ def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> Planned
 
     Its codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards.
     """
-    keeps = options.is_left_open
-    description = describe(dataset)
     data = CheckedDataset(dataset)
-    planned = plan_described(data, description, options, reference)
+    planned = plan_described(data, dataset, describe(dataset), options, reference, keep=options.is_left_open)
     if type(planned.source) is IndexedSource and planned.source.data is data:
-        planned.source = H5Source(data, planned.source.dtype)
-    if keeps:
-        keep_codecs(description, planned)
-    if description.kind == "number" and dataset.shape:
-        take_chunks(dataset, description, planned, keep=keeps)
+        planned.source = H5Source(data, planned.source.dtype)  # which can be sent to another process
     return planned
 
 
-def plan_described(data: Any, description: Description, options: Layout, reference: Encode) -> PlannedArray:
-    """Plan the copy of an HDF5 dataset whose description is known.
+def plan_described(
+    data: Any, dataset: Any, description: Description, options: Layout, reference: Encode, *, keep: bool
+) -> PlannedArray:
+    """Plan the copy of an ``h5py.Dataset`` whose description is known.
 
-    ``data`` has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
-    ``reference`` encodes an element that is a reference.
+    ``data`` are its values, with ``shape`` (including the axes of an element; None without a dataspace) and
+    ``__getitem__``. ``reference`` encodes an element that is a reference. ``keep``: the codecs stay.
     """
     shape = data.shape
     if options.maxshape is None and description.maxshape is not None:
@@ -126,6 +122,10 @@ def plan_described(data: Any, description: Description, options: Layout, referen
         note["type"] = noted
     if note or shape:
         planned.notes[HDF5] = note
+    if keep:
+        _keep_codecs(description, planned)
+    if description.kind == "number" and shape:
+        take_chunks(dataset, description, planned, keep=keep)
     return planned
 
 
@@ -186,7 +186,7 @@ def _json_number(value: Any) -> Any:
     return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
-def keep_codecs(description: Description, planned: PlannedArray) -> None:
+def _keep_codecs(description: Description, planned: PlannedArray) -> None:
     """Give a planned array the codecs that the HDF5 dataset has, whatever its chunks are, if Zarr has them all.
 
     Of text and references, whose bytes differ from those in HDF5, it is the compressor alone.

@@ -134,8 +134,20 @@ class Hdf5Writer:
             self._file, self._output = file.id, output
             self._groups = OpenGroups(file.id)
             planned = [(placed, self._create(placed)) for placed in nodes]
-            self._create_links()
-            for placed, _ in planned:
+            root, creation = h5g.open(self._file, b"/"), _link_creation()
+            for link in self._placement.links:
+                with writing_at(self._placement.main.location, absolute(link.path)), refusing("this link"):
+                    group, name = self._within(link.path)
+                    if link.form == "hard":
+                        group.links.create_hard(name, root, _raw(link.target), lcpl=creation)
+                    elif link.form == "soft":
+                        group.links.create_soft(name, _bytes(link.target), creation)
+                    else:
+                        group.links.create_external(name, _bytes(link.file), _raw(link.target), creation)
+            for placed in nodes:
+                if LINK_ORDER in (note := hdf5_note(placed.node)):
+                    order_links(h5g.open(*self._within(placed.path)), note, creation)
+            for placed in nodes:
                 self._attributes(placed)
 
             def advance(path: str, nbytes: int) -> None:
@@ -212,22 +224,6 @@ class Hdf5Writer:
             return tid
         named_tid = h5o.open(*self._within(path))
         return named_tid if isinstance(named_tid, h5t.TypeID) and named_tid.equal(tid) else tid
-
-    def _create_links(self) -> None:
-        root = h5g.open(self._file, b"/")
-        creation = _link_creation()
-        for link in self._placement.links:
-            with writing_at(self._placement.main.location, absolute(link.path)), refusing("this link"):
-                group, name = self._within(link.path)
-                if link.form == "hard":
-                    group.links.create_hard(name, root, _raw(link.target), lcpl=creation)
-                elif link.form == "soft":
-                    group.links.create_soft(name, _bytes(link.target), creation)
-                else:
-                    group.links.create_external(name, _bytes(link.file), _raw(link.target), creation)
-        for placed in self._placement.nodes:
-            if LINK_ORDER in (note := hdf5_note(placed.node)):
-                order_links(h5g.open(*self._within(placed.path)), note, creation)
 
     def _attributes(self, placed: ZarrNode) -> None:
         self._output.check()

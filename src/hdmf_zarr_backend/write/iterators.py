@@ -254,7 +254,8 @@ class GrowingArray:
                 # a copy if it is written later: an iterator may give the same buffer again
                 self._write(index, np.array(piece, order="C", copy=True if self._sink.is_later else None))
                 continue
-            chunk, filled = self._take(index)
+            waiting = self._waiting.pop(index, None)
+            chunk, filled = (self._unfilled(index), 0) if waiting is None else waiting
             chunk[separately(inner, chunk.shape)] = piece
             if filled + piece.size >= chunk.size:
                 self._write(index, chunk)
@@ -278,17 +279,14 @@ class GrowingArray:
                 raise ValueError(f"it has {bound} values along axis {axis}, where the blocks before have {n}")
         return shape
 
-    def _take(self, index: Index) -> tuple[Array, int]:
-        """Return a chunk that is not full, and how many elements it has: waiting, stored too early, or a new one."""
-        waiting = self._waiting.pop(index, None)
-        if waiting is not None:
-            return waiting
+    def _unfilled(self, index: Index) -> Array:
+        """Return a new chunk, or one that had to be written before it was full."""
         if index in self._written:
             self._sink.flush()  # the chunk may still be in the queue
             data = self._shards.get(index) if self._shards is not None else self._change.reader.get(self._key(index))
             if data is not None:
-                return self._codec.decode(data, self.array.chunks), 0
-        return fill_array(self._encoded, self._codec.dtype, self.array.chunks), 0
+                return self._codec.decode(data, self.array.chunks)
+        return fill_array(self._encoded, self._codec.dtype, self.array.chunks)
 
     def _write(self, index: Index, chunk: Array, *, is_full: bool = True) -> None:
         self._written.add(index)

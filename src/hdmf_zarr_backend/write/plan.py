@@ -240,7 +240,15 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
             stacklevel=2,
         )
         stored.filters, stored.compressor = None, dict(DEFAULT_COMPRESSOR)
-    widths = _widths(planned) if describe(node).form == "rows" else {}
+    # text in rows has a fixed length in format 3: that of the longest one, so all rows are read twice
+    widths: dict[str, int] = {}
+    if describe(node).form == "rows" and planned.source is not None:
+        fields = [(n, name, kind) for n, (name, _, kind) in enumerate(zarr3.row_fields(node, {})) if kind != "number"]
+        widths = {name: 0 for _, name, _ in fields}
+        for region in row_blocks((stored.shape[0], stored.shape[-1]), _BLOCK_CELLS // max(1, stored.shape[-1])):
+            block = planned.source.read(region)
+            for column, name, kind in fields:
+                widths[name] = max(widths[name], cell_width(block[:, column].tolist(), kind))
     zarr3.store_in_format_3(node, widths)
     itemsize = zarr3.row_bytes(stored)
     # rows have a size in format 3, so chunks that were chosen by an assumed one are chosen again
@@ -258,21 +266,6 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
 def _encoding(stored: StoredArray) -> tuple[Any, ...]:
     """Return the properties that determine the bytes of a chunk."""
     return stored.data_type, stored.filters, stored.compressor, stored.order, stored.chunks
-
-
-def _widths(planned: PlannedArray) -> dict[str, int]:
-    """Return the length of the longest text in each non-numeric field of rows."""
-    if planned.source is None:
-        return {}
-    shape = planned.node.stored.shape
-    fields = [(n, name, kind) for n, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {}))]
-    fields = [field for field in fields if field[2] != "number"]
-    widths = {name: 0 for _, name, _ in fields}
-    for region in row_blocks((shape[0], shape[-1]), _BLOCK_CELLS // max(1, shape[-1])):
-        block = planned.source.read(region)
-        for position, name, kind in fields:
-            widths[name] = max(widths[name], cell_width(block[:, position].tolist(), kind))
-    return widths
 
 
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)

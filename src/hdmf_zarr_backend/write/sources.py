@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -102,9 +102,11 @@ class ElementSource:
         """Return the block as an object array."""
         elements = self._elements(region)
         shape = lengths_of(region)
-        # text that needs no conversion is most of all text, and one call for all elements is much faster than one each
-        if self._convert is to_text and _is_plain_text(elements):
-            return np.fromiter(elements, object, len(elements)).reshape(shape)
+        # most text needs no conversion, and one check of all elements is much faster than a call for each
+        if self._convert is to_text and set(map(type, elements)) == {str}:
+            with suppress(UnicodeEncodeError):  # of a surrogate, whose position is reported below
+                if (text := "".join(elements)).isascii() or text.encode():
+                    return np.fromiter(elements, object, len(elements)).reshape(shape)
         block = np.empty(len(elements), object)
         position = 0
         try:
@@ -141,18 +143,6 @@ class EncodedSource(ElementSource):
         """Return the block."""
         block: Array = self.data[region]
         return block
-
-
-def _is_plain_text(elements: Sequence[Any]) -> bool:
-    """Tell whether `to_text` would return all elements unchanged."""
-    if set(map(type, elements)) != {str}:
-        return False
-    # surrogates are not UTF-8; `to_text` reports the position of one
-    text = "".join(elements)
-    try:
-        return text.isascii() or bool(text.encode("utf-8"))
-    except UnicodeEncodeError:
-        return False
 
 
 def _leaves(data: Any, shape: tuple[int, ...]) -> Iterator[Any]:
