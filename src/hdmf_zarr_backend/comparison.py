@@ -166,15 +166,14 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _SPECIFICATIONS = "/specifications/"
 _NUMBERS = (Number, Enum)
-_OBJECT_BYTES = 512  # estimated bytes of an element that is a Python object
+# estimated bytes of an element that is a Python object
+_OBJECT_BYTES = 512
 
 
 def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
-    """Yield the differences between the values of two datasets: one for values and one for references.
-
-    Values that are damaged in one of the files are a difference of the kind ``unreadable``; those before them are
-    compared.
-    """
+    """Yield the differences between the values of two datasets: one for values and one for references."""
+    # Values that are damaged in one of the files are a difference of the kind ``unreadable``; those before them are
+    # compared.
     if not aligned(a.shape, b.shape):
         return
     # the order of keys in the JSON of a cached specification means nothing
@@ -335,7 +334,8 @@ def _largest_difference(a: Values, b: Values) -> float | None:
     """Return the largest difference between two numbers; exact for integers of one signedness. None: all are NaN."""
     a, b = a.astype(widened(a.dtype), copy=False), b.astype(widened(b.dtype), copy=False)
     letters = {a.dtype.kind, b.dtype.kind}
-    if letters in ({"i"}, {"u"}):  # modulo 2**64 the difference is exact
+    # the difference of two int64 may need 65 bits, but is exact modulo 2**64
+    if letters in ({"i"}, {"u"}):
         return int((np.maximum(a, b).astype("u8") - np.minimum(a, b).astype("u8")).max())
     common = np.result_type(a, b, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):

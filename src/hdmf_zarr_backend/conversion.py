@@ -405,6 +405,7 @@ class Request:
     def open_source(self) -> LinkedFile:
         """Open a Zarr file to be copied."""
         store = self.open(self.source, self.reading)
+        # in a file that states that all its chunks are stored, a missing one is an error: a copy would have fill values
         store.read_rules = replace(store.read_rules, is_copied=True)
         warn_of_pending(store)
         return LinkedFile(store, parse(store).hierarchy, _location_of(self.source))
@@ -447,11 +448,9 @@ class Request:
             change.commit({}, root)
 
     def resumption(self, plan: WritePlan, sources: Iterable[str]) -> Resumption:
-        """Return the inputs of a conversion, by which another run knows that it may continue it.
-
-        They are the version of this package, bytes and time of each file that is read, the options that affect what is
-        written, as JSON, and a hash of all planned documents.
-        """
+        """Return the inputs of a conversion, by which another run knows that it may continue it."""
+        # They are the version of this package, bytes and time of each file that is read, the options that affect what
+        # is written, as JSON, and a hash of all planned documents.
         options = {
             "codec": self.codec,
             "zarr_format": self.zarr_format,
@@ -480,6 +479,7 @@ class Request:
     def hdf5_to_zarr(self, source: str) -> ConversionReport:
         """Copy an HDF5 file."""
         store, target = self.open_target(), _location_of(self.target)
+        # the version first: a file that pynwb cannot read is refused before its objects are listed
         is_nwb = self.check and check_version(source)
         with closing(Hdf5Tree(source, target, rules=self.reading)) as tree:
             planner = Hdf5Planner(

@@ -55,8 +55,8 @@ from hdmf_zarr_backend.write.writer import PlannedKeys, settle
 
 _NO_TARGET = "dry_run.zarr"
 
+# offset and length of a chunk in the index of its shard
 _INDEX_BYTES = 16
-"""What a chunk takes in the index of its shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ class PlannedStorage:
     codecs : tuple of str
         In the order in which they are applied.
     objects : int or None
-        Number of objects (files) of chunks or shards; of both forms, where both formats have one of their own.
+        Number of objects (files) of chunks or shards. An array of a file of both formats may have two sets of them.
     nbytes : int or None
         Bytes of the values; None also for text and references.
     stored_bytes : int or None
-        Estimate of what all chunks take: what one of them takes, by their number. Exact for an array of one chunk.
-        None also without ``estimate``. Of both forms, as ``objects``.
+        Estimated bytes of all chunks: those of one chunk, times their number. Exact for an array of one chunk.
+        None also without ``estimate``.
     """
 
     path: str
@@ -108,12 +108,12 @@ class DryRun:
     documents : int
         Number of objects that are metadata documents.
     document_bytes : int
-        Their bytes. Values inside the consolidated document are counted only with ``estimate``.
+        Bytes of the documents. Values inside the consolidated document are counted only with ``estimate``.
     zarr_format : {2, 3, "both"}
-        Of the file.
+        Zarr format of the file.
     hierarchy : Hierarchy
-        The nodes of the file, as they will be written; `zom.to_zom` makes a model of them. Axes of unknown length are 0
-        long. Of a file of both formats those of format 2.
+        The nodes of the file, as they will be written; `zom.to_zom` makes a model of them. Axes of unknown length have
+        length 0. For a file of both formats, the nodes of format 2.
     """
 
     arrays: dict[str, PlannedStorage]
@@ -199,8 +199,8 @@ def dry_run(
 
     Notes
     -----
-    No block is read from a data chunk iterator. If its largest shape is bounded on all axes, that is its shape; else
-    the lengths of open axes are unknown.
+    No block is read from a data chunk iterator. Its maximum shape counts as its shape; the length of an axis without a
+    maximum is unknown.
     """
     location = os.path.abspath(_NO_TARGET if target is None else target)
     try:

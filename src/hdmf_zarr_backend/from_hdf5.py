@@ -129,7 +129,8 @@ class Hdf5Planner:
         specifications: str | None = None
         for name, attribute in attribute_names(node):
             value, remark = read_attribute(attribute, self._encoder(placed.file))
-            if name == SPECLOC and not placed.path:  # a reference in HDF5, or a path
+            # hdmf writes the location of the specifications as a reference; in some files it is a path
+            if name == SPECLOC and not placed.path:
                 if isinstance(value, str):
                     remark = note_attribute(attribute, self._encoder(placed.file))
                 stated = getattr(self._target(value, placed.file), "node_path", value)
@@ -205,11 +206,12 @@ class Hdf5Planner:
 
 T = TypeVar("T")
 
+# Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes: the
+# constructor of a container may fail with whatever Python raises.
 _UNREADABLE = (
     ValueError, TypeError, LookupError, AttributeError, NameError, RuntimeError, OSError, ArithmeticError,
     AssertionError,
 )  # fmt: skip
-"""Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes."""
 
 _ANYWAY = {"remedy": "Pass check=False to convert it anyway.", "remedy_cli": "Use --no-check to convert it anyway."}
 

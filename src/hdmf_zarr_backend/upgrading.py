@@ -318,9 +318,10 @@ def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -
 
 
 def _check_consolidated(store: Store, hierarchy: Hierarchy) -> None:
-    """Refuse a file whose consolidated document, which is read by default, differs from its other documents."""
+    """Refuse a file whose consolidated document differs from its other documents."""
+    # Readers see the consolidated document, and an upgrade reads the others: it would change what the file says.
+    # Compared as text, because NaN is not equal to itself.
     known = parse(store)
-    # compared as text, because NaN is not equal to itself
     texts = {json.dumps(zarr2.encode_documents(each), sort_keys=True) for each in (known.hierarchy, hierarchy)}
     if known.consolidated and len(texts) > 1:
         raise ConflictError(

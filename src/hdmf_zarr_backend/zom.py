@@ -92,7 +92,8 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
 
 
 def _array(array_class: Any, document: dict[str, Any]) -> Any:
-    if isinstance(document.get("fill_value"), dict):  # of rows in format 3, a type that pydantic-zarr does not know
+    # rows in format 3 have a fill value that pydantic-zarr 0.9 does not know, so it must not validate them
+    if isinstance(document.get("fill_value"), dict):
         tuples = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
         return array_class.model_construct(**document | tuples)
     try:
@@ -109,7 +110,8 @@ def model_json(hierarchy: Hierarchy) -> dict[str, Any]:
         document = _document(node, hierarchy.zarr_format)
         if not isinstance(node, Dataset):
             if _MEMBERS in document:
-                document[f"_{_MEMBERS}"] = document.pop(_MEMBERS)  # as ZEP 6 asks for
+                # ZEP 6 requires it, because "members" is its own key
+                document[f"_{_MEMBERS}"] = document.pop(_MEMBERS)
             document[_MEMBERS] = {}
         if path:
             parent, name = split(path)

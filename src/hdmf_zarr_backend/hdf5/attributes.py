@@ -55,11 +55,10 @@ NamedType = Callable[[Any, Any], Any]
 
 
 class NewerFormatNeededError(Exception):
-    """The file needs the HDF5 format of version 1.8. Caught inside this package.
+    """The file needs the HDF5 format of version 1.8. Caught inside this package."""
 
-    Earlier versions cannot store attributes of more than 64 KiB, and have no index of attributes and no checksums,
-    without which HDF5 2.0 refuses some types.
-    """
+    # Earlier versions cannot store attributes of more than 64 KiB, and have no index of attributes and no checksums,
+    # without which HDF5 2.0 refuses some types.
 
 
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------

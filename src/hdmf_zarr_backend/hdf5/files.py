@@ -303,7 +303,8 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
 
 
 def warn_broken(message: str) -> None:
-    """Warn of a link or reference without a target. Imports HDMF only in this case."""
+    """Warn of a link or reference without a target."""
+    # on use: hdmf is slow to import, and most files need none of it
     from hdmf.backends.warnings import BrokenLinkWarning
 
     warn(message, BrokenLinkWarning, stacklevel=3)
@@ -453,10 +454,9 @@ Address: TypeAlias = tuple[int, int]
 
 
 class OpenGroups:
-    """The groups above the object that was opened last, kept open.
+    """The groups above the object that was opened last, kept open."""
 
-    HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
-    """
+    # HDF5 resolves each path from its start, so opening nested groups by path takes time in the square of the depth.
 
     def __init__(self, file_id: Any) -> None:
         self._file_id = file_id
@@ -499,6 +499,7 @@ class SourceFile(OpenGroups):
             remedy = "It may be cut short, or be open for writing elsewhere."
             raise UnsupportedFileError(problem, store=location, remedy=remedy) from error
         super().__init__(self.file.id)
+        # the object that was opened last: HDF5 keeps its cache of decoded chunks with it
         self._last: tuple[bytes, Any] | None = None
 
     def open(self, raw: bytes) -> Any:

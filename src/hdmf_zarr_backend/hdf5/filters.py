@@ -138,10 +138,8 @@ def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
 
 
 def _is_ordered(pipeline: Sequence[Sequence[Any]]) -> bool:
-    """Tell whether filters in this order have counterparts in Zarr: a checksum or LZ4 comes last.
-
-    Shuffling comes first, since numcodecs shuffles complete elements.
-    """
+    """Tell whether filters in this order have counterparts in Zarr: a checksum or LZ4 comes last."""
+    # HDF5 shuffles what it gets, of any length; numcodecs shuffles complete elements, so shuffling has to come first.
     numbers = [number for number, _, _ in pipeline]
     others = itertools.dropwhile(lambda number: number == SHUFFLE, numbers)
     return SHUFFLE not in others and {FLETCHER32, LZ4}.isdisjoint(numbers[:-1])

@@ -187,10 +187,9 @@ def _json_number(value: Any) -> Any:
 
 
 def _keep_codecs(description: Description, planned: PlannedArray) -> None:
-    """Give a planned array the codecs that the HDF5 dataset has, whatever its chunks are, if Zarr has them all.
-
-    Of text and references, whose bytes differ from those in HDF5, it is the compressor alone.
-    """
+    """Give a planned array the codecs that the HDF5 dataset has, whatever its chunks are, if Zarr has them all."""
+    # The bytes of text and references differ from those in HDF5, so filters for numbers say nothing there: they keep
+    # the compressor alone.
     stored = planned.node.stored
     pipeline = codecs_of(description.note.get("filters", []), description.dtype)
     # a scalar has no compressor, and gets none
@@ -210,11 +209,9 @@ _NO_COMPRESSORS = ("shuffle", "fletcher32")
 
 
 def take_chunks(dataset: Any, description: Description, planned: PlannedArray, *, keep: bool) -> None:
-    """Use the chunks of an HDF5 dataset as they are, or at least read its values without the HDF5 library.
-
-    A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied. The source
-    of ``planned`` is replaced. ``keep``: the planned codecs are those of the dataset, so equal chunks can be copied.
-    """
+    """Use the chunks of an HDF5 dataset as they are, or at least read its values without the HDF5 library."""
+    # A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied. Equal chunks
+    # are copied as they are if the planned codecs are those of the dataset (``keep``).
     node, old = planned.node, planned.source
     is_small = node.stored.size * description.dtype.itemsize <= WHOLE_BYTES
     if (

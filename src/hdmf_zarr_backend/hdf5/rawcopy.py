@@ -102,15 +102,15 @@ class _Direct:
 class RawChunks:
     """The stored chunks of a chunked dataset: their positions in the file, and their bytes.
 
-    The index is read once with the HDF5 library. From then on the operating system reads bytes at their offsets, so
-    threads do not wait for the global lock of HDF5, and processes need no HDF5.
-
     Shape, chunks and grid include the axes of elements that are arrays. ``where`` has ``offset``, ``size`` and ``mask``
     of each stored chunk, in the order of iteration, see `StoredChunk`. Without a ``file``, HDF5 has to read the chunks,
     and this cannot be sent to other processes.
 
     Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`.
     """
+
+    # The index is read once with the HDF5 library. From then on the operating system reads bytes at their offsets, so
+    # threads do not wait for the global lock of HDF5, and processes need no HDF5.
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
         if not is_listable(dataset):
@@ -483,11 +483,9 @@ def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Sourc
 
 
 def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
-    """Return a source for a dataset whose chunks can be copied as they are, None if HDF5 has to decode it.
-
-    None for types whose bytes differ from the Zarr type (text, references, padded compounds, numbers with a custom
-    layout), and for filters without a counterpart.
-    """
+    """Return a source for a dataset whose chunks can be copied as they are, None if HDF5 has to decode it."""
+    # The bytes of text, references, padded compounds and numbers with a custom layout differ from those of the Zarr
+    # type, and not each filter has a counterpart.
     if not description.is_raw or not dataset.shape or not is_listable(dataset) or dataset.file.swmr_mode:
         return None
     dtype, inner = description.dtype, description.inner
@@ -712,6 +710,7 @@ def virtual_source(source: object) -> VirtualSource | None:
 
 def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
     """Return the source of a contiguous numeric dataset that was never written, None for any other dataset."""
+    # such a dataset needs neither a reference nor bytes: chunks that are missing in Zarr read as the fill value
     created = dataset.id.get_create_plist()
     is_in_one_piece = created.get_layout() == h5d.CONTIGUOUS and not created.get_external_count()
     if not is_in_one_piece or dataset.id.get_offset() is not None or dataset.id.get_storage_size():
@@ -725,11 +724,9 @@ def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return a chunk shape of about 4 MB in which each chunk is one run of bytes.
-
-    The first axis whose rows are small enough is divided; all axes before it have length 1. If possible the chunks
-    divide that axis evenly, so that none extends beyond its edge.
-    """
+    """Return a chunk shape of about 4 MB in which each chunk is one run of bytes."""
+    # The first axis whose rows are small enough is divided; all axes before it have length 1. If possible the chunks
+    # divide that axis evenly, so that none extends beyond its edge.
     axis = 0
     while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) * itemsize > _PIECE:
         axis += 1

@@ -95,6 +95,7 @@ class Hdf5Data:
             return self[key : key + 1][0]
         shape = self.shape or ()
         given = key if isinstance(key, tuple) else (key,)
+        # h5py's own indexing cannot read all types, such as opaque data with a tag
         slices = [part.indices(length) for part, length in zip(given, shape, strict=False)]
         bounds = [(start, max(start, stop)) for start, stop, _ in slices] + [(0, n) for n in shape[len(given) :]]
         outer = len(shape) - len(self._inner)
@@ -131,7 +132,7 @@ def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> 
     values: Array = np.zeros(lengths, dtype)
     if not values.size:
         return values
-    check_chunks(node, bounds)
+    check_chunks(node, bounds)  # the filters of plugins do not notice a chunk that is cut off
     if not lengths:
         node.read(h5s.ALL, h5s.ALL, values, memory)
         return values
@@ -310,11 +311,10 @@ _LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "
 
 
 class Hdf5Content(Mapping[str, NodeContent]):
-    """`FileContent` of an HDF5 file, which stays open until `close`; objects are found depth first, sorted by name.
+    """`FileContent` of an HDF5 file, which stays open until `close`; objects are found depth first, sorted by name."""
 
-    An object with several hard links is a node at its first path and a link of form ``hard`` at the others, so cycles
-    end. Links are not followed.
-    """
+    # An object with several hard links is a node at its first path and a link of form ``hard`` at the others, so
+    # cycles end. Links are not followed.
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.source = os.fspath(path)

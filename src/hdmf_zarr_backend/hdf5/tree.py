@@ -236,10 +236,8 @@ def _real(location: str) -> str:
 
 
 def soft_target(raw: bytes, value: bytes) -> bytes:
-    """Return the absolute path of the target of the soft link at ``raw``.
-
-    A relative target starts at the group of the link. HDF5 resolves "." but not "..".
-    """
+    """Return the absolute path of the target of the soft link at ``raw``."""
+    # A relative target starts at the group of the link. HDF5 resolves "." but not "..".
     parts = posixpath.join(posixpath.dirname(raw), value).split(b"/")
     return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
 

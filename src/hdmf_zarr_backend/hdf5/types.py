@@ -50,10 +50,8 @@ def _parts(tid: Any) -> Iterator[Any]:
 
 
 def is_sparse(tid: Any) -> bool:
-    """Tell whether a type has numbers that use less than half of their bits.
-
-    HDF5 2.0 treats such a type as damage in a file without checksums, which the oldest version of the format is.
-    """
+    """Tell whether a type has numbers that use less than half of their bits."""
+    # HDF5 2.0 treats such a type as damage in a file without checksums, which the oldest version of the format is.
     numbers = (part for part in _parts(tid) if part.get_class() in (h5t.INTEGER, h5t.FLOAT))
     return any(part.get_size() > 1 and 2 * part.get_precision() < 8 * part.get_size() for part in numbers)
 
@@ -62,10 +60,9 @@ def is_sparse(tid: Any) -> bool:
 
 
 def numpy_type(tid: Any) -> np.dtype[Any]:
-    """Return the NumPy type for values of ``tid``: h5py's, with the numbers that other libraries add to NumPy.
-
-    h5py's fields overlap if one is larger than in HDF5, as those of small floats are; then they are packed here.
-    """
+    """Return the NumPy type for values of ``tid``: h5py's, with the numbers that other libraries add to NumPy."""
+    # h5py's fields overlap if one is larger in NumPy than in HDF5, as those of small floats are; then they are packed
+    # here.
     try:
         dtype: np.dtype[Any] = tid.dtype
     except (TypeError, ValueError):  # they overlap with objects, or the last one is too large for the compound

@@ -615,11 +615,9 @@ def writing_at(store: str, path: str) -> Iterator[None]:
 def block_slices(
     stored: StoredArray, shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
 ) -> Iterator[Region]:
-    """Yield regions that together cover a dataset.
-
-    A region consists of complete HDF5 chunks, so each of those is compressed once. Of the possible shapes, the one is
-    chosen that decodes the fewest Zarr chunks: each once, if a common multiple of both chunk shapes fits.
-    """
+    """Yield regions that together cover a dataset."""
+    # A region consists of complete HDF5 chunks, so each of those is compressed once. Of the possible shapes, the one
+    # is chosen that decodes the fewest Zarr chunks: each once, if a common multiple of both chunk shapes fits.
     dtype = numpy_dtype(stored.data_type)
     itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(stored.shape[len(shape) :])
     own = tuple(min(c, n) for c, n in zip(stored.chunks, shape, strict=False))
@@ -639,10 +637,9 @@ def block_slices(
 
 
 def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int) -> Iterator[Lengths]:
-    """Yield possible shapes of a region of at most ``bound`` elements, the easiest to write first.
-
-    A shape of complete chunks with ``enough`` elements is not enlarged, since each of its chunks is decoded only once.
-    """
+    """Yield possible shapes of a region of at most ``bound`` elements, the easiest to write first."""
+    # A shape of complete chunks with ``enough`` elements is not enlarged, since each of its chunks is decoded only
+    # once.
     axes = range(len(shape))
     orders = itertools.permutations(reversed(axes)) if len(shape) <= 4 else [tuple(reversed(axes))]
     near = tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True))

@@ -323,10 +323,8 @@ def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Enc
 
 
 def keep_layout(planned: PlannedArray, data: LazyArray, *, chunks: bool, codecs: bool, fill_value: bool) -> None:
-    """Set the chunks and shards, codecs and fill value of a planned array to those of the stored one that it copies.
-
-    Nothing is changed if the type of the elements, or the codec of objects, differs.
-    """
+    """Set the chunks and shards, codecs and fill value of a planned array to those of the stored one that it copies."""
+    # Nothing is changed if the type of the elements, or the codec of objects, differs.
     stored, old = planned.node.stored, data.node.stored
     dtype = dtypes.numpy_dtype(old.data_type)
     has_other_codec = dtype.hasobject and (stored.filters or [])[:1] != (old.filters or [])[:1]

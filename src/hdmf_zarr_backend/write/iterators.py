@@ -37,10 +37,9 @@ Index = tuple[int, ...]
 
 
 class Texts:
-    """The text elements of an array that grows, as bytes: whether they are text is known when all of them are.
+    """The text elements of an array that grows, as bytes: whether they are text is known when all of them are."""
 
-    ``vlen-utf8`` and ``vlen-bytes`` are the same bytes, so the name can be chosen when the chunks are written.
-    """
+    # ``vlen-utf8`` and ``vlen-bytes`` are the same bytes, so the name can be chosen when the chunks are written.
 
     def __init__(self) -> None:
         self._has_text = False
@@ -88,6 +87,7 @@ Array = npt.NDArray[Any]
 WAITING_BYTES = 64 * 2**20
 """Maximum bytes of chunks that are not full yet."""
 
+# an axis without a maximum counts as this long where chunks are chosen, so that it is divided first
 _GROWING = 2**40
 _GUESS = 1024
 """Length to assume for an axis other than the first, if unknown: a chunk should not be one row of half a million."""
@@ -312,7 +312,9 @@ class GrowingArray:
         return join(self._path, self.array.chunk_name(index))
 
     def finish(self) -> None:
-        """Write the chunks that are not full, and every chunk without a block (a missing chunk counts as damage)."""
+        """Write the chunks that are not full, and every chunk without a block."""
+        # Files of this package have every chunk, so that a missing one is known to be lost. An iterator that was used
+        # before gives no block at all, which would become an array of fill values.
         if self.array.size and not self._has_blocks and None not in self._maxshape:
             raise ValueRefusedError(
                 f"the iterator has given no block of an array of shape {self.array.shape}",
@@ -336,10 +338,8 @@ class GrowingArray:
 
 
 def _shaped(data: Array, axes: list[Axis]) -> Array:
-    """Return the values of a block with all axes of the array; a single value, or a row, is repeated.
-
-    An axis that the data have is not repeated: ``[3]`` is a row that is too short.
-    """
+    """Return the values of a block with all axes of the array; a single value, or a row, is repeated."""
+    # An axis that the data have is not repeated: ``[3]`` is a row that is too short.
     lengths = tuple(axis.length for axis in axes)
     kept = tuple(axis.length for axis in axes if not axis.drop)
     if data.shape in (lengths, kept):

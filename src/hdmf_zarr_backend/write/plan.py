@@ -117,7 +117,8 @@ def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
     if shards == "auto":
         planned.sharding = Sharding("auto")
     elif shards is not None:
-        is_whole = math.prod(node.stored.grid) < 2  # at most one chunk
+        # a shard of one chunk would only add an index
+        is_whole = math.prod(node.stored.grid) < 2
         if is_whole or len(shards) != len(node.stored.shape) or describe(node, planned.notes).form == "rows":
             return
         shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.stored.chunks, strict=True))
@@ -144,6 +145,7 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
 
 def shard_bytes_for(store: Store, budget: int) -> int:
     """Return the maximum bytes of an automatic shard: less for a store that takes only complete values from memory."""
+    # a store that streams writes a shard chunk by chunk; the others hold it whole, besides the chunk that is encoded
     return SHARD_BYTES if store.streams_values else max(1, min(SHARD_BYTES, budget // 2))
 
 
@@ -268,6 +270,7 @@ def _encoding(stored: StoredArray) -> tuple[Any, ...]:
     return stored.data_type, stored.filters, stored.compressor, stored.order, stored.chunks
 
 
+# Source: "Naming Files, Paths, and Namespaces" of the Windows documentation.
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LETTERS = 200
@@ -326,6 +329,7 @@ def _check_lengths(paths: list[str], root: str) -> None:
         most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
     except (AttributeError, OSError, ValueError):  # Windows has no pathconf, and other systems may not know a limit
         return
+    # the file is written under a longer name, beside its location
     size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
     if most > 0 and size >= most:
         depth = longest.count("/") + 1

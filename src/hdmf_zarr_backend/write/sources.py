@@ -217,11 +217,13 @@ def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
 CACHE_BYTES = 32 * 2**20
 """Maximum bytes of decoded chunks of one file that a process keeps, for target chunks that share them."""
 
-_SHARE = 4  # the fraction 1/4 of a memory budget
+# the caches take a quarter of a memory budget
+_SHARE = 4
 _limit = [CACHE_BYTES]
 
 
-@lru_cache(maxsize=3)  # two Zarr files, and HDF5
+# three caches: of two Zarr files, and of HDF5
+@lru_cache(maxsize=3)
 def cache_of(location: str, limit: int = CACHE_BYTES) -> ChunkCache:
     """Return the cache of the decoded chunks of a source, each of which is read for several chunks of a target."""
     return ChunkCache(limit, largest=limit)
@@ -300,7 +302,8 @@ class ZarrSource:
 
 
 def _can_be_sent(store: Store) -> bool:
-    """Tell whether a store can be pickled; one in memory, or a session that is open for writing, refuses it."""
+    """Tell whether a store can be pickled."""
+    # one in memory refuses it, and so does a session that is open for writing
     try:
         store.unwrapped.__reduce_ex__(4)
     except UsageError:

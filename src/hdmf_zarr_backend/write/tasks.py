@@ -205,7 +205,8 @@ def cut(
         grid = (index for index in grid if join(array.path, stored.chunk_name(index)) not in complete)
     while batch := list(islice(grid, count)):
         source: Any = array.source
-        if to_send and hasattr(source, "covering"):  # of which only the part for these chunks is sent
+        # the index of an HDF5 dataset may list millions of chunks, so only the part for these is sent
+        if to_send and hasattr(source, "covering"):
             chunks = chunks_in_shard(stored, batch[0]) if has_shards else batch
             source = source.part(source.covering(region_of(stored, index) for index in chunks))
         yield replace(array, source=source, indices=batch)
@@ -278,11 +279,10 @@ class Task(Protocol[R_co]):
 
 
 class Runner:
-    """Runs tasks in a pool; without one, one after the other in this thread.
+    """Runs tasks in a pool; without one, one after the other in this thread."""
 
-    Any `concurrent.futures.Executor` is a pool. For something else, write another `run`, which yields each task with
-    its result, limits the number of running tasks, and raises the first error after it has cancelled the rest.
-    """
+    # Any `concurrent.futures.Executor` is a pool. For something else, write another `run`, which yields each task
+    # with its result, limits the number of running tasks, and raises the first error after it has cancelled the rest.
 
     def __init__(self, pool: Executor | None = None, workers: int = 1, *, needs_pickle: bool = False) -> None:
         self._pool = pool
@@ -431,8 +431,8 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
     ) from error
 
 
+# by the names of their classes, so that dask need not be imported
 _DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", "KilledWorker", "CommClosedError"})
-"""Names of their classes, so that dask need not be imported."""
 
 
 def run_task(task: Task[R], plug_ins: Mapping[str, Any]) -> R:
@@ -451,6 +451,7 @@ def runner(executor: Any = None) -> Iterator[Runner]:
             workers = getattr(given, "_max_workers", None) or _cpus()
             yield Runner(given, workers, needs_pickle=not isinstance(given, ThreadPoolExecutor))
         elif hasattr(given, "get_executor"):  # a dask.distributed.Client, without importing dask
+            # not pure: dask would run equal tasks once, and return the result of the first for the second
             workers = max(1, sum(given.nthreads().values()))
             yield Runner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
         else:

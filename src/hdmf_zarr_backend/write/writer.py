@@ -100,6 +100,7 @@ def new_file(
     unwrapped = store.unwrapped
     if not unwrapped.abilities.write or zarr_format not in unwrapped.abilities.formats:
         raise ReadOnlyStoreError(unwrapped.abilities.why, store=store.location, remedy="Write to another place.")
+    # refused before the lock is taken, and before anything exists at the location
     check_names(paths, unwrapped)
     with (
         nullcontext(writer) if writer is not None else Writer(unwrapped, replaces=True, durable=options.durable) as own
@@ -147,6 +148,7 @@ class PlanWriter:
     def write(self, *, exhaust_in_turn: bool = True) -> Root:
         """Put everything of a new file but what completes it: the documents of the root, which are returned."""
         growing = self._begin(path for path, _ in self._plan.hierarchy.walk())
+        # documents of NCZarr list the lengths of dimensions, which iterators tell at their end
         if not self._plan.is_nczarr:
             self._all_documents(without=growing)
         self._write_arrays()
@@ -158,10 +160,9 @@ class PlanWriter:
         return self.root()
 
     def _begin(self, paths: Iterable[str]) -> dict[str, PlannedArray]:
-        """Give the new arrays their stored form, with shards that fit this store and the memory budget.
-
-        Warns of the names in ``paths``, starts the progress, and returns the arrays that grow.
-        """
+        """Give the new arrays their stored form, with shards that fit this store and the memory budget."""
+        # Shards depend on the store and on the memory budget, so arrays get their stored form here and not in the
+        # plan.
         warn_of_names(paths, self._location)
         shard_bytes = shard_bytes_for(self._change.reader, self._budget)
         adapt_plan(self._plan, location=self._location, shard_bytes=shard_bytes)
@@ -280,6 +281,7 @@ class PlanWriter:
         if not growing:
             return
         with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
+            # one after the other, only one array has chunks that wait
             most = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
             waiting = deque(self._blocks(path, planned, sink, most) for path, planned in growing.items())
             while waiting:
