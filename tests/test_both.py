@@ -198,14 +198,14 @@ def test_the_attributes_of_nczarr_are_in_format_2_only():
 # ---- refusals -------------------------------------------------------------------------------------------------------
 def test_what_format_2_lacks_is_refused(tmp_path):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    with pytest.raises(UsageError, match="no shards, and neither has a file of both formats"):
+    with pytest.raises(UsageError, match="nor a file of both formats has shards"):
         convert(source, tmp_path / "a.nwb.zarr", zarr_format="both", shards="auto")
     sharded = samples.plain_nwbfile()
     data = ZarrDataIO(np.arange(100), chunks=(10,), shards=(50,))
     sharded.add_acquisition(TimeSeries(name="sharded", data=data, unit="V", rate=1.0))
-    with pytest.raises(UsageError, match=r"neither has a file of both formats .*/acquisition/sharded/data"):
+    with pytest.raises(UsageError, match=r"nor a file of both formats has shards.*/acquisition/sharded/data"):
         samples.write_zarr(tmp_path / "b.nwb.zarr", sharded, zarr_format="both")
-    with pytest.raises(UsageError, match="one format"):
+    with pytest.raises(UsageError, match="one Zarr format"):
         convert(source, tmp_path / "a.nwb.zarr.json", zarr_format="both", to="virtual")
     options = WriteOptions(consolidate_metadata=False)
     with pytest.raises(UsageError, match="consolidated"):

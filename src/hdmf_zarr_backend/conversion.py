@@ -294,7 +294,7 @@ def _location_of(file: str | Store) -> str:
     return file if isinstance(file, str) else file.location
 
 
-_TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
+_TO_ZARR = "For Zarr, use a target whose name ends in '.zarr' or '.zip',"
 _COPY = "Copy an HDF5 file with the tools of the operating system."
 
 
@@ -563,7 +563,7 @@ class Request:
         """Write a JSON file of references to the chunks of an HDF5 file."""
         source, target, options = self.source, self.target, self.options
         if not isinstance(source, str) or not isinstance(target, str):
-            problem = "a virtual conversion is from an HDF5 file to a JSON file"
+            problem = "a virtual conversion needs an HDF5 file as source and a JSON file as target"
             raise UsageError(problem, store=_location_of(target), remedy="Give paths or URLs.")
         number = _check_virtual(source, target, zarr_format)
         if not is_url(source) and not os.path.lexists(source):
@@ -603,9 +603,9 @@ def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
     differences = []
     for path in sorted(then["sources"].keys() | now["sources"].keys()):
         if path not in now["sources"]:
-            differences.append(f"{path} was read then and is not read now")
+            differences.append(f"{path} was read then but is not read now")
         elif path not in then["sources"]:
-            differences.append(f"{path} is read now and was not read then")
+            differences.append(f"{path} is read now but was not read then")
         elif then["sources"][path] != now["sources"][path]:
             differences.append(f"{path} has changed since")
     for name in sorted(then["options"].keys() | now["options"].keys()):
@@ -619,7 +619,7 @@ def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> 
     """Return the format; refuse a target that cannot hold references, or whose references could not be followed."""
     if zarr_format == BOTH:
         raise UsageError(
-            "a virtual file is of one format",
+            "a virtual file has one Zarr format",
             store=target,
             remedy="Use zarr_format=2 or 3.",
             remedy_cli="Use --zarr-format 2 or 3.",

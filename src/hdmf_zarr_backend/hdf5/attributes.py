@@ -181,7 +181,7 @@ def refusing(what: str = "this") -> Iterator[None]:
         # h5py raises OSError for almost everything, but sets the errno only for errors of the operating system
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        problem = f"HDF5 does not take {what} ({error})"
+        problem = f"HDF5 refuses {what} ({error})"
         raise ValueRefusedError(problem, remedy="Change it in the Zarr file, or leave it out.") from error
 
 

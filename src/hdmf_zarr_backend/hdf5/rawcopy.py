@@ -84,7 +84,7 @@ class _Direct:
         except (OSError, RuntimeError, ValueError) as error:
             store, path = self._dataset.file.filename, self._dataset.name
             raise resource_failure(error, "read", store=store, path=path, what=f"the chunk {index}") or ChunkError(
-                f"HDF5 does not read the chunk {index} ({error})",
+                f"HDF5 cannot read the chunk {index} ({error})",
                 store=store,
                 path=path,
                 remedy="The HDF5 file is damaged, or has changed since the copy was planned.",

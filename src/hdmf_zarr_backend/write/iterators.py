@@ -276,7 +276,7 @@ class GrowingArray:
             if most is not None and bound > most:
                 raise ValueError(f"it reaches beyond the maxshape {self._maxshape}")
             if self._has_blocks and bound > n and isinstance(item, slice) and item == slice(None):
-                raise ValueError(f"it has {bound} values along axis {axis}, where the blocks before have {n}")
+                raise ValueError(f"it has {bound} values along axis {axis}, but the earlier blocks have {n}")
         return shape
 
     def _unfilled(self, index: Index) -> Array:

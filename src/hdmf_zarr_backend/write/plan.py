@@ -101,7 +101,7 @@ def encode_object_fill(value: Any, codec_id: Any) -> str | None:
         raise ValueRefusedError(f"the fill value: {error.problem}", remedy=error.remedy) from error.__cause__
 
 
-_NO_SHARDS = "Zarr format 2 has no shards, and neither has a file of both formats"
+_NO_SHARDS = "neither Zarr format 2 nor a file of both formats has shards"
 _USE_FORMAT_3 = {
     "remedy": "Write with zarr_format=3, or leave shards out.",
     "remedy_cli": "Use --zarr-format 3, or leave --shards out.",

@@ -424,7 +424,7 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
         raise WorkerLostError(
             f"a worker died ({kind}: {error})",
             path=path,
-            remedy="The data written so far are incomplete; run again, with less memory per task if that was why.",
+            remedy="The data written so far are incomplete; run again, with a smaller memory_budget if memory ran out.",
         ) from error
     raise WriteError(
         f"a worker failed ({kind}: {error})", path=path, remedy="The data written so far are incomplete; run again."
