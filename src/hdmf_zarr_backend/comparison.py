@@ -208,10 +208,12 @@ def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
 
 
 def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
-    """Yield blocks of complete chunks, of the file with the larger ones, with at most `BLOCK_BYTES` each."""
+    """Yield blocks of at most `BLOCK_BYTES`, if possible of complete chunks."""
     shape = a.shape or ()
     if 0 in shape:
         return
+    # those of the file with the larger chunks, so that each of them is decoded once. ``grid`` is that of Zarr, where
+    # ``chunks`` are those that the dataset has, or would have, in HDF5.
     grids = [dataset.grid or dataset.chunks for dataset in (a, b) if dataset.shape == shape]
     chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
     block = list(map(min, chunks, shape))
@@ -319,6 +321,7 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
         return _unequal_numbers(a.real, b.real) | _unequal_numbers(a.imag, b.imag)
     unequal: _Mask = np.asarray(a != b)
     if letters == {"f"}:
+        # two NaN are equal here, and 0.0 is not -0.0
         unequal &= ~(np.isnan(a) & np.isnan(b))
         unequal |= (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))
     elif "f" in letters:
@@ -453,6 +456,7 @@ def compare(
     for file in (a, b):
         is_opened = isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
         known.append(("", file) if is_opened else _recognised(file, storage_options))
+    # the notes of a conversion tell what each object was in HDF5, so a lossless conversion shows no difference
     as_hdf5 = known[0][0] != known[1][0]
     with ExitStack() as stack:
         left, right = (
@@ -474,6 +478,7 @@ def compare(
 
 def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:
     if isinstance(a, LinkContent) and isinstance(b, LinkContent):
+        # two links may name one file in two ways, relative to where each of them is
         is_same_file = a.file == b.file or a.location == b.location
         if (a.form, a.target) != (b.form, b.target) or not is_same_file:
             yield Difference(path, "link", a, b)
@@ -559,6 +564,7 @@ def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterato
     yield from _compare_types(path, a.dtype, b.dtype)
     if a.shape != b.shape:
         yield Difference(path, "shape", a.shape, b.shape)
+    # a dataset that was written in Zarr has chunks and filters that it never had in HDF5
     if a.has_storage and b.has_storage:
         if a.chunks != b.chunks:
             yield Difference(path, "chunks", a.chunks, b.chunks)

@@ -278,6 +278,7 @@ def convert(
         if to == "hdf5":
             return request.zarr_to_hdf5(target_location)
         report = request.hdf5_to_zarr(location) if source_format == "hdf5" else request.zarr_to_zarr()
+    # of Icechunk: the session is committed after the file is complete
     if writing.commit_message is not None and isinstance(goal, Store):
         with Writer(goal) as writer:
             writer.commit_session(writing.commit_message)
@@ -434,6 +435,7 @@ class Request:
                 remedy="Run it without resume=True, which starts again.",
                 remedy_cli="Run it without --resume, which starts again.",
             )
+        # exclusive: another program may have made the target since it was found free
         nodes, exclusive = plan.hierarchy.flat(), not self.overwrite
         with new_file(
             store, nodes, plan.hierarchy.zarr_format, exclusive=exclusive, options=self.options, resume=resume
@@ -497,7 +499,7 @@ class Request:
         separators = {
             node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)
         }
-        # a copy of a file without folders of chunks has none either: DANDI refuses files that are nested deeper
+        # a copy of a file without folders of chunks, which DANDI requires, has none either
         is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}
         if self.options.chunk_key_encoding is None and self.zarr_format == 3 and is_flat:
             self.options = replace(self.options, chunk_key_encoding="v2")

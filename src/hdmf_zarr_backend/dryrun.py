@@ -45,7 +45,7 @@ from hdmf_zarr_backend.hdmf.writing import plan_new
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import local_path
-from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, grid_of, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.opening import is_hdf5
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
@@ -287,8 +287,9 @@ def _of_hdf5(
     codec, rules = codec_of_file(options.get("codec", "keep")), options.get("read_options") or ReadOptions()
     shards = checked_shards(options.get("shards"), number)
     with closing(Hdf5Tree(source, target, rules=rules)) as tree:
+        # a file of a version that pynwb does not read is planned too, as `convert` with ``check=False`` would
         is_nwb = False
-        with suppress(UnsupportedFileError):  # a version that pynwb does not read
+        with suppress(UnsupportedFileError):
             is_nwb = check_version(source)
         planner = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules)
         plan = planner.plan_file(number, is_checked=False, or_installed=is_nwb)
@@ -324,19 +325,20 @@ def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: 
 
 
 def _texts(hierarchy: Hierarchy, *, strict: bool) -> list[bytes]:
-    """Return the documents of the nodes, those that are set last not among them."""
+    """Return the documents of the nodes, without those that are set last."""
     kind = registry.FORMATS[hierarchy.zarr_format]
     documents = (document for path, node in hierarchy.walk() for _, document in kind.documents(path, node))
     return [dump(document, strict=strict) for document in documents]
 
 
 def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:
-    """Return what the arrays of a plan take, by absolute path; ``inlined`` as of `_stored`."""
+    """Return what the arrays of a plan take, by absolute path; `_stored` fills ``inlined``."""
     arrays: dict[str, PlannedStorage] = {}
     for path, planned in plan.arrays.items():
         node, stored = planned.node, planned.node.stored
         lengths: tuple[int | None, ...] = stored.shape
-        if planned.iterator is not None:  # its largest shape, which is set in the node
+        # no block is read from an iterator, so its maximum shape is that of the array
+        if planned.iterator is not None:
             lengths = tuple(planned.iterator.maxshape)
             stored.shape = tuple(0 if n is None else n for n in lengths)
             if None not in lengths:
@@ -346,8 +348,7 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
             stored_bytes = _stored(path, planned, inlined) if estimate and is_known else None
         shards = None if stored.shards is None else stored.shards.shape
         itemsize = describe_any(node).itemsize
-        grid = (-(-n // c) for n, c in zip(stored.shape, shards or stored.chunks, strict=True))
-        objects = math.prod(grid) if is_known else None
+        objects = math.prod(grid_of(stored.shape, shards or stored.chunks)) if is_known else None
         nbytes = stored.size * itemsize if is_known and itemsize is not None else None
         label, codecs = type_label(node), tuple(codec_labels(stored))
         arrays[absolute(path)] = PlannedStorage(
@@ -357,15 +358,13 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
 
 
 def _stored(path: str, planned: PlannedArray, inlined: dict[str, bytes]) -> int | None:
-    """Return what all chunks of an array take if they are like one in the middle; 0 where there is no element.
-
-    A chunk that the consolidated document holds too is added to ``inlined``.
-    """
+    """Return the estimated bytes of all chunks; one that the consolidated document repeats is added to ``inlined``."""
     node = planned.node
     if not node.stored.size:
         return 0
     if planned.source is None:
-        return None  # an iterator: its values can be had only once
+        return None  # an iterator gives its values only once, and the write needs them
+    # one in the middle stands for all: those at the edge may be mostly padding, which compresses well
     index = tuple((n - 1) // 2 for n in node.stored.grid)
     codec = chunk_codec(node.stored)
     data, nbytes = encode_chunk(node.stored, codec, planned.source, index)

@@ -226,7 +226,8 @@ def _upgrade(
 def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, options: WriteOptions) -> UpgradeReport:
     """Put the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
     _check_consolidated(store, hierarchy)
-    store.read_rules = replace(store.read_rules, is_copied=True)  # chunks that are encoded again must exist
+    # chunks that are encoded again must exist: a missing one would become fill values
+    store.read_rules = replace(store.read_rules, is_copied=True)
     plan = plan_in_place(store, hierarchy)
     for path, planned in plan.arrays.items():
         node = hierarchy.get(path)
@@ -257,7 +258,8 @@ def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None,
             store=store.location,
             remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
         )
-    # the chunks of an array have other keys in format 3, if they were encoded again
+    # Chunks that were encoded again have keys of format 3 (c/0/0), and the old ones (0.0) are read by format 2 only.
+    # The keys of all others have not changed, and both formats use them.
     keys: list[str] = []
     for key in sorted(documents):
         path, name = split(key)
@@ -294,6 +296,7 @@ def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options:
     store.read_rules = replace(store.read_rules, is_copied=True)
     if change is None:
         return _report(store, plan_format_3(store, hierarchy), formats=(2, 3))
+    # format 3 records which document of format 2 it was derived from, so there has to be one
     text = store.get(zarr2.CONSOLIDATED)
     root = consolidated(store, hierarchy) if text is None else {}
     derived = derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)

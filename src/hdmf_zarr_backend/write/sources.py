@@ -158,6 +158,8 @@ def _leaves(data: Any, shape: tuple[int, ...]) -> Iterator[Any]:
 class RowSource:
     """Rows of a compound as an ``(n, k)`` array of objects."""
 
+    # the form that hdmf-zarr 0.13 reads without pickle: a row is a list of JSON
+
     can_be_refused = True
 
     def __init__(self, data: Any, length: int, converters: Sequence[Encode], names: Sequence[str]) -> None:
@@ -264,6 +266,7 @@ class StoredChunks:
             # one reader for all chunks, because it caches the indices of shards
             self._reader = self._reader or ShardReader(self._store, self._path, stored)
             data = self._reader.get(index)
+        # a chunk that is copied is not decoded, but damage that its header shows must not be copied with it
         if data is not None:
             with at(self._store, self._path):
                 check_stored_form(stored, name, data)

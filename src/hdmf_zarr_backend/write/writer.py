@@ -251,6 +251,7 @@ class PlanWriter:
             sent: list[ChunkTask] = []
             kept: list[ChunkTask] = []
             for path, stored, source in arrays:
+                # by file and path: values would be pickled with each task
                 portable = _by_name(source) if away else source
                 tasks = kept if portable is None else sent
                 tasks.extend(self._cut(path, stored, portable or source, task_bytes=size, to_send=away))
