@@ -44,7 +44,7 @@ _LARGEST = 2**26
 
 
 def _encode(value: Any, reference: Reference) -> Encoded:
-    """Return the JSON, the NCZarr type and the remark for a value; arguments as of `encode_attributes`."""
+    """Return the JSON, the NCZarr type and the remark for a value; arguments as in `encode_attributes`."""
     if type(value) is str:  # the most frequent type
         return value, None, None
     encoded = reference(value)
@@ -323,7 +323,7 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
         return array
     leaves = list(_leaves(_numbers(value) if letter_of(dtype) in "fc" else value))
     if dtype.itemsize * len(leaves) > _LARGEST:
-        raise ValueError(f"{len(leaves)} elements of type {dtype} are more than an attribute holds")
+        raise ValueError(f"{len(leaves)} elements of type {dtype} are too many for an attribute")
     if dtype.kind == "c":
         parts = np.array(leaves, dtype=f"{dtype.str[0]}f{dtype.itemsize // 2}")
         return parts.view(dtype).reshape(shape)

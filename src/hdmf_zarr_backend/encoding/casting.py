@@ -245,7 +245,7 @@ def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array
     try:
         dtype = np.result_type(*dtypes)
     except TypeError as error:  # numbers of other libraries have no type in common with some
-        problem = f"the data hold {' and '.join(sorted(map(str, dtypes)))}, which have no type in common"
+        problem = f"the data mix {' and '.join(sorted(map(str, dtypes)))}, which have no common type"
         raise location.refused((), problem, _MIXED) from error
     integers = [given for given in dtypes if letter_of(given) in "iu"]
     if len(integers) == len(dtypes):
@@ -278,7 +278,7 @@ def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, locatio
             return wanted
     n = next(n for n, number in enumerate(numbers) if not -(2**63) <= number < 2**63)
     beside = " and the elements beside it" if 0 <= numbers[n] < 2**64 else ""
-    problem = f"no integer type holds {_shown(numbers[n])}{beside}"
+    problem = f"no integer type can hold {_shown(numbers[n])}{beside}"
     raise location.refused(_unravel(n, shape), problem, _LARGE)
 
 
@@ -425,7 +425,7 @@ def count_axes(data: Any) -> int:
 def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _ANYWHERE) -> Array:
     """Return rows as an array of ``dtype``, each value as by `cast`; fields of structured rows match by name."""
     data = unmasked(data, location)
-    if is_structured(data):
+    if isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None:
         return _by_name(np.asarray(data), dtype, location)
     shape, rows = _rows(data, ndim, location)
     location = location if location.shape is not None else replace(location, shape=shape)
@@ -435,11 +435,6 @@ def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _
     for position, name in enumerate(names):
         result[name] = _column(list(map(itemgetter(position), ordered)), dtype[name], location.inside(name))
     return result.reshape(shape)
-
-
-def is_structured(data: Any) -> bool:
-    """Tell whether ``data`` is an array, or an element, whose type has fields."""
-    return isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None
 
 
 def _rows(data: Any, ndim: int, location: Location) -> tuple[Shape, list[Any]]:

@@ -73,9 +73,8 @@ def between_filters(nbytes: int) -> int:
 def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] | None = None) -> Any:
     """Return ``data`` decoded by ``codec``, to ``most`` bytes at most: a few thousand bytes cannot become gigabytes.
 
-    The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. zlib,
-    gzip, bzip2, LZMA and pcodec do not; they decode incrementally and stop at the limit. The result is
-    in ``out`` if the header states exactly the length of that, else in memory of its own.
+    The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. The
+    other compressors stop at the limit. The result is in ``out`` if the header states exactly its length.
     """
     kind = getattr(codec, "codec_id", "")
     if kind in _TO_LIMIT:
@@ -86,7 +85,7 @@ def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] 
         length = stated(raw)
         # This is damage and not a limit: no limit that a caller raises makes it decode.
         if length > most_per_byte * len(raw):
-            raise ValueError(f"it states {length:,} bytes, which {len(raw):,} bytes cannot become")
+            raise ValueError(f"it states {length:,} decoded bytes, more than {len(raw):,} bytes can hold")
         # a frame of Zstandard need not state its length; then it is bounded by its blocks
         is_frame = int.from_bytes(raw[:4], "little") == _ZSTD_MAGIC and len(raw) > 4
         is_exact = kind != "zstd" or (is_frame and _zstd_header(raw, 4)[0] is not None)

@@ -73,7 +73,7 @@ def has_array_codecs(filters: list[dict[str, Any]] | None, order: Order) -> bool
 
 
 def in_core_words(compressor: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the compressor of a new array of format 3 that is asked for as ``compressor``: ``gzip`` for ``zlib``.
+    """Return the compressor of a new array of format 3 for the requested one: ``gzip`` for ``zlib``.
 
     Both are the same stream of deflate in another frame. The core specification names ``gzip`` only, and so it is all
     that readers besides zarr-python have. Chunks that exist keep their frame, and their name.
@@ -111,7 +111,7 @@ def encode_codecs(
         serializer = {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})}
     for step in steps:
         if step["id"] in _ON_NUMBERS | _MAKES_OBJECTS:
-            raise UsageError(f"format 3 has no place for the filter {step['id']!r} here", remedy="Leave it out.")
+            raise UsageError(f"format 3 cannot have the filter {step['id']!r} in this position", remedy="Leave it out.")
     return [*first, serializer, *(_encode(step, itemsize) for step in steps)]
 
 
@@ -150,7 +150,7 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
         return _decode_sharded(steps[0][1], ndim)
     order, filters = _decode_first(steps, ndim)
     if not steps:
-        raise MetadataError(f"the codecs {codecs!r} make no bytes", remedy=_REMEDY)
+        raise MetadataError(f"the codecs {codecs!r} have no step that makes bytes", remedy=_REMEDY)
     # This codec makes bytes of numbers itself, in the byte order of this machine.
     if steps[0][0].startswith(_PREFIX):
         steps.insert(0, ("bytes", {"endian": "little"}))
@@ -158,7 +158,7 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     if name in _SERIALIZERS:
         filters.append({"id": name})
     elif name != "bytes":
-        raise MetadataError(f"the codec {name!r} is unknown in this place", remedy=_REMEDY)
+        raise MetadataError(f"the codec {name!r} is unknown, or in the wrong position", remedy=_REMEDY)
     endian: Endian | None = configuration.get("endian") if name == "bytes" else None
     if endian not in (None, "little", "big"):
         raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
@@ -192,11 +192,6 @@ def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[O
     return order_of(permutation), filters
 
 
-def decode_codec(codec: Any) -> dict[str, Any]:
-    """Return the format-2 configuration of a format-3 codec, given as ``{"name": ..., "configuration": ...}``."""
-    return _decode(*_parts(codec))
-
-
 def _parts(codec: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(codec, str):
         return codec, {}
@@ -226,7 +221,7 @@ def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
     if name == "blosc":
         shuffle = configuration.get("shuffle", "noshuffle")
         if shuffle not in _SHUFFLE_NUMBERS:
-            raise MetadataError(f"Blosc knows no shuffle {shuffle!r}", remedy=_REMEDY)
+            raise MetadataError(f"Blosc does not have the shuffle {shuffle!r}", remedy=_REMEDY)
         kept: dict[str, Any] = {key: configuration[key] for key in ("cname", "clevel") if key in configuration}
         number, blocksize = _SHUFFLE_NUMBERS[shuffle], configuration.get("blocksize", 0)
         return {"id": "blosc", **kept, "shuffle": number, "blocksize": blocksize}
@@ -259,9 +254,9 @@ def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
     location = configuration.get("index_location", "end")
     chain = decode_codecs(inner, ndim)
     if chain.shards is not None:
-        raise MetadataError("shards inside of shards are not supported", remedy=_REMEDY)
+        raise MetadataError("shards inside shards are not supported", remedy=_REMEDY)
     if location not in ("start", "end"):
-        raise MetadataError(f"the index of shards has no place {location!r}", remedy=_REMEDY)
+        raise MetadataError(f"the index of a shard cannot be at the position {location!r}", remedy=_REMEDY)
     shards = Shards((), index_at_end=location == "end", checksum=len(names) == 2)
     return Chain(chain.filters, chain.compressor, chain.endian, chain.order, tuple(chunks), shards)
 
@@ -331,7 +326,7 @@ def codec_config(codec: Any) -> dict[str, Any]:
         config = config.to_dict()
     if isinstance(config, dict) and "id" not in config and "name" in config:
         try:
-            config = decode_codec(config)
+            config = _decode(*_parts(config))
         except MetadataError as error:
             remedy = "Give a compressor or a filter; the codecs that make bytes and shards are not given here."
             raise UsageError(error.problem, remedy=remedy) from error

@@ -84,7 +84,7 @@ class NumberType:
             return f"{'|' if size == 1 else byte_order}{LETTERS[self.element.kind]}{size}"
         # ml_dtypes returns wrong elements of big-endian arrays.
         if byte_order == ">" and size > 1:
-            problem = f"numbers of type {self.name!r} are not read in big-endian byte order"
+            problem = f"big-endian numbers of type {self.name!r} cannot be read"
             raise MetadataError(problem, remedy="Convert the array with the program that wrote it, to little-endian.")
         return self.name
 

@@ -257,7 +257,7 @@ def new_dataset(
         codec, zarr_dtype = JSON2, row_word(element)
         notes = {} if shape else {"scalar": True}
     else:
-        raise ValueRefusedError(f"a dataset of {element} is made from its NumPy type", remedy="Give the type.")
+        raise ValueRefusedError(f"a dataset of {element} needs a NumPy type", remedy="Give the NumPy type.")
     return _objects(codec, zarr_dtype, shape, layout), notes
 
 

@@ -1,7 +1,7 @@
 """`parse`: the metadata of a Zarr file, from its consolidated document, else from a listing of its store.
 
-`nothing_to_read` is what is said of a path without a file: what is there, was left or was meant. `resolver_of` gives
-the resolver of the links of a file, which opens other files by the rules of its store.
+`nothing_to_read` returns the error for a path without a file, which names what is there, what a writer left, and what
+was probably meant. `resolver_of` returns the resolver of the links of a file, which opens others by the same rules.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ def _parse_consolidated(
 
 
 def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[str, Any]:
-    """Return ``{key: document}``; ``damaged`` as of `registry.parse_documents`."""
+    """Return ``{key: document}``; ``damaged`` as in `registry.parse_documents`."""
     documents: dict[str, Any] = {}
     for key, text in texts.items():
         try:

@@ -310,7 +310,7 @@ def _decode_array(
     form = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
     chain = form.chain
     if chain.chunks is not None and any(n % c for n, c in zip(cell, chain.chunks, strict=True)):
-        raise MetadataError(f"shards {cell} hold no whole chunks {chain.chunks}")
+        raise MetadataError(f"shards {cell} are not a whole number of chunks {chain.chunks}")
     attributes, rows = decode_array_attributes(stated, form.default)
     zarr_dtype = decode_word(stated, form.default, rows=rows, is_text=form.is_text)
     stored = StoredArray(
@@ -332,7 +332,7 @@ def _decode_array(
     if form.is_text and element_of_word(zarr_dtype) is not None:
         stored.filters = [dict(REFERENCE_TEXTS), *(chain.filters or [])[1:]]
         stored.fill_value = None
-    _set_word(node, zarr_dtype, rows=rows, is_old=is_old_scalar(stated))
+    _set_word(node, zarr_dtype, rows=rows, is_old=stated.get(DTYPE) == "scalar" or stated.get(SCALAR_3) is True)
     keep_document(node, document)
     return node
 
@@ -384,7 +384,7 @@ def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: A
 
 
 def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old: bool) -> None:
-    """Set ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
+    """Set ``zarr_dtype`` and the axes of a node; ``is_old``: marked as a scalar as in format 2 or in drafts."""
     stored = node.stored
     attributes = node.attributes
     notes = dict(notes_of(attributes))
@@ -745,8 +745,3 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
         references = fields if isinstance(fields, list) else []
         return _default_fields(default, references) if rows else default
     return (references_of.word_of_zarr3(attributes.get(DTYPE_3, old)) if is_text else None) or default
-
-
-def is_old_scalar(attributes: Attributes) -> bool:
-    """Tell whether an array of one element is marked as a scalar as in format 2 or in drafts of the convention."""
-    return attributes.get(DTYPE) == "scalar" or attributes.get(SCALAR_3) is True
