@@ -208,6 +208,7 @@ def opaque_numbers_in_sequences_and_rows(code: str) -> Write:
         rows = np.zeros(3, [("text", TEXT), ("number", opaque)])
         rows["text"], rows["number"] = "text", values
         file.attrs.create("rows", rows)
+        file["rows"] = rows
 
     return write
 
@@ -243,7 +244,7 @@ FILES: dict[str, Write] = {
     "opaque values with a tag": tagged,
     "opaque numbers": opaque_numbers,
     **{f"opaque numbers {code} in sequences and rows": opaque_numbers_in_sequences_and_rows(code)
-       for code in (">i8", "<i8", ">f4", "<M8[s]", ">M8[s]")},
+       for code in (">i8", "<i8", ">f4", ">c8", "?", "<M8[s]", ">M8[s]")},
     "large attributes": large_attributes,
 }  # fmt: skip
 

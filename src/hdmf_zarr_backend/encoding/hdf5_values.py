@@ -160,7 +160,11 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
             is_opaque = dtype.hasobject or isinstance(element, Opaque)
             # `dtype` may have another byte order than the bytes.
             own = np.dtype(f"V{size}") if is_opaque else to_hdf5(element).dtype
-            return lambda value: np.frombuffer(base64.b64decode(value["base64"]), own)[0]
+            return lambda value: (
+                np.frombuffer(base64.b64decode(value["base64"]), own)[0]
+                if isinstance(value, dict)
+                else _decode_number(value, dtype)  # in rows of Zarr, opaque numbers are numbers
+            )
         case Compound(fields) if dtype.names is not None:
             converters = [decoder(member, dtype[name], refer) for name, member in fields]
             return lambda value: tuple(convert(item) for convert, item in zip(converters, value, strict=True))

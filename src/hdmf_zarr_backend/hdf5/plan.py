@@ -6,7 +6,7 @@ Source: `HDF5IO` also keeps chunks and filters of what it exports.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import h5py
@@ -24,7 +24,7 @@ from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.filters import check_chunks, codecs_of
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
-from hdmf_zarr_backend.model.element import UTF8, Compound, Element, Number, Reference
+from hdmf_zarr_backend.model.element import UTF8, Compound, Element, Number, Opaque, Reference
 from hdmf_zarr_backend.write.array_planner import (
     Encode,
     plan_references,
@@ -163,6 +163,8 @@ def _plan_kind(data: Any, description: Description, options: Layout, reference: 
 
 def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
     """Return a function that converts the values of a field to JSON."""
+    if isinstance(element, Number) and isinstance(element.layout, Opaque):
+        element = replace(element, layout=None)  # rows of Zarr have the number; its tag is in the note
     is_odd = isinstance(element, Number) and element.layout is not None and installed_number(element) is None
     if not isinstance(element, Number) or is_odd or element.kind == "complex":
         return encoder(element, reference)
