@@ -9,15 +9,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.options import ReadRules
-from hdmf_zarr_backend.store.base import (
-    Abilities,
-    OpenValue,
-    Range,
-    Store,
-    check_inside,
-    library_errors_named,
-    node_of,
-)
+from hdmf_zarr_backend.store.base import Abilities, OpenValue, Range, Store, check_inside, library_errors_named, node_of
 from hdmf_zarr_backend.store.remote import request_pool, submit
 
 PUTS = 32

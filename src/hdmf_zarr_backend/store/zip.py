@@ -19,21 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hdmf_zarr_backend.errors import (
-    NotZarrError,
-    StoreError,
-    ZarrBackendError,
-    at,
-)
-from hdmf_zarr_backend.store.base import (
-    Abilities,
-    Range,
-    Store,
-    check_inside,
-    check_value_size,
-    is_document,
-    os_errors,
-)
+from hdmf_zarr_backend.errors import NotZarrError, StoreError, ZarrBackendError, at
+from hdmf_zarr_backend.store.base import Abilities, Range, Store, check_inside, check_value_size, is_document, os_errors
 from hdmf_zarr_backend.store.local import follow_link, read_part
 from hdmf_zarr_backend.store.memory import not_shared
 from hdmf_zarr_backend.store.remote import get_at_once
