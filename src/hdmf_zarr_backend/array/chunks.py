@@ -52,6 +52,8 @@ FEW = 16
 
 # ---- decoded chunks --------------------------------------------------------------------------------------------------
 
+# Enough for the chunks of the columns of a table that is read row by row; a chunk may take a quarter of it, so that a
+# large recording, which is read once, does not push them out.
 CACHE_BYTES = 64 * 2**20
 # The forms of a chunk in the cache: suffixes that no key of a store has
 CHUNK = ""
@@ -66,6 +68,7 @@ BLOCKS = "/@"
 
 def memory_bytes(chunk: Array) -> int:
     """Return the memory that a chunk takes, estimated for objects."""
+    # a reference is a `dict` with two or three texts, some 200 bytes; its `nbytes` are those of a pointer
     return chunk.size * 200 if chunk.dtype.hasobject else chunk.nbytes
 
 
@@ -77,7 +80,7 @@ class ChunkCache:
         self._largest = max_bytes // 4 if largest is None else largest
         self._bytes = 0
         self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # arrays are read by threads, of dask for instance
 
     def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
         return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
@@ -95,7 +98,7 @@ class ChunkCache:
     def put(self, key: str, chunk: Any, form: str = CHUNK) -> None:
         """Keep the chunk of ``key`` in one of its forms, all of which have ``nbytes``."""
         size = memory_bytes(chunk) if form == CHUNK else chunk.nbytes
-        if size > self._largest:
+        if size > self._largest:  # it would replace all others, and is mostly read once
             return
         key += form
         with self._lock:
@@ -174,22 +177,16 @@ def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
         raise ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
 
 
-def _is_blosc(data: bytes, nbytes: int | None) -> bool:
-    stated = stated_bytes(data)
-    return stated is not None and stated[1] == len(data) and nbytes in (None, stated[0])
-
-
-def _is_gzip(data: bytes, nbytes: int | None) -> bool:
-    is_length = nbytes is None or nbytes >= 2**32 or int.from_bytes(data[-4:], "little") == nbytes
-    return data[:2] == b"\x1f\x8b" and is_length
-
-
 _CHECKS: dict[str, Callable[[bytes, int | None], bool]] = {
     "": lambda data, nbytes: nbytes in (None, len(data)),
-    "blosc": _is_blosc,
+    "blosc": lambda data, nbytes: (
+        (stated := stated_bytes(data)) is not None and stated[1] == len(data) and nbytes in (None, stated[0])
+    ),
     "lz4": lambda data, nbytes: len(data) > 4 and nbytes in (None, int.from_bytes(data[:4], "little")),
     "zlib": lambda data, nbytes: len(data) > 6 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0,
-    "gzip": _is_gzip,
+    "gzip": lambda data, nbytes: (
+        data[:2] == b"\x1f\x8b" and (nbytes is None or nbytes >= 2**32 or int.from_bytes(data[-4:], "little") == nbytes)
+    ),
     "bz2": lambda data, nbytes: data[:3] == b"BZh",
     "zstd": lambda data, nbytes: data[:4] == b"\x28\xb5\x2f\xfd",
     "fletcher32": lambda data, nbytes: nbytes in (None, len(data) - 4),
@@ -259,7 +256,9 @@ class ChunkReader:
         self._codec_inputs: Any = (None, None)
         self._rules = store.read_rules
         self._allowed: Any = None
-        self._codec: ChunkCodec | None = None  # made on use: an array is looked at whose codec is not known
+        # made on use: an array is looked at whose codec is not known
+        self._codec: ChunkCodec | None = None
+        # a request takes longer than decoding a chunk
         self._is_remote = store.abilities.is_remote
         self._opens = array.shards is None and store.opens_values
         self._fetched_chunks: dict[Index, bytes | None] = {}
@@ -318,13 +317,14 @@ class ChunkReader:
 
     def read(self, key: Any = ()) -> Array:
         """Return what ``key`` selects, always as an array (0-d for a single element)."""
+        # a table with ragged columns reads two elements for each row
         if (piece := self._piece(key)) is not None:
             return piece
         masked = full_mask(key, self.array.shape)
         if masked is not None:
             return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.array.shape)
-        if (values := self._single_chunk(axes)) is not None:
+        if (values := self._single_chunk(axes)) is not None:  # no second array to copy into
             return values
         self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
@@ -355,12 +355,12 @@ class ChunkReader:
         missing = [index for index in indices if self._cache.get(names[index]) is None]
         if self.changed is not None:
             missing = [index for index in missing if self.changed(index) is None]
-        reader = copy.copy(self)
+        reader = copy.copy(self)  # threads that read other parts do not see these
         if self._shards is not None:
             reader._fetched_chunks = self._shards.get_many(missing)
         else:
-            found = stored_chunks(self.store, [(self.path, self.array.chunk_name(index)) for index in missing])
-            reader._fetched_chunks = {index: found.get(names[index]) for index in missing}
+            data = stored_chunks(self.store, [(self.path, self.array.chunk_name(index)) for index in missing])
+            reader._fetched_chunks = {index: data.get(names[index]) for index in missing}
         return reader
 
     def _load_into(self, part: Overlap, result: Array) -> bool:
@@ -543,6 +543,7 @@ class ChunkReader:
         except ChunkError:
             if self._shards is None:
                 raise
+            # the index may be that of the shard before; a replaced chunk without a shard is read in one request
             self._shards.forget()
             chunk = self.decode(index, self._shards.get(index))
         if out is None:
@@ -633,8 +634,9 @@ def _stated_now(store: Store, path: str, array: StoredArray) -> tuple[Index, Any
         if document is None:
             return None
         if name == zarr2.ARRAY:
-            found = zarr2.parse_array(document, {}, path)
-            return found.stored.chunks, found.stored.data_type
+            stored = zarr2.parse_array(document, {}, path).stored
+            return stored.chunks, stored.data_type
         return zarr3.stated_chunks(document) if zarr3.check_document(document, path) == "array" else None
     except MetadataError:
-        return None  # the consolidated document may be intact; `verify` reports that of the array
+        # the consolidated document may be intact; `verify` reports that of the array
+        return None

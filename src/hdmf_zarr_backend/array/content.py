@@ -120,13 +120,15 @@ def _attribute_content(value: Any) -> AttributeContent:
     return AttributeContent(element, array.shape, plain_values(array, element, _null))
 
 
-def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
-    """Return an attribute with the type in its note, from a conversion from HDF5; ``found`` is the stored one.
+def _noted_attribute(
+    stored: AttributeContent | None, note: dict[str, Any], resolve: Resolve
+) -> AttributeContent | None:
+    """Return an attribute with the type in its note, from a conversion from HDF5; ``stored`` is without it.
 
     A note has ``type``, and ``space``, or ``shape`` and ``value``. Raises a DamagedFileError for an invalid note.
     """
     if "type" not in note:
-        return found
+        return stored
     element = from_note(note["type"])
     if note.get("space") == "null":
         return AttributeContent(element, None, None)
@@ -136,24 +138,24 @@ def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resol
         except (ValueError, TypeError, KeyError) as error:
             raise DamagedFileError(f"the note of an attribute has no valid shape ({error})") from error
         return AttributeContent(element, shape, _json_values(note["value"], shape, element, resolve))
-    return found if found is None or found.value is None else _as_noted(found, element)
+    return stored if stored is None or stored.value is None else _as_noted(stored, element)
 
 
-def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
+def _as_noted(stored: AttributeContent, element: Element) -> AttributeContent:
     """Return the attribute with the noted type, unless its value was changed since."""
-    values, shape = found.value, found.shape
+    values, shape = stored.value, stored.shape
     assert values is not None and shape is not None
-    if element.kind == found.dtype.kind or (
-        found.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
+    if element.kind == stored.dtype.kind or (
+        stored.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
     ):
-        return replace(found, dtype=element)
+        return replace(stored, dtype=element)
     if isinstance(element, ArrayOf) and shape[-len(element.shape) :] == element.shape:
-        inner = _as_noted(found, element.base)
+        inner = _as_noted(stored, element.base)
         outer = shape[: len(shape) - len(element.shape)]
         return AttributeContent(replace(element, base=inner.dtype), outer, inner.value)
     if values.size == 0 and isinstance(element, Reference):
         return AttributeContent(element, shape, object_array([], shape))
-    return found
+    return stored
 
 
 class ArrayReader:
@@ -226,7 +228,8 @@ class ArrayReader:
         is_text = isinstance(element, Text)
         dtype = numpy_dtype(stored.data_type)
         chosen = fill_scalar(stored, dtype) if is_text or means.form == "plain" else None
-        if is_text and chosen == 0:  # zarr 2 declared 0 for all types, also for text that is stored as JSON
+        # zarr 2 declared 0 for all types, also for text that is stored as JSON
+        if is_text and chosen == 0:
             chosen = ""
         if chosen is not None:
             return _block_values(np.full(_axes_of(element), chosen, dtype), element, (), self._resolve)
@@ -260,6 +263,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         self._store: Store = open_store(path)
         self.source = self._store.location
         warn_of_pending(self._store)
+        # not from the inlined copies: what is compared is what any Zarr reader finds in the chunks
         self._hierarchy = parse(self._store, use_inlined=False).hierarchy
         self._resolver = resolver_of(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
@@ -281,13 +285,13 @@ class ZarrContent(Mapping[str, NodeContent]):
     def _add_members(self, path: str, node: Group[Attributes]) -> set[str]:
         """Add the links and named types of a group; return the paths of members that were links in HDF5."""
         for link in self._resolver.main.links(path, node):
-            place = absolute(join(path, link.name))
-            self._stored_links[place] = link
+            link_path = absolute(join(path, link.name))
+            self._stored_links[link_path] = link
             location = self._resolver.locate(self._resolver.main, link.target.source)
             target = absolute(link.target.path)
             is_own = location == self.source
             external = LinkContent("external", target, link.target.source, location)
-            self._add(place, LinkContent("soft", target) if is_own else external)
+            self._add(link_path, LinkContent("soft", target) if is_own else external)
         note = hdf5_note(node)
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
@@ -301,10 +305,10 @@ class ZarrContent(Mapping[str, NodeContent]):
                 self._paths.append(absolute(join(path, name)))
         return copies
 
-    def _add(self, place: str, link: LinkContent) -> None:
-        if place not in self._links:
-            self._paths.append(place)
-        self._links[place] = link
+    def _add(self, path: str, link: LinkContent) -> None:
+        if path not in self._links:
+            self._paths.append(path)
+        self._links[path] = link
 
     def close(self) -> None:
         """Free the decoded chunks."""
@@ -341,9 +345,9 @@ class ZarrContent(Mapping[str, NodeContent]):
 
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
         """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
-        place = absolute(join(group, name))
-        if noted == "hard" and place in self._links:
-            return LinkContent("hard", self._links[place].target)
+        path = absolute(join(group, name))
+        if noted == "hard" and path in self._links:  # Zarr has no second name of a node
+            return LinkContent("hard", self._links[path].target)
         if isinstance(noted, dict) and isinstance(noted.get("soft"), str):
             parts = posixpath.join(absolute(group), noted["soft"]).split("/")
             return LinkContent("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
@@ -382,27 +386,27 @@ class ZarrContent(Mapping[str, NodeContent]):
     def _attributes(self, path: str, node: Node) -> dict[str, AttributeContent]:
         stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
-        found = {name: _attribute_content(value) for name, value in values.items()}
+        attributes = {name: _attribute_content(value) for name, value in values.items()}
         names = visible(stored)
-        found.update(self._reference_tables(stored, names))
+        attributes.update(self._reference_tables(stored, names))
         for key, remark in as_dict(notes_of(stored).get("attributes")).items():
             # a type but no value: decoded, it looks like an array of length 0
             if key in names and as_dict(remark).get("null") and "dtype" in remark:
-                found[names[key]] = AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
+                attributes[names[key]] = AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
         notes = as_dict(hdf5_note(node).get("attributes"))
         for name, note in notes.items():
-            noted = _noted_attribute(found.get(name), as_dict(note), self._resolve)
+            noted = _noted_attribute(attributes.get(name), as_dict(note), self._resolve)
             if noted is not None:
-                found[name] = noted
+                attributes[name] = noted
         was_text = "value" in as_dict(notes.get(SPECLOC))
         if path == "/" and self._spec_path is not None and not was_text:
             target = self._follow(THIS_FILE, self._spec_path, None)
-            found[SPECLOC] = AttributeContent(REFERENCE, (), object_array([target], ()))
-        return found
+            attributes[SPECLOC] = AttributeContent(REFERENCE, (), object_array([target], ()))
+        return attributes
 
     def _reference_tables(self, stored: Attributes, names: dict[str, str]) -> dict[str, AttributeContent]:
         """Return the attributes of references with several axes, which are nested JSON lists in every format."""
-        found = {}
+        tables = {}
         for key, name in names.items():
             if not isinstance(stored[key], list) or not stored[key] or not isinstance(stored[key][0], list):
                 continue
@@ -411,5 +415,5 @@ class ZarrContent(Mapping[str, NodeContent]):
                 continue
             is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
             values = object_array([self._attribute_reference(item) for item in items.flat], items.shape)
-            found[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
-        return found
+            tables[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
+        return tables

@@ -37,6 +37,7 @@ from hdmf_zarr_backend.store.transaction import Change, Writer
 Encode = Callable[[Any], Any]
 Index = tuple[int, ...]
 
+# Above it, chunks are written early; an error undoes them.
 WAITING_BYTES = 64 * 2**20
 """Largest number of bytes of changed chunks in memory."""
 
@@ -76,7 +77,8 @@ class _ChangedArray:
         self.reader = reader
         self.node = node
         self.path = reader.path
-        self.before: Index = reader.array.grid  # the number of chunks along each axis as it is stored
+        # the number of chunks along each axis as it is stored
+        self.before: Index = reader.array.grid
         self.chunks: dict[Index, Array] = {}  # the changed ones, decoded
         # the stored chunks that are only cut, with the shape that is left of the array, in which they have values
         self.cut: dict[Index, Index] = {}
@@ -84,8 +86,10 @@ class _ChangedArray:
         self.early: set[Index] = set()  # the changed chunks that are written already
         # where elements become larger: a reader of the stored chunks, and the new type
         self.narrow: tuple[ChunkReader, np.dtype[Any]] | None = None
-        self.is_replaced = False  # all chunks are rewritten, with larger elements or as larger chunks
-        self.shards = self._no_shards()  # the changed chunks of a sharded array, encoded, until these are written
+        # all chunks are rewritten, with larger elements or as larger chunks
+        self.is_replaced = False
+        # the changed chunks of a sharded array, encoded, until these are written
+        self.shards = self._no_shards()
 
     def _no_shards(self) -> WaitingShards | None:
         array = self.reader.array
@@ -189,6 +193,7 @@ class Edits:
         self._open: dict[str, tuple[ChunkReader, Dataset[Attributes]]] = {}
         self._arrays: dict[str, _ChangedArray] = {}
         self._bytes = 0
+        # chunks that were written early were undone, and are not in memory any more
         self._is_lost = False
         self.is_marked = False  # the root refuses readers
         self.has_failed = False  # the last write failed and was undone
@@ -260,7 +265,7 @@ class Edits:
         if any(n < m for n, m in zip(shape, reader.array.shape, strict=True)):
             self._cut(array, shape)
         chunks = larger_chunks(reader.array, reader.codec.dtype, shape)
-        if chunks is not None:
+        if chunks is not None:  # a row a chunk: 4,000 appended rows would be 4,000 objects
             self._rechunk(array, chunks)
         reader.array.shape = shape
 
@@ -277,7 +282,8 @@ class Edits:
             is_stored = index in array.early or not array.is_new(index)
             return is_stored and stays.get(index, False) and index not in array.cut
 
-        reader = ChunkReader(self._store, array.path, stored, ChunkCache(0))  # they are not kept in memory
+        # they are not kept in memory
+        reader = ChunkReader(self._store, array.path, stored, ChunkCache(0))
         reader.changed = array.reader.changed
         for _ in reader.chunks(REWRITTEN_BYTES, is_read):
             pass
@@ -315,6 +321,7 @@ class Edits:
         reader, stored = array.reader, array.reader.array
         values = reader.read(()).reshape(stored.shape)
         chunks = for_long_texts(chunks, values)
+        # the texts are long: the chunks are as large as they should be
         if chunks[0] <= stored.chunks[0]:
             return
         for index in array.indices():
@@ -359,6 +366,7 @@ class Edits:
             problem = "an earlier write failed and was undone, and some of the changes are not in memory any more"
             remedy = "Close the file, open it again, and make the changes again."
             raise StoreError(problem, store=self._store.location, remedy=remedy)
+        # in two passes: arrays whose chunks keep their names and sizes are complete before the root is marked
         with self.lock:
             for array in self._arrays.values():
                 self._complete(array, encode)
@@ -399,7 +407,8 @@ class Edits:
             self.is_marked = True
             for array in arrays:
                 self._put_arrays([array])
-            self.change.drain()  # what is not kept here is read from the store, also by a source of the same write
+            # what is not kept here is read from the store, also by a source of the same write
+            self.change.drain()
 
     def _documents(self, arrays: Iterable[_ChangedArray]) -> dict[str, bytes]:
         documents = (self._metadata.documents(array.path, array.node) for array in arrays)
@@ -420,8 +429,10 @@ class Edits:
     def _rewritten(self, array: _ChangedArray) -> Iterator[tuple[Index, Array]]:
         """Yield the stored chunks of an array that are cut, or get larger elements, and are not changed otherwise."""
         old, dtype = array.narrow or (array.reader, array.reader.codec.dtype)
-        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
-        old.changed = lambda index: None  # by this writer: a chunk that is absent has fill values
+        # each chunk is read once
+        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))
+        # by this writer: a chunk that is absent has fill values
+        old.changed = lambda index: None
         changed = array.chunks.keys() | array.removed
         if array.narrow is not None:
             array.narrow = old, dtype
@@ -516,9 +527,10 @@ def _is_inside(index: Index, grid: Index) -> bool:
 # objects. An array with a few small chunks that grows to many of them is therefore rewritten with larger chunks. That
 # happens once, since the new chunks are large enough. An array that already has many chunks keeps them.
 
-SMALL_BYTES = 2**12
+SMALL_BYTES = 2**12  # the block size of ext4, NTFS and APFS
 """A chunk of fewer bytes is small: its file takes a block of the disk anyway."""
 
+# Chunks in the MB range, as DANDI advises after a file of 34 GB with 1.5 million objects (dandi-cli#1520).
 LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
 """Bounds of new chunks; within these, one chunk holds the complete array."""
 

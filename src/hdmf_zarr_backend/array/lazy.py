@@ -39,10 +39,13 @@ from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.zarr_python import open_zarr_array, store_of_zarr
 
+# A subclass of `zarr.Array`, because hdmf and pynwb test for it: what they take for an array in `docval`, and whether a
+# table can grow, is `isinstance(data, zarr.Array)`.
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
 
 _IS_ZARR_2 = zarr.__version__.startswith("2.")
 _ITER_ELEMENTS = 65536
+# Attributes that methods of zarr-python 2 read; in version 3 they are all behind `_async_array`.
 _STATE_OF_ZARR_2 = frozenset(
     {
         "_attrs", "_blocks", "_cache_metadata", "_chunk_store", "_chunks", "_compressor", "_dimension_separator",
@@ -145,6 +148,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy data type; ``object`` for text, bytes and references."""
+        # zarr 3 has NumPy's StringDType for text, and hdmf's validator takes each dataset of it for one of a wrong type
         return self._reader.dtype
 
     @property
@@ -168,6 +172,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def compressor(self) -> Any:
         """The compressor as a codec, or None; zarr 2 has this name, and tools use it."""
+        # two checks of nwbinspector 0.7 do, and zarr 3 raises a TypeError
         return None if self.node.stored.compressor is None else self._codec(self.node.stored.compressor)
 
     @property
@@ -230,13 +235,15 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are the same stored array, as with h5py; values are not compared."""
+        # hdmf's builders compare their members with ==, and have no use for an array of truth values
         return isinstance(other, LazyArray) and (self.location, self.path) == (other.location, other.path)
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # hdmf's EnumData needs it
         return hash((self.location, self.path))
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
+    # pynwb's `Units` and hdmf's tables ask for it; arrays of zarr 3 have none
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a scalar array has no length")
@@ -254,6 +261,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
             values = self._elements(values)
         if names:
             values = values[names[0] if len(names) == 1 else names]
+        # a scalar of NumPy, as h5py returns it: with the array without axes of zarr 3, `DynamicTableRegion[0]` fails
         return values[()] if values.ndim == 0 else values
 
     def _names(self, key: Any) -> tuple[tuple[Any, ...], list[str]]:
@@ -279,7 +287,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def decoded(self, data: bytes | None) -> Array:
         """Return the values of an array of one chunk, stored as ``data``; None for a chunk that is not stored."""
-        inside: Any = (..., *(slice(0, n) for n in self.shape))  # keeps an array without axes an array
+        # with an ellipsis, since `values[()]` of an array without axes is a scalar
+        inside: Any = (..., *(slice(0, n) for n in self.shape))
         values = self._reader.decode((0,) * self.ndim, data)[inside]
         return self._elements(values) if self._elements is not None else values
 
@@ -289,19 +298,22 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return MappingProxyType(self.node.attributes)
 
     def __iter__(self) -> Iterator[Any]:
+        # By chunks: hdmf iterates over columns of text to find out whether they hold references. By element, 2,000 rows
+        # are 4,004 reads of an array of zarr 3, and 4.5 s.
         rows = max(1, min(_ITER_ELEMENTS // max(1, self.size // max(1, len(self))), _ITER_ELEMENTS))
         rows = max(rows // self.chunks[0], 1) * self.chunks[0]
         for start in range(0, len(self), rows):
             yield from self[start : start + rows]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
-        if copy is False:
+        if copy is False:  # NumPy 2 asks for an error then
             raise ValueError("a stored array cannot become a NumPy array without a copy")
         values = np.asarray(self[()])
         return values.astype(dtype) if dtype is not None and values.dtype != dtype else values
 
     def astype(self, dtype: Any) -> Array:
         """Return all values as ``dtype``."""
+        # hdmf calls it where a dataset has another type than the schema; arrays of zarr 3 lack it
         return np.asarray(self[()]).astype(dtype)
 
     def tolist(self) -> Any:
@@ -452,7 +464,7 @@ class EditableArray(LazyArray):
         return super()._async_array
 
     def __getitem__(self, key: Any) -> Any:
-        with self._edits.lock:
+        with self._edits.lock:  # else a read could see half of an assignment
             return super().__getitem__(key)
 
     @_one_at_a_time
@@ -532,6 +544,7 @@ class EditableArray(LazyArray):
         lengths = tuple(axis.length for axis in axes)
         kept = tuple(axis.length for axis in axes if not axis.drop)
         values = self._values(value)
+        # as h5py and NumPy: `array[0] = [5]`
         while values.ndim > len(kept) and values.shape[0] == 1:
             values = values[0]
         try:
@@ -557,6 +570,7 @@ class EditableArray(LazyArray):
     def _assign(self, axes: list[Axis], values: Array) -> None:
         for part in overlaps(axes, self.node.stored.chunks):
             held = self._edits.chunk(self.path, part.chunk)
+            # a copy: the cache keeps the stored chunk, to which an undone change returns
             chunk = held if held is not None else self._reader.chunk(part.chunk).copy()
             copy_part(values, part.outer, chunk, part.inner)
             self._edits.put(self._reader, part.chunk, chunk)
@@ -596,7 +610,8 @@ def stored_view(data: Any) -> Any:
     if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or getattr(data, "is_view", False):
         return data
     given: Any = data
-    zarr_store = given.chunk_store if _IS_ZARR_2 else given.store  # not the consolidated documents of zarr-python 2
+    # not the consolidated documents of zarr-python 2
+    zarr_store = given.chunk_store if _IS_ZARR_2 else given.store
     number = 2 if _IS_ZARR_2 else data.metadata.zarr_format
     root = _folder(zarr_store)
     location = "" if root is None else os.path.abspath(os.path.join(root, data.path))

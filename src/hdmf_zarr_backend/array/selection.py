@@ -36,7 +36,8 @@ class Axis:
         """Number of selected positions."""
         if self.indices is not None:
             return len(self.indices)
-        return max(0, -((self.start - self.stop) // self.step))  # len(range(...)) fails beyond 2**63
+        # len(range(...)) fails beyond 2**63
+        return max(0, -((self.start - self.stop) // self.step))
 
     def chunks(self, chunk: int) -> int:
         """Return an upper bound of the number of chunks of length ``chunk`` in `parts`."""
@@ -100,15 +101,16 @@ def full_mask(key: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], npt.
 
 
 def _axis(item: Any, length: int) -> Axis:
+    """Return the selection of one item of a key."""
     if isinstance(item, slice):
         start, stop, step = item.indices(length)
-        if step < 0:
+        if step < 0:  # beyond h5py; as a list, since `Axis.parts` goes upwards
             return Axis(0, 0, indices=np.arange(start, stop, step, dtype=np.intp))
         return Axis(start, max(start, stop), step)
     if isinstance(item, Sized) and not isinstance(item, (str, bytes)) and getattr(item, "ndim", True):
         return Axis(0, 0, indices=_indices(item, length))
     try:
-        if isinstance(item, (bool, np.bool_)):
+        if isinstance(item, (bool, np.bool_)):  # for `operator.index` it is 0 or 1
             raise TypeError("a truth value is not an index")
         index = operator.index(item.item() if isinstance(item, np.ndarray) else item)
     except (TypeError, ValueError) as error:
@@ -120,6 +122,7 @@ def _axis(item: Any, length: int) -> Axis:
 
 
 def _out_of_range(index: int, length: int) -> IndexError:
+    # in the words of h5py: `DynamicTable` of hdmf looks for them, and reports a row that does not exist
     return IndexError(f"Index ({index}) out of range for {f'(0-{length - 1})' if length else 'empty dimension'}")
 
 
@@ -132,14 +135,14 @@ def _indices(item: Any, length: int) -> IntArray:
         if array.shape != (length,):
             raise IndexError(f"a mask of shape {array.shape} does not fit an axis of length {length}")
         return np.flatnonzero(array)
-    if not array.size:
+    if not array.size:  # `[]` has the type float64 in NumPy
         return np.zeros(0, np.intp)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise IndexError(f"indices must be a list of integers, not {array.dtype} of {array.ndim} dimensions")
     outside = (array < -length) | (array >= length)
     if outside.any():
         raise _out_of_range(int(array[outside][0]), length)
-    indices = array.astype(np.intp)
+    indices = array.astype(np.intp)  # zarr 3 makes floats of unsigned indices, and refuses those
     return np.where(indices < 0, indices + length, indices)
 
 
@@ -156,6 +159,7 @@ class Overlap(NamedTuple):
 
 def overlaps(axes: Sequence[Axis], chunks: tuple[int, ...]) -> Iterator[Overlap]:
     """Return the part of a selection in each chunk of an array with chunks of that shape."""
+    # products of the parts on each axis, without a loop in Python for each chunk
     parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, chunks, strict=True)]
     numbers = itertools.product(*[[part[0] for part in on_axis] for on_axis in parts])
     inner = itertools.product(*[[part[1] for part in on_axis] for on_axis in parts])

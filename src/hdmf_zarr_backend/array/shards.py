@@ -29,10 +29,12 @@ from hdmf_zarr_backend.store.transaction import Change
 Index = tuple[int, ...]
 Offsets = npt.NDArray[np.uint64]
 
+# offset and length of an inner chunk that is not stored, by the specification
 _ABSENT = 2**64 - 1
 ENTRY_BYTES = 16
 """Bytes of the entry of a chunk in the index of its shard."""
 
+# A shard of 512 MB with chunks of 64 KB has an index of 128 KB: these are at most some MB for each array.
 _KEPT_INDICES = 64
 _RUNS_AT_ONCE = 8
 
@@ -72,7 +74,7 @@ class ShardReader:
         with at(self._store, self._path):
             shards = list(dict.fromkeys(map(self._shard, indices)))
             offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
-            found: dict[Index, bytes | None] = dict.fromkeys(indices)
+            chunks: dict[Index, bytes | None] = dict.fromkeys(indices)
             extents: dict[Index, dict[Index, Extent]] = {shard: {} for shard in shards}
             for index in indices:
                 extent = self._extent(index, offsets[self._shard(index)])
@@ -80,16 +82,17 @@ class ShardReader:
                     extents[self._shard(index)][index] = extent
             runs = [_Run(self.key(shard), *run) for shard in shards for run in coalesced(extents[shard])]
             for part in at_once(self._fetch, runs):
-                found.update(part)
-        return found
+                chunks.update(part)
+        return chunks
 
     def extents(self, shard: Index) -> dict[Index, Extent]:
         """Return start and end of each chunk in a shard, in the order in which they are stored."""
         with at(self._store, self._path):
             offsets = self._offsets(shard)
             chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
-            found = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
-        return dict(sorted(found.items(), key=operator.itemgetter(1)))
+            extents = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
+        # other writers store them in any order
+        return dict(sorted(extents.items(), key=operator.itemgetter(1)))
 
     def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
         """Yield the stored bytes of the ``wanted`` chunks of a shard, in the order in which they are stored.
@@ -121,13 +124,13 @@ class ShardReader:
     def _fetch(self, run: _Run) -> dict[Index, bytes]:
         first, last = run.ends
         data = self._store.get_range(run.key, first, last)
-        found = {}
+        chunks = {}
         for index, (start, stop) in run.extents.items():
             if data is None or len(data) < stop - first:
                 problem = f"the shard {run.key!r} ends before the chunk {index}"
                 raise ChunkError(problem, remedy="Restore it from a copy.")
-            found[index] = data[start - first : stop - first]
-        return found
+            chunks[index] = data[start - first : stop - first]
+        return chunks
 
     def key(self, shard: Index) -> str:
         """Return the key of a shard."""
@@ -144,11 +147,11 @@ class ShardReader:
         what = f"the index of the shard {key!r} has {size:,} bytes"
         self._store.read_rules.limits.check("max_stored_bytes", size, what)
         data = self._store.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
-        found = None if data is None else decode_index(data, self._grid, self._shards, key)
-        self._indices[shard] = found
+        offsets = None if data is None else decode_index(data, self._grid, self._shards, key)
+        self._indices[shard] = offsets
         if len(self._indices) > _KEPT_INDICES:
             self._indices.popitem(last=False)
-        return found
+        return offsets
 
 
 class ShardWriter:
@@ -212,6 +215,7 @@ class WaitingShards:
         """Set the stored bytes of a chunk, replacing earlier ones. Safe for threads."""
         with self._lock:
             positions = self._positions[self.shard_of(index)]
+            # in the bytes of an earlier value, if it fits: an array that is changed often would fill the disk
             start, _, capacity = positions.get(index, (0, 0, -1))
             if len(data) > capacity:
                 start, capacity = self._end, len(data)
@@ -268,17 +272,18 @@ class WaitingShards:
         before = reader.extents(shard) if self.is_stored(shard) else {}
         kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
         with change.stream(join(self._path, self._array.chunk_name(shard))) as write:
-            made = ShardWriter(write, self._array)
+            writer = ShardWriter(write, self._array)
+            # in the order in which they were stored, so that kept ones are read as one stream
             for index in dict.fromkeys((*before, *chunks_in_shard(self._array, shard), *sorted(positions))):
                 if index in positions:
                     with self._lock:
                         data = self._read(*positions[index][:2])
-                    made.add(index, data)
+                    writer.add(index, data)
                 elif index in before:
-                    made.add(index, next(kept))
+                    writer.add(index, next(kept))
                 elif not self.is_stored(shard):  # a stored shard of another program may lack chunks
                     raise ChunkError(f"the chunk {index} of a shard was not written", path=self._path)
-            made.finish()
+            writer.finish()
         self._written.add(shard)
         with self._lock:  # the file is used again from its start
             if not any(self._positions.values()):

@@ -45,6 +45,7 @@ class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hin
         self._protocol = protocol
 
     def encode(self, buf: Any) -> Any:
+        # encoding is harmless; numcodecs 0.15.2 and newer refuse only to decode, without a switch of the environment
         encoded = numcodecs.Pickle(self._protocol).encode(buf)
         self.decode(encoded)  # nothing is written that would be refused again
         return encoded
@@ -79,7 +80,7 @@ class _RowsCodec(Codec):  # type: ignore[misc]
         if self.mark in encoded:
             *rows, dtype, shape = self._unpack(encoded)
             if str(dtype).startswith("|V"):
-                for _ in shape[1:]:
+                for _ in shape[1:]:  # numcodecs nests the rows, one list for each axis
                     rows = [row for block in rows for row in block]
                 return _delivered(np.fromiter(map(tuple, rows), object, len(rows)).reshape(shape), out)
         return self._inner.decode(buf, out)
@@ -148,7 +149,8 @@ def enable_legacy_files() -> None:
     with _switch:
         if _replaced:
             return
-        if not zarr.__version__.startswith("2."):  # which has no data types besides NumPy's, and needs none
+        # zarr 2 has no data types besides NumPy's, and needs none
+        if not zarr.__version__.startswith("2."):
             from zarr.dtype import data_type_registry
 
             from hdmf_zarr_backend.array.zarr_plugin import LEGACY_TYPES
@@ -156,7 +158,8 @@ def enable_legacy_files() -> None:
             for data_type in LEGACY_TYPES:
                 _replace(data_type_registry.contents, data_type._zarr_v3_name, data_type)
         for codec_id, codec in _LEGACY_CODECS.items():
-            if codec_id in codec_registry:  # without msgpack, numcodecs' own error names what to install
+            # without msgpack, numcodecs' own error names what to install
+            if codec_id in codec_registry:
                 _replace(codec_registry, codec_id, codec)
 
 
@@ -169,7 +172,7 @@ def disable_legacy_files() -> None:
     with _switch:
         while _replaced:
             entries, name, added, before = _replaced.pop()
-            if entries.get(name) is not added:
+            if entries.get(name) is not added:  # another package has replaced it since
                 continue
             if before is None:
                 del entries[name]

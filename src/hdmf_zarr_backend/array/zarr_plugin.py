@@ -216,7 +216,8 @@ class _CompoundDType(_Format2Only, ZDType[np.dtype[Any], Any]):
         raise DataTypeValidationError(f"{cls.__name__} stores structured types with '|O' fields, got {data!r}")
 
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
-        fields = json.loads(json.dumps(self.native.descr))  # lists, as in the document, for numpy's tuples
+        # lists, as in the document, for numpy's tuples
+        fields = json.loads(json.dumps(self.native.descr))
         return self._stated(fields, self.codec_id, zarr_format)
 
     def _check_scalar(self, data: object) -> bool:
@@ -279,7 +280,8 @@ class StructDType(Structured):
         """Return the type as in a document."""
         if zarr_format == 2:
             return super().to_json(zarr_format=2)
-        with warnings.catch_warnings():  # zarr 3.1 warns about text of fixed length, which the file already has
+        # zarr 3.1 warns about text of fixed length, which the file already has
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The data type .* does not have a Zarr V3 specification")
             fields = [{"name": name, "data_type": kind.to_json(zarr_format=3)} for name, kind in self.fields]
         return {"name": self._zarr_v3_name, "configuration": {"fields": fields}}

@@ -122,6 +122,7 @@ _LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a lin
 
 _MOST_PATHS = 2**20
 
+# A warning, as with HDF5: a file whose links lead to files that were not copied with it is readable.
 _BROKEN = (DamagedFileError, LimitError, StoreError)
 """Why a link or reference leads to nothing."""
 
@@ -174,7 +175,8 @@ def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
     stack = [(root, False)]
     while stack:
         builder, is_left = stack.pop()
-        below = [each for each in builder.values() if isinstance(each, Builder)]  # of references in attributes, too
+        # of references in attributes, too
+        below = [each for each in builder.values() if isinstance(each, Builder)]
         if is_left:
             paths[id(builder)] = 1 + sum(paths.get(id(each), 0) for each in below)
         elif id(builder) not in paths:
@@ -194,6 +196,7 @@ _NO_AXES = {"maxshape": None, "dimension_labels": None, "chunks": False}
 
 def make_dataset(name: str, data: Any, dtype: Any, attributes: Mapping[str, Any], source: str, **axes: Any) -> Any:
     """Return a ``DatasetBuilder``; the arguments are those of its constructor, those of axes for an array only."""
+    # `source` is compared as text with that of the file: another spelling would make links to this file external
     builder = _DATASET.copy(name=name, source=source, dtype=dtype, **{**_NO_AXES, **axes})
     if data is not None:
         builder["data"] = data  # hdmf itself sets it so
@@ -222,13 +225,18 @@ class Assembler:
     edits: Edits | None = None
     levels: list[int] = field(default_factory=lambda: [0])
     """How many files are being assembled, each for a link of the one before; shared by the files of a session."""
-    is_strict: bool = True  # a damaged node is an error of the object that has it, not left out with a warning
-    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)  # with damaged documents, by path
+    # a damaged node is an error of the object that has it, not left out with a warning
+    is_strict: bool = True
+    # with damaged documents, by path
+    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
-    _scalar_references: dict[str, ZarrReference] = field(default_factory=dict, init=False)  # that wait for the target
-    _scalar_rows: dict[str, BuilderTable] = field(default_factory=dict, init=False)  # the same for rows
-    _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)  # what `check_ids` has warned of
+    # that wait for the target
+    _scalar_references: dict[str, ZarrReference] = field(default_factory=dict, init=False)
+    # the same for rows
+    _scalar_rows: dict[str, BuilderTable] = field(default_factory=dict, init=False)
+    # what `check_ids` has warned of
+    _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)
     _warned: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -312,9 +320,11 @@ class Assembler:
                 self._leave_out_damaged(path, error, strict=self.is_strict)
                 pending = [attribute for attribute in pending if attribute[0] != path]
                 continue
-            if path:  # `location` is the path of the parent, and the name of the root is not a part of any path
+            # `location` is the path of the parent, and the name of the root is not a part of any path
+            if path:
                 builder.location = absolute(split(path)[0])
-            self.builders[path] = builder  # kept alive: hdmf keeps what it knows of builders by their id
+            # kept alive: hdmf keeps what it knows of builders by their id
+            self.builders[path] = builder
             made.append(path)
         return pending
 
@@ -357,6 +367,7 @@ class Assembler:
                     self._warn_broken(f"The dataset {absolute(path)}", error)
                     self._leave_out(path)
                     continue
+                # hdmf's validator takes a `ReferenceBuilder` in a dataset, and a plain builder in an attribute
                 is_region = isinstance(target, RegionReference)
                 self.builders[path].data = target if is_region else ReferenceBuilder(target)
             elif path in self._scalar_rows:
@@ -468,6 +479,7 @@ class Assembler:
             try:
                 target = self.resolve(link.target)
             except (*_BROKEN, OSError) as error:
+                # in the words of HDF5IO
                 message = f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}"
                 warn(message, BrokenLinkWarning, stacklevel=2)
                 continue

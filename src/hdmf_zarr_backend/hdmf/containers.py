@@ -69,6 +69,10 @@ class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignor
         return self.problem
 
 
+# A manager builds a container once, and returns that builder from then on. So an export needs one of its own: the
+# manager of the source has the builders that were read.
+
+
 class _ExportManager(BuildManager):  # type: ignore[misc]
     """Builds the containers below one root; all others keep the builders of the manager that has read them."""
 
@@ -77,14 +81,17 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
         self._location = location
         self.read_by = read_by  # the manager of the source, which is not changed
         self._root = root
-        self.unmade: frozenset[int] = frozenset()  # ids of read builders of members that had no container before
-        self.built: list[tuple[Any, Any, Any]] = []  # container, builder, and the builder that was read, if any
+        # ids of read builders of members that had no container before
+        self.unmade: frozenset[int] = frozenset()
+        # container, builder, and the builder that was read, if any
+        self.built: list[tuple[Any, Any, Any]] = []
 
     def get_builder(self, container: Any) -> Any:
         """Return the new builder of a container, or the one that was read of another file's or of an untouched one."""
         builder = super().get_builder(container)
         if builder is not None:
             return builder
+        # what belongs to another root, such as the target of an external link, is not part of the export
         above = container
         while above is not None and above is not self._root:
             above = getattr(above, "parent", None)
@@ -122,6 +129,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
                 DroppedChangesWarning,
                 stacklevel=2,
             )
+            # also what was built of its members before it failed
             for part, _, old in self.built[count:]:
                 super().prebuilt(part, old)
             del self.built[count:]
@@ -165,6 +173,7 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
                 group.set_group(GroupBuilder(part, attributes=dict(old.attributes), source=group.source))
             group = group.groups[part]
         add_member(group, name, child)
+    # makes containers of the read builders a second time, to compare with
     again = BuildManager(read_by.type_map)
     replaced = []
     for container, new, old in manager.built:
@@ -226,6 +235,7 @@ class _Merge:
             # several for the type of a member if no name tells them apart
             lists = [each if isinstance(each, list) else [each] for each in subspecs if each is not None]
             known = list(itertools.chain.from_iterable(lists))
+            # unknown to the schema, or known and not in the container: kept, unless the user has removed it
             if not known or (known[0].name is not None and name not in new and self._is_untouched(known[0])):
                 if name not in new:
                     add_member(new, name, child)
@@ -262,10 +272,12 @@ def _keep_data(value: Any, new: Any, old: Any) -> None:
     if _is_as_read(value, old.data):
         _take_data(new, old)
     elif isinstance(value, ZarrDataIO) and not isinstance(new.data, DataIO):
-        new["data"] = ZarrDataIO(new.data, **value.get_io_params())  # hdmf replaces it by a list of references
+        # hdmf replaces it by a list of references, and wraps that again for `H5DataIO` only
+        new["data"] = ZarrDataIO(new.data, **value.get_io_params())
 
 
 def _take_data(new: Any, old: Any) -> None:
+    # the very object that was read: its chunks are copied as they are stored, without decoding
     new["data"] = old.data
     set_dtype(new, old.dtype)
 
@@ -342,6 +354,7 @@ class KnownFields:
     def note(self, root: Any, *, is_written: bool = False) -> None:
         """Record all containers below ``root``, of a recorded root only after it ``is_written``."""
         if id(root) in self._known and not is_written:
+            # a second `read` returns the same containers, which may have been changed since
             return
         for container in containers_below(root):
             data = container.data if isinstance(container, Data) else None
@@ -352,6 +365,7 @@ class KnownFields:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
         for known in self._known.values():
             container, before, fields = known.container, known.fields, known.container.fields
+            # identity, since comparing values would read all data of the file
             changed = {name for name, value in fields.items() if value is not None and value is not before.get(name)}
             builder = manager.get_builder(container)
             if builder is None:
@@ -415,7 +429,8 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
                     stack += (member for member in members if member.parent is not container)
                 elif isinstance(value, AbstractContainer) and value.parent is not container:
                     spec = manager.type_map.get_map(container).get_attr_spec(name)
-                    if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
+                    # not a series that shares its timestamps
+                    if isinstance(spec, (LinkSpec, GroupSpec)):
                         stack.append(value)
         elif container is root or manager.get_builder(container) is None:
             what = f"{type(container).__name__} {container.name!r}"

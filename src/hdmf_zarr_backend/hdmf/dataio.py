@@ -115,6 +115,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
             self.link_data = False
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None
+        # as they were given, for `get_io_params`: codecs are converted by the constructor again
         self._given = {
             "chunks": chunks if chunks is True else self.chunks, "fillvalue": fillvalue, "filters": filters,
             "compressor": None if compressor is True else compressor, "maxshape": self._maxshape,
@@ -195,7 +196,7 @@ def _shards(
 ) -> tuple[int, ...] | Literal["auto"] | None:
     if shards is None:
         return None
-    if is_unfilled:
+    if is_unfilled:  # filling it by parts would rewrite each shard for each part
         raise UsageError(
             "a sharded array cannot be filled later", remedy="Give the data, an iterator, or leave shards out."
         )
@@ -232,6 +233,7 @@ def _codecs(
 
 
 def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:
+    # as in h5py, a number is the length on the only axis; True asks for chosen chunks
     given = [chunks] if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, bool) else chunks
     try:
         lengths = tuple(operator.index(n) for n in given)

@@ -92,7 +92,8 @@ class ZarrPlanner:
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._resolver = resolver_of(store, hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
-        self._lengths: dict[str, dict[str, int]] = {}  # by group, the lengths of the axes that have names
+        # by group, the lengths of the axes that have names
+        self._lengths: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
 
     def plan_file(self) -> WritePlan:
@@ -145,6 +146,7 @@ class ZarrPlanner:
     def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
         lazy = LazyArray(self._store, path, node, self.cache)
         lazy.check_codecs()
+        # chunks that are missing would be written as fill values, of which a small document can state any number
         if lazy.dtype.hasobject or not self._is_in_place:
             check_unwritten(self._store, path, node.stored)
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":
@@ -210,7 +212,8 @@ class ZarrPlanner:
             return PlannedArray(new, ElementSource(values, new.stored.shape, to_text), notes=notes)
         is_bytes = stored == "bytes"
         new, _ = self._new_objects(lazy, UTF8, lazy.shape, as_bytes=is_bytes, keeps_filters=stored is not None)
-        if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0
+        # hdmf-zarr declared 0, as zarr 2 does if none is given
+        if isinstance(lazy.node.stored.fill_value, str):
             new.stored.fill_value = lazy.node.stored.fill_value or None
         planned = PlannedArray(new, ElementSource(values, new.stored.shape, to_bytes if is_bytes else to_text))
         if lazy.shape:
@@ -259,7 +262,8 @@ class Before:
     """What is known of a change of format 2, so that only its consequences are derived."""
 
     hierarchy: Hierarchy  # the file in format 3, as it was before the change
-    touched: set[str]  # paths of the nodes that are new or have changed; what is below a new group is new
+    # paths of the nodes that are new or have changed; what is below a new group is new
+    touched: set[str]
 
     def is_changed(self, path: str) -> bool:
         """Tell whether a node may have changed."""
@@ -291,7 +295,7 @@ def before_change(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> B
 def _stored(store: Store) -> Hierarchy | None:
     """Return what ``zarr.json`` of the root says of a file of both formats; None where it is not readable."""
     text = store.get(zarr3.DOCUMENT)
-    if text is None or b'"both"' not in text:
+    if text is None or b'"both"' not in text:  # cheaper than parsing a document of some MB
         return None
     try:
         parsed = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
@@ -334,6 +338,7 @@ def derive(
         create_chunks(change, encoded)
     paths = [path for path, _ in plan.hierarchy.walk()]
     documents = _documents(plan.hierarchy, paths, strict=options.strict_json)
+    # the values only: documents that are the same as before are not written again
     PlanWriter(change, plan, options).write_changes(added=(), changed=())
     known = {} if before is None else _documents(before.hierarchy, paths)
     change.describe({key: text for key, text in documents.items() if known.get(key) != text})
@@ -452,7 +457,8 @@ def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
     except _UNFIT:
         raise
     except BaseException as error:
-        writer.is_outdated = True  # the caller may take the file for the one before its change of format 2
+        # the caller may take the file for the one before its change of format 2
+        writer.is_outdated = True
         if isinstance(error, ZarrBackendError):
             error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
         raise

@@ -129,7 +129,8 @@ def can_wait_for_members(cls: Any, mapper: Any) -> bool:
         and owner.__module__ != module
         and vars(owner)["__init__"].__module__ == module
     )
-    pynwb = sys.modules.get("pynwb")  # not imported here: without it no container has its classes
+    # not imported here: without it no container has its classes
+    pynwb = sys.modules.get("pynwb")
     known = () if pynwb is None else (pynwb.NWBFile.__init__, pynwb.ProcessingModule.__init__)
     # what the mapper of pynwb does beyond that of hdmf is done by `lazy`
     owner = _owner(type(mapper), "construct")

@@ -57,7 +57,7 @@ from hdmf_zarr_backend.model.nodes import (
     split,
 )
 
-# hdmf wraps what a constructor raises in a ConstructError, but not what its mappers and `docval` raise.
+# hdmf wraps what a constructor raises in a ConstructError, but not what its mappers raise.
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 """What hdmf raises while it makes containers."""
 
@@ -71,7 +71,8 @@ def construction_errors(builder: Any, source: str, catalog: Any, hierarchy: Hier
     except ZarrBackendError:
         raise
     except CONSTRUCTION_ERRORS as error:
-        if isinstance(error.__cause__, ZarrBackendError):  # its own message names what is wrong, and where
+        # its own message names what is wrong, and where
+        if isinstance(error.__cause__, ZarrBackendError):
             raise error.__cause__ from None
         conflicts = [] if hierarchy is None else version_conflicts(catalog, hierarchy)
         raise container_error(error, builder, source, conflicts) from error
@@ -108,11 +109,14 @@ class LazyAssembler(Assembler):
     A *unit* is the path of a member of an open group that is not one itself.
     """
 
-    is_open_type: Callable[[Any, Any], bool] = field(init=False)  # of a type, given as namespace and name
-    on_made: Callable[[list[str]], None] = field(init=False)  # receives the paths of the builders that were made
+    # of a type, given as namespace and name
+    is_open_type: Callable[[Any, Any], bool] = field(init=False)
+    # receives the paths of the builders that were made
+    on_made: Callable[[list[str]], None] = field(init=False)
     needed: dict[str, list[str]] = field(default_factory=dict, init=False)
     """By unit, the units that its links and references lead to."""
-    lock: Any = field(default_factory=RLock, init=False)  # held by the thread that makes builders or containers
+    # held by the thread that makes builders or containers
+    lock: Any = field(default_factory=RLock, init=False)
     _open_groups: dict[str, OpenGroupBuilder] = field(default_factory=dict, init=False)
     _is_complete: bool = field(default=False, init=False)
 
@@ -172,7 +176,8 @@ class LazyAssembler(Assembler):
         unit = self.unit_of(path)
         if unit is None:
             return self.open_group(path)
-        self.assemble([unit])  # with all that is in it, as hdmf constructs it with all that is in it
+        # with all that is in it, as hdmf constructs it with all that is in it
+        self.assemble([unit])
         return self.builders[path]
 
     def assemble(self, units: Iterable[str]) -> None:
@@ -189,7 +194,8 @@ class LazyAssembler(Assembler):
                     self.needed[unit] = []
                 nodes += below
                 pending += attributes
-                missing: dict[str, None] = {}  # the units that these lead to and that have no builders yet
+                # the units that these lead to and that have no builders yet
+                missing: dict[str, None] = {}
                 for path, reference in self._targets(below, attributes):
                     target_path, unit_of_path = self.target_path(reference), self.unit_of(path)
                     target = None if target_path is None else self.unit_of(target_path)
@@ -200,7 +206,8 @@ class LazyAssembler(Assembler):
                 todo = list(missing)
             self._fill(nodes, pending)
         if paths:
-            self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
+            # not those that `_fill` has left out
+            self.on_made([path for path in paths if path in self.builders])
 
     def _targets(
         self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
@@ -379,7 +386,8 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
     def __getitem__(self, key: Any) -> Any:
         if key in self:
             return self._made(key, dict.__getitem__(self, key))
-        self._make_all()  # the key may be a query, such as "name == x", which looks at attributes of all members
+        # the key may be a query, such as "name == x", which looks at attributes of all members
+        self._make_all()
         return LabelledDict.__getitem__(self, key)
 
 
@@ -432,7 +440,8 @@ def _migrate(path: str, builder: Any) -> None:
     if path == "general/extracellular_ephys/electrodes" and data_type != "ElectrodesTable":
         attributes["neurodata_type"], attributes["namespace"] = "ElectrodesTable", "core"
     if data_type == "DecompositionSeries" and attributes.get("namespace") == "core":
-        bands = getattr(builder, "groups", {}).get("bands")  # a dataset, in a damaged file, has none
+        # in a damaged file it may be a dataset, which has no groups
+        bands = getattr(builder, "groups", {}).get("bands")
         if bands is not None and data_type_of(bands) == "DynamicTable":
             bands.attributes.update(neurodata_type="FrequencyBandsTable", namespace="core")
 
@@ -474,7 +483,8 @@ class _Matched:
         rank = 0
         for builder in values:
             spec, is_link = builder.matched_spec, id(builder) in self._links
-            if spec is None or spec.name is None:  # hdmf lists what is of one type of the schema by name
+            # hdmf lists what is of one type of the schema by name
+            if spec is None or spec.name is None:
                 rank = ranks.setdefault(id(spec), len(ranks))
             for path in self._paths[id(builder)]:
                 ranked.append(((rank, is_link, split(path)[1]), _Member(path, spec, is_link)))
@@ -510,12 +520,15 @@ class LazyContainers:
         self._notify = on_made
         self._manager = manager
         self._lock = file.lock
-        self._waiting: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
+        # of members without a container: their parent and subspec
+        self._waiting: dict[str, tuple[Any, Any]] = {}
         # by id of a container: its children in hdmf's order, as paths or as containers that were made with their parent
         self._children: dict[int, list[Any]] = {}
         self._containers: dict[str, Any] = {}
-        self._making: set[str] = set()  # hdmf asks for what is in them, or for them, while it makes them
-        self._above: dict[int, Any] = {}  # the containers above new members, None for those that were modified
+        # hdmf asks for what is in them, or for them, while it makes them
+        self._making: set[str] = set()
+        # the containers above new members, None for those that were modified
+        self._above: dict[int, Any] = {}
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
         file.is_open_type = cache(self._can_be_open)
@@ -622,13 +635,15 @@ class LazyContainers:
                 ordered = [self._containers[member] if isinstance(member, str) else member for member in members]
                 known = {id(child): child for child in list.__iter__(children)}
                 ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
-                set_children(parent, [*ordered, *known.values()])  # what the user has added comes last
+                # what the user has added comes last
+                set_children(parent, [*ordered, *known.values()])
                 del self._children[id(parent)]
 
     @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
         """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
-        with self._lock:  # one for builders and containers: hdmf's build manager is not safe for threads
+        # one for builders and containers: hdmf's build manager is not safe for threads
+        with self._lock:
             before, self._above = self._above, {}
             try:
                 for path in paths:
@@ -677,7 +692,8 @@ class LazyContainers:
             self._above[id(above)] = None if above.modified else above
             above = above.parent
         builder = self._file.builder_at(path)
-        if spec is not None and builder.matched_spec is None:  # hdmf's mapper sets it on the builders that it matches
+        # hdmf's mapper sets it on the builders that it matches
+        if spec is not None and builder.matched_spec is None:
             builder.matched_spec = spec
         self._making.add(path)
         try:
@@ -755,7 +771,8 @@ class LazyContainers:
         self._manager.prebuilt(container, builder)
         resolve_parents(container)
         self._defer(container, later, given, arguments)
-        container.set_modified(False)  # hdmf takes a new container for a changed one, and would write it
+        # hdmf takes a new container for a changed one, and would write it
+        container.set_modified(False)
         self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._waiting])
         return container
 
@@ -876,7 +893,8 @@ class LazyContainers:
         lazy_children = LazyList(container.children)
         lazy_children.make = partial(self.make_children, container)
         set_children(container, lazy_children)
-        children: dict[Any, None] = {}  # paths and containers, in the order that they have when hdmf makes them
+        # paths and containers, in the order that they have when hdmf makes them
+        children: dict[Any, None] = {}
         for name in sorted({*later, *arguments}, key=lambda name: _ORDER.get(name, len(_ORDER))):
             for member in later.get(name, ()):
                 if not member.is_link:

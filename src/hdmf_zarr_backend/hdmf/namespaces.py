@@ -61,6 +61,7 @@ def is_registered(catalog: Any, namespace: Any, data_type: str) -> bool:
     return namespace in catalog.namespaces and data_type in catalog.get_namespace(namespace).get_registered_types()
 
 
+# In other versions than a file has, these are read with the installed ones: newer releases read older files.
 _OF_HDMF = frozenset({"core", "hdmf-common", "hdmf-experimental"})
 
 
@@ -79,7 +80,8 @@ def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str
     It raises a MetadataError if the source is missing or is not text.
     """
     cache = ChunkCache()
-    if store.abilities.is_remote:  # request all at once, unless they are inlined, and without a listing (hdmf-zarr#332)
+    # request all at once, unless they are inlined, and without a listing (hdmf-zarr#332)
+    if store.abilities.is_remote:
         group = hierarchy.get(path)
         members = group.members if isinstance(group, Group) else {}
         arrays = ((join(path, name), node.stored) for name, node in members.items() if isinstance(node, Dataset))
@@ -144,6 +146,7 @@ def load_cached_namespaces(
         warn(message, MissingNamespacesWarning, stacklevel=3)
         return {}
     location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
+    # all in one call of hdmf, which loads what a namespace includes from the reader of the included one
     readers = {}
     with at(store, location):
         for name in versions if namespaces is None else namespaces:
@@ -171,7 +174,8 @@ class TextSpecWriter(SpecWriter):  # type: ignore[misc]
     """Collects the sources of one namespace as JSON text."""
 
     def __init__(self) -> None:
-        self.texts: dict[str, str] = {}  # by source; the namespace itself is under ``"namespace"``
+        # by source; the namespace itself is under ``"namespace"``
+        self.texts: dict[str, str] = {}
 
     def write_spec(self, spec: Any, path: str) -> None:
         """Keep the text of one source file."""
@@ -270,6 +274,7 @@ def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
     if schema is None:
         return
     labels = _Schema(schema).labels(plan.hierarchy)
+    # By group: NCZarr, netCDF and xarray take axes of one name in a group for one dimension, which has one length.
     for parent, group in plan.hierarchy.walk():
         if not isinstance(group, Group):
             continue
@@ -278,7 +283,8 @@ def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
             planned = plan.arrays.get(join(parent, name))
             if not isinstance(node, Dataset) or planned is None:
                 continue
-            if planned.iterator is not None:  # its axes are named later, when their lengths are known
+            # its axes are named later, when their lengths are known
+            if planned.iterator is not None:
                 planned.labels = planned.labels or labels.get(join(parent, name))
                 planned.taken = lengths
             elif DIMENSIONS in node.attributes:
@@ -344,7 +350,8 @@ def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
 @lru_cache(maxsize=64)  # files that are converted in one process mostly have the same schema
 def _types_in(source: str) -> dict[str, Spec]:
     """Return ``{name: specification}`` of the types that the JSON of a cached source defines."""
-    return dict(reversed([*_defined(json.loads(source))]))  # the first definition of a type counts
+    # the first definition of a type counts
+    return dict(reversed([*_defined(json.loads(source))]))
 
 
 def _defined(spec: Spec) -> Iterator[tuple[str, Spec]]:
@@ -426,6 +433,7 @@ def _members(specs: list[Spec], section: str) -> dict[tuple[str | None, str | No
 def _labels_of(specs: list[Spec], node: Dataset[Attributes]) -> tuple[str | None, ...] | None:
     """Return the labels for the shape of an array; None if the specification does not allow its shape."""
     dims: Any
+    # both from one specification, the nearest that has either
     bounds, dims = next(filter(any, ((spec.get("shape"), spec.get("dims")) for spec in specs)), (None, None))
     if bounds is None and isinstance(dims, (list, tuple)):
         bounds = [None] * len(dims)
@@ -439,7 +447,8 @@ def _labels_of(specs: list[Spec], node: Dataset[Attributes]) -> tuple[str | None
     is_choice = isinstance(bounds[0], (list, tuple))
     choices = zip(bounds, dims, strict=False) if is_choice else [(bounds, dims)]
     fitting = [(allowed, labels) for allowed, labels in choices if _fits(allowed, labels, shape)]
-    _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))  # the most specific shape
+    # the most specific shape
+    _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))
     return None if best is None else tuple(best)
 
 

@@ -63,6 +63,7 @@ from hdmf_zarr_backend.write.iterators import plan_iterator
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, checked_name
 from hdmf_zarr_backend.write.sources import ElementSource, RowSource
 
+# `H5DataIO` may reach a write to Zarr: the same script writes both formats.
 _NOT_FILTERS = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
 """Settings of a DataIO of HDF5 that are not filters."""
 
@@ -76,18 +77,23 @@ class WriteRequest:
 
     builder: Any  # the root
     targets: Targets
-    options: WriteOptions  # with strict JSON, chunk keys and the consolidated document as this file has them
+    # with strict JSON, chunk keys and the consolidated document as this file has them
+    options: WriteOptions
     rules: ReadOptions  # for HDF5 data that are copied
     texts: Texts  # namespaces to cache
-    link_data: bool  # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
+    # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
+    link_data: bool
     max_shape: MaxShape  # that the schema allows for a dataset; None if it is unlimited
     doc: Doc  # the schema's documentation of a builder; None if none is to be written
     zarr_format: int  # of a new file
     has_both: bool  # whether a new file also gets the metadata of format 3
-    shards_choose_format: bool  # a new file has format 3 if shards are asked for, since no format is
-    schema: Any  # the catalog that names the axes of arrays from another file, whose builders have no labels
+    # a new file has format 3 if shards are asked for, since no format is
+    shards_choose_format: bool
+    # the catalog that names the axes of arrays from another file, whose builders have no labels
+    schema: Any
     exhaust_in_turn: bool  # iterators, one after the other
-    exclusive: bool  # a new file must not replace anything, including a file created in the meantime
+    # a new file must not replace anything, including a file created in the meantime
+    exclusive: bool
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
     """``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write."""
 
@@ -160,13 +166,15 @@ class Planner:
         target = link.builder
         name = self._name(link.name, group.path)
         copied = self.targets.moved(target)
-        if copied is not None and not self._copies(target):  # a copy on request is made for each link
+        # a copy on request is made for each link
+        if copied is not None and not self._copies(target):
             group.links.append(Link(name, copied))
             return
         exporting = self.targets.export_location is not None
         is_moved = str(target.source) in self._copied_files
         is_linked_here = exporting and not is_moved and target.source == link.source
-        own = self.targets.is_own(target) or is_linked_here  # it is, or will be, in the file to write
+        # it is, or will be, in the file to write
+        own = self.targets.is_own(target) or is_linked_here
         if not own and (self._copies(target) or not can_be_named(str(target.source))):
             # it cannot be a link (into an HDF5 file), or should not be one
             self._copied_files.add(str(target.source))
@@ -194,7 +202,7 @@ class Planner:
         is_unfilled = isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
         data = self._unfilled(data, options, path) if is_unfilled else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
-            # an export may have given it another type, which a link to the old dataset would lose
+            # a dataset that is read with another type than it has on disk is copied: a link would lose that type
             own, stored = builder.attributes, data.node.attributes
             link_data = link_data and all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
             reference = self._link_to(data, path, link_data=link_data)
@@ -210,7 +218,8 @@ class Planner:
         with at(self.targets, path):
             self._check_data(data, absolute(path))
             planned = self._plan_data(builder, data, options)
-            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
+            # copies of stored dates may have no unit
+            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):
                 dtypes.check_units(planned.node.stored.data_type)
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
@@ -237,6 +246,7 @@ class Planner:
             maxshape = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
             if maxshape != means.axes and len(maxshape) == len(means.axes):
                 planned.notes["maxshape"] = list(maxshape)
+        # reserved ones last: an attribute of the user with such a name is escaped, and cannot replace them
         reserved = dict(array.attributes)
         if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted
             reserved[DIMENSIONS] = encode_dimensions(builder.dimension_labels, array.stored.shape, taken, planned.notes)
@@ -302,9 +312,11 @@ class Planner:
         if _holds_references(data, dtype_name):
             return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
         if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
-            dtype_name = None  # stored rows are copied as they are, with their fixed-length and multi-axis fields
+            # stored rows are copied as they are, with their fixed-length and multi-axis fields
+            dtype_name = None
         if array_planner.shape_of(data) == ():
             return array_planner.plan_scalar(data, dtype_name, options, encode)
+        # of an empty list the type is only in the builder, as `str` for text
         element_type = builder.dtype if isinstance(builder.dtype, type) else None
         return array_planner.plan_array(data, dtype_name, options, encode, element_type=element_type)
 
@@ -315,7 +327,8 @@ class Planner:
             check_unwritten(stored.file_store, stored.path, stored.node.stored)
         elif is_hdf5_dataset(stored):
             check_allocated(stored, self.request.rules)
-        if isinstance(data, AbstractDataChunkIterator) and _is_started(data):  # each block can be taken only once
+        # each block can be taken only once
+        if isinstance(data, AbstractDataChunkIterator) and _is_started(data):
             raise ValueRefusedError(
                 "blocks have been taken from the iterator already, and would be missing",
                 remedy="Create a new iterator for each write. To leave out the first values of a generator, give "
@@ -357,6 +370,7 @@ def _kept(data: Any, options: Layout) -> dict[str, bool]:
 
 def _streams(data: Any) -> Iterator[Any]:
     """Yield the objects from which an iterator takes values: itself, and the iterators that it wraps."""
+    # an iterator may wrap another one, and two datasets with that one would share its values
     while data is not None:
         yield data
         inner = getattr(data, "data", None) if isinstance(data, AbstractDataChunkIterator) else None
@@ -518,8 +532,9 @@ class AppendPlanner(Planner):
         before = decode_attributes(stored, resolve=StoredReference)
         if all(name in before and self._same_value(value, before[name]) for name, value in attributes.items()):
             return
-        merged = {**before, **attributes}
-        left_out = {"attributes", "escaped", *({DOC} & attributes.keys())}  # a `doc` of the user is not the schema's
+        merged = {**before, **attributes}  # an append removes no attribute
+        # a `doc` of the user is not the schema's
+        left_out = {"attributes", "escaped", *({DOC} & attributes.keys())}
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         strict = self.request.options.strict_json
         encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)

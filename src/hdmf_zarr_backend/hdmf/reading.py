@@ -44,6 +44,7 @@ class ReadSession:
         self._manager = manager
         self._resolver = resolver_of(store, parsed.hierarchy, source)
         self._left_out = parsed.left_out
+        # A file that several links lead to is parsed once: hdmf-zarr parsed it for each reference (hdmf-zarr#289).
         self._assemblers: dict[str, Assembler] = {}
         self._restored: dict[str, int] = {}
         self._levels = [0]
@@ -63,7 +64,8 @@ class ReadSession:
     def _make(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
         references = FileResolver(partial(self._resolve, file.location), self._construct, self._manager)
 
-        def assembler_of(linked: LinkedFile) -> Assembler:  # one for each file; linked files are read only
+        # one for each file; linked files are read only
+        def assembler_of(linked: LinkedFile) -> Assembler:
             assembler: Assembler = self._assemblers.get(linked.location) or self._make(Assembler, linked)
             return assembler
 
@@ -79,9 +81,11 @@ class ReadSession:
     def _resolve(self, location: str, reference: ZarrReference) -> Any:
         return self._assemblers[location].resolve(reference)
 
+    # a file is many new objects that live long, and each collection of garbage would look at all of them
     @gc_paused()
     def root(self) -> Any:
         """Return the builder of the root, always the same object."""
+        # hdmf knows builders by their id: another object would be another file to it, and be written again
         if not self._is_complete:
             self.own.root()
             self._is_complete = True
@@ -144,6 +148,7 @@ class ReadSession:
         return {location: assembler.file.root_id for location, assembler in self._assemblers.items()}
 
 
+# The tables of a HERD, as the files in its archive.
 _TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
 
 

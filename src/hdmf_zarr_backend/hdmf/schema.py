@@ -33,6 +33,7 @@ from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefu
 from hdmf_zarr_backend.hdmf.namespaces import is_registered
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
 
+# hdmf-zarr writes the bare tokens NaN and Infinity, which are no JSON (hdmf-zarr#381); strict writers have these texts.
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
 
@@ -51,6 +52,7 @@ def _held(builder: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _may_need_types(attributes: dict[str, Any]) -> bool:
+    """Return whether there are integers or text that may be a number; called for each object of a file."""
     for value in attributes.values():
         kind = type(value)
         if kind is str:
@@ -67,6 +69,7 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
     if not _may_need_types(builder.attributes) and not any(map(_may_need_types, held)):
         return  # most attributes are text or floats
     namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
+    # a file with NCZarr's attributes states the type of each attribute
     if node is None or NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
         return
     if not is_registered(catalog, namespace, data_type):
@@ -76,7 +79,8 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
     for name, dataset in _held(builder):
         if data_type_of(dataset) is None:
             subspec = spec.get_dataset(name)
-            if isinstance(subspec, DatasetSpec):  # hdmf returns a link spec if no dataset has this name
+            # hdmf returns a link spec if no dataset has this name
+            if isinstance(subspec, DatasetSpec):
                 _cast(dataset, subspec)
 
 
@@ -163,7 +167,8 @@ class TypeCheck:
             name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
         }
         self._specs: dict[tuple[str, str], Any] = {}
-        self._members: dict[int, dict[str, tuple[str, Any]]] = {}  # by id: the catalog keeps the specifications alive
+        # by id: the catalog keeps the specifications alive
+        self._members: dict[int, dict[str, tuple[str, Any]]] = {}
 
     def is_known(self, builder: Any) -> bool:
         """Return whether the type of a builder is in its namespace."""
@@ -184,6 +189,7 @@ class TypeCheck:
             problem = f"the namespace {namespace!r} of the type {data_type!r} is not loaded"
             raise self._error(problem, builder, f"{loaded}{_OTHER_SCHEMA}")
         if data_type not in self._types[namespace]:
+            # a warning: hdmf leaves out what it has no class for, and an NWB file with an unknown extension is readable
             what = f"The type {data_type!r} of {builder_path(builder)} in {self._source}"
             warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning, stacklevel=2)
         elif isinstance(builder, GroupBuilder):
@@ -194,6 +200,7 @@ class TypeCheck:
 
     def _check_members(self, builder: Any, spec: GroupSpec) -> None:
         """Check that the named members of the schema are groups or datasets in the file as in the schema."""
+        # by id of the specification: one file has thousands of objects of few types
         expected = self._members.get(id(spec))
         if expected is None:
             kinds = (("group", spec.groups), ("link", spec.links), ("dataset", spec.datasets))
@@ -299,6 +306,7 @@ def _order_fields(given: Any, builder: Any) -> None:
     dtype = getattr(source, "dtype", None)
     for position, row in enumerate(source if isinstance(source, list) else [None] * len(rows)):
         own = getattr(dtype, "names", None) if row is None else row.dtype.names if isinstance(row, np.void) else None
+        # hdmf takes the values in their order and the names of the schema, so that they would be in wrong fields
         if own is not None and own != names and set(own) == set(names):
             rows[position] = tuple(rows[position][own.index(name)] for name in names)
 
@@ -319,6 +327,7 @@ def member_at(builder: Any, path: tuple[str, ...]) -> Any:
     return builder
 
 
+# a mapper belongs to a type, of which a file may have thousands of objects
 @lru_cache(maxsize=1024)
 def _values_in(mapper: Any) -> list[tuple[tuple[str, ...], str, str]]:
     """Return path, name of an attribute, and name in the container, for all values that hdmf converts.
@@ -359,10 +368,11 @@ def _check(given: Any, converted: Any, builder: Any, name: str | None, location:
 
 def _check_arrays(given: Any, converted: Any) -> None:
     _, leaves = flatten(converted)
-    if not leaves or not isinstance(leaves[0], (*_NUMBERS, str, bytes, np.ndarray)):  # such as references
+    # such as references
+    if not leaves or not isinstance(leaves[0], (*_NUMBERS, str, bytes, np.ndarray)):
         return
     kind = np.asarray(leaves[0]).dtype.kind
-    if kind in "SUT":
+    if kind in "SUT":  # hdmf turns None and numbers into text where the schema asks for text
         _check_text(given, is_ascii=kind == "S")
         return
     array = infer(converted)

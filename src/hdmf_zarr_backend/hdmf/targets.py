@@ -126,6 +126,7 @@ class Targets:
     root: Any = None
     source_manager: Any = None
     _encoded: dict[ZarrReference, dict[str, Any]] = field(default_factory=dict, init=False)
+    # by id of a builder, with the builder, so that the id stays its own
     _known: dict[int, tuple[Any, ZarrReference]] = field(default_factory=dict, init=False)
     _replaced: dict[int, tuple[Any, Any]] = field(default_factory=dict, init=False)
     _copied: set[int] = field(default_factory=set, init=False)  # ids of builders in `_known`
@@ -138,6 +139,7 @@ class Targets:
 
     def reference_to(self, target: Any) -> ZarrReference:
         """Return the reference to a builder, a reference builder or a container."""
+        # hdmf gives builders of each kind, and users containers
         if isinstance(target, (ReferenceBuilder, LinkBuilder)):
             builder = target.builder
         elif isinstance(target, Builder):
@@ -199,6 +201,7 @@ class Targets:
         if not can_be_named(file):
             problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
             raise ValueRefusedError(problem, remedy="Copy the object, or write its file to a location with an address.")
+        # the id of the file that is meant, which tells a reader that another one is in its place
         file_id = self.file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
         return ZarrReference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
 
@@ -211,12 +214,14 @@ class Targets:
         if encoded is None:
             encoded = encode_reference(reference)
             if reference.region is None:
-                self._encoded[reference] = encoded  # the same object each time, so that the codec encodes it once
+                # the same object each time, so that the codec encodes it once
+                self._encoded[reference] = encoded
         return encoded
 
     def _reference(self, target: Any) -> ZarrReference:
         if isinstance(target, ZarrReference):
-            if not {".", ".."}.isdisjoint(target.node_path.split("/")):  # Zarr v2, "Logical storage paths"
+            # Zarr v2, "Logical storage paths"
+            if not {".", ".."}.isdisjoint(target.node_path.split("/")):
                 raise ValueRefusedError(
                     f"{target.path!r} is not a path of a node", remedy='Leave "." and ".." out of it.'
                 )
@@ -245,6 +250,7 @@ class Targets:
 
 def is_zarr_location(location: str) -> bool:
     """Tell whether ``location`` is that of a Zarr file. A regular local file is HDF5."""
+    # without opening it, since an export asks this for each link
     return link_sources.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
 
 

@@ -48,6 +48,7 @@ def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tup
     if not is_staged(store):
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
         _check_values(plan, store.location)
+    # nothing is written before this line: a refused value leaves what was there
     paths, number = plan.hierarchy.flat(), plan.hierarchy.zarr_format
     with new_file(store, paths, number, exclusive=request.exclusive, options=request.options, writer=writer) as change:
         planned = PlanWriter(change, plan, request.options)
@@ -102,6 +103,7 @@ def write_difference(
         specs = add_specs(plan, request.texts, location=request.targets.location)
         planner.added |= specs
         planner.changed |= {""} if specs else set()
+
     check_names((path for path, _ in plan.hierarchy.walk()), store)
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
@@ -113,12 +115,14 @@ def write_difference(
             node = hierarchy.get(path)
             if isinstance(node, Dataset):
                 node.stored.filters = changed.stored.filters
+        # only the documents of what has changed: hdmf-zarr 0.13 rewrites 1,052 files to add a series to a file of 1,000
         if is_more:
             writer = PlanWriter(edits.change, plan, request.options)
             writer.inlined = file.parsed.inlined
             writer.write_changes(added=planner.added, changed=planner.changed)
         consolidate = request.options.consolidate_metadata
         _commit(file, hierarchy, before, is_changed=is_more, consolidate=consolidate)
+    # after the commit: a failed write leaves the model of what is on disk
     adopt(known, hierarchy)
     _derive_all(file, before)
     if is_more:
@@ -217,6 +221,7 @@ def _commit(
         root[zarr2.ATTRIBUTES] = (
             dump(documents[zarr2.ATTRIBUTES], strict=strict) if zarr2.ATTRIBUTES in documents else None
         )
+    # without consolidation, an old consolidated document would hide what was added (zarr-python reads it first)
     root |= dict.fromkeys(kind.stale(consolidate=consolidate))
     if before is not None:
         store, options = file.parsed.store(edits.change.reader), WriteOptions(strict_json=strict)
