@@ -1,24 +1,22 @@
 """The contract: append and modify."""
 
-import itertools
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
-from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
+from hdmf.common import DynamicTable, VectorData, VectorIndex
 from pynwb import NWBHDF5IO, TimeSeries, validate
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.array import edits
-from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, StoreError
+from hdmf_zarr_backend.errors import ConflictError, StoreError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import document, is_consolidated, is_fresh
 from tests.places import Place, contents
 from tests.test_io import read
-from tests.transaction.steps import Steps, states
 from tests.trees import dataset, edit_builder, group, read_builder, root, write_builder
 
 APPEND = pytest.mark.needs("append")
@@ -239,33 +237,6 @@ def test_rows_that_had_a_fixed_shape_in_hdf5_grow_like_all_columns(folder, tmp_p
     convert(path, tmp_path / "again.nwb")
     with h5py.File(tmp_path / "again.nwb") as file:
         assert file["intervals/epochs/timeseries"].shape == file["intervals/epochs/timeseries"].maxshape == (3,)
-
-
-def test_an_index_that_grows_beyond_its_type_meets_no_document_of_the_other_type_wherever_it_stops():
-    """Its chunks keep their names while their type changes."""
-    before, after = [1, 200], [1, 200, 300]
-    values = VectorData(name="values", description="numbers", data=[0.5] * 200)
-    index = VectorIndex(name="values_index", target=values, data=before)
-    whole = Steps()
-    with ZarrIO(whole, "w", manager=get_manager()) as io:
-        io.write(DynamicTable(name="table", description="ragged", columns=[values, index], id=[0, 1]), cache_spec=False)
-    store, seen = Steps(whole.values), []
-    with ZarrIO(store, "r+", manager=get_manager()) as io:
-        io.read().add_row(values=np.full(100, 2.0), id=2)
-    for stopped, mode in itertools.product(states(whole.values, store.log), ("r", "r-")):
-        try:
-            tree = read_builder(stopped, mode)
-        except IncompleteStoreError as error:
-            assert "zarrio repair" in error.remedy
-            seen.append("changing")
-            continue
-        index = tree["values_index"].data
-        assert (index.dtype.name, index[:].tolist()) in [("uint8", before), ("uint16", after)]
-        seen.append(index.dtype.name)
-        assert tree["values"].data[:].tolist() in ([0.5] * 200, [0.5] * 200 + [2.0] * 100)
-        assert tree["id"].data[:].tolist() in ([0, 1], [0, 1, 2])
-        assert mode == "r-" or len(tree["id"].data) == len(index)
-    assert {*seen} == {"uint8", "uint16", "changing"}
 
 
 # ---- the consolidated document -------------------------------------------------------------------------------------

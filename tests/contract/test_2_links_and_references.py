@@ -173,15 +173,6 @@ def test_a_file_that_is_reached_through_a_symbolic_link(tmp_path):
     check_neighbours(*(tmp_path / "alias" / file.relative_to(tmp_path / "real") for file in (second, first)))
 
 
-def test_paths_have_slashes_on_every_system(folder):
-    first, second = neighbours(folder)
-    entries = [
-        *document(second, "acquisition/.zattrs")["zarr_link"],
-        *document(second, "stimulus/presentation/data/.zattrs")["zarr_link"],
-    ]
-    assert [entry["source"] for entry in entries] == [f"../../../raw data/{first.name}"] * 2
-
-
 def test_an_export_to_another_folder_leads_to_the_same_files(folder):
     first, second = neighbours(folder)
     third = folder / "x" / "y" / "z" / "third.zarr"

@@ -157,20 +157,6 @@ def test_a_step_of_zero_is_the_error_of_python():
         stored(numbers(5))[0:2:0]
 
 
-@pytest.mark.parametrize(("array", "kind"), [
-    (numbers(3), np.int32), (numbers(3, dtype="?"), np.bool_), (numbers(3, dtype=">f4"), np.float32),
-    (np.array(["2024"], "M8[Y]"), np.datetime64), (np.array([b"ab"]), np.bytes_), (np.array(["ab"], object), str),
-    (np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")]), np.void),
-])  # fmt: skip
-def test_an_integer_gives_a_scalar(array, kind):
-    lazy = stored(array)
-    assert type(lazy[0]) is kind
-    assert type(lazy[np.uint64(0)]) is kind
-    assert type(next(iter(lazy))) is kind
-    assert lazy[0] == array[0]
-    assert isinstance(lazy[:1], np.ndarray)
-
-
 def test_text_is_object_and_converts_to_fixed_text():
     lazy = stored(np.array(["a", "größer"], object))
     assert lazy.dtype == object

@@ -261,16 +261,6 @@ def test_values_that_are_stored_already_are_not_put():
     assert store.log == []
 
 
-def test_a_change_that_is_not_committed_is_undone():
-    with Writer(store := Steps(BEFORE)) as writer, writer.change() as change:
-        change.put("a/1", b"two")
-        change.drain()
-        assert store.values["a/1"] == b"two"
-        assert change.is_open
-    assert store.values == BEFORE
-    assert not change.is_open
-
-
 def test_what_was_put_is_read_wherever_it_waits(monkeypatch):
     monkeypatch.setattr(transaction, "BATCH_BYTES", 6)
     with Writer(store := Steps(BEFORE)) as writer, writer.change() as change:
