@@ -22,11 +22,6 @@ from tests.trees import dataset, edit_builder, group, read_builder, root, write_
 APPEND = pytest.mark.needs("append")
 
 
-@pytest.fixture
-def plain(folder: Place) -> Place:
-    return samples.write_zarr(folder / "plain.nwb.zarr", samples.plain_nwbfile())
-
-
 def valid(path: Place) -> bool:
     with NWBZarrIO(path) as io:
         return validate(io=io) == []

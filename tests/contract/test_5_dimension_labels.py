@@ -73,11 +73,6 @@ def test_what_an_iterator_grows_to_counts(folder):
     assert builder["b"].dimension_labels == ("time", "x")
 
 
-@pytest.fixture(scope="module")
-def rich(shared_folder: Place) -> Place:
-    return samples.write_zarr(shared_folder / "rich.nwb.zarr")
-
-
 def test_the_labels_of_nwb(rich):
     assert names(rich, "acquisition/trace/data") == ["num_times", "num_DIM2"]
     assert names(rich, "acquisition/raw/data") == ["num_times", "num_channels"]

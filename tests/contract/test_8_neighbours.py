@@ -20,18 +20,8 @@ from hdmf_zarr_backend.errors import StoreError
 from tests import samples
 from tests.descriptors import few_open_files
 from tests.documents import document
-from tests.places import Place, ZipFolder, contents
+from tests.places import ZipFolder, contents
 from tests.test_io import read
-
-
-@pytest.fixture(scope="module")
-def rich(shared_folder: Place) -> Place:
-    return samples.write_zarr(shared_folder / "rich.nwb.zarr")
-
-
-@pytest.fixture
-def plain(folder: Place) -> Place:
-    return samples.write_zarr(folder / "plain.nwb.zarr", samples.plain_nwbfile())
 
 
 @pytest.fixture

@@ -38,11 +38,6 @@ from tests.trees import dataset, edit_builder, group, read_builder, root, write_
 STAGING = pytest.mark.needs("staging")
 
 
-@pytest.fixture
-def plain(folder: Place) -> Place:
-    return samples.write_zarr(folder / "plain.nwb.zarr", samples.plain_nwbfile())
-
-
 def everything_in(folder: Place) -> dict[str, dict[str, bytes]]:
     return {place.name: contents(place) for place in folder.iterdir()}
 
