@@ -196,9 +196,31 @@ def small() -> dict[str, bytes]:
     return seeds.written(2)
 
 
-def _upgraded(files: State) -> Steps:
-    upgrade(store := Steps(files))
+ENCODINGS = pytest.mark.parametrize("encoding", ["default", "v2"])
+"""Of the keys of chunks that are encoded anew; those of the other are left over by no upgrade."""
+
+
+def _upgraded(files: State, encoding: str = "default") -> Steps:
+    store = Steps(files)
+    upgrade(store, write_options=WriteOptions(chunk_key_encoding=encoding))
     return store
+
+
+@ENCODINGS
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
+def test_a_killed_upgrade_is_one_format_or_the_other_and_can_be_repeated(small, encoding):
+    finished, other = _upgraded(small, encoding), _upgraded(small, "v2" if encoding == "default" else "default")
+    numbers = []
+    for values in list(states(small, finished.log))[::3]:
+        with ZarrIO(Steps(values)) as io:
+            numbers.append(io.zarr_format)
+        whole = small if numbers[-1] == 2 else finished.values
+        assert {key: values.get(key) for key in whole} == whole
+        assert _upgraded(values, encoding).values == finished.values
+        again = _upgraded(values, "v2" if encoding == "default" else "default")
+        assert again.values == (finished if numbers[-1] == 3 else other).values
+    assert numbers == sorted(numbers)
+    assert {*numbers} == {2, 3}
 
 
 def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
