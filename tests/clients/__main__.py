@@ -125,8 +125,8 @@ def page(results: list[dict[str, Any]], releases: dict[str, dict[str, str]]) -> 
     lines = [
         "# Programs that work with these files",
         "",
-        "`nox -s clients` installs each program beside this package with pip, in one command, and does what its",
-        "users do; what is read is compared with the same work on an HDF5 file. This page is made from such a run.",
+        "`nox -s clients` installs each program next to this package with pip, in one command, does what its users",
+        "do, and compares what it reads with the same work on an HDF5 file. This page is the result of such a run.",
         "",
         "| program | task | file | result |",
         "| --- | --- | --- | --- |",
