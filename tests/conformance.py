@@ -39,13 +39,10 @@ _BASE64 = {"type": "string", "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(=
 _FILLS: dict[str, dict[str, Any]] = {
     **{f"u{n}": {"type": "integer", "minimum": 0, "maximum": 256**n - 1} for n in (1, 2, 4, 8)},
     **{f"i{n}": {"type": "integer", "minimum": -(256**n // 2), "maximum": 256**n // 2 - 1} for n in (1, 2, 4, 8)},
-    "b": {"enum": [True, False, 0, 1]},
-    "f": {"anyOf": [{"type": "number"}, _SPECIAL]},
+    "b": {"enum": [True, False, 0, 1]}, "f": {"anyOf": [{"type": "number"}, _SPECIAL]},
     "c": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"anyOf": [{"type": "number"}, _SPECIAL]}},
-    "[mM]": {"type": ["integer", "string"]},
-    "[UV]": {"type": "string"},
-    "S": _BASE64,
-}
+    "[mM]": {"type": ["integer", "string"]}, "[UV]": {"type": "string"}, "S": _BASE64,
+}  # fmt: skip
 _ARRAY: dict[str, Any] = {
     "type": "object",
     "required": ["zarr_format", "shape", "chunks", "dtype", "compressor", "fill_value", "order", "filters"],

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import pytest
@@ -51,6 +52,14 @@ def _closes_its_files() -> Iterator[None]:
     """Collect garbage at the end of each module: what it did not close fails there, not in a later module."""
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="module")
+def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """The script of the documentation that a module names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).resolve().parents[1] / "docs" / "_scripts")
+        yield import_module(request.module.SCRIPT)
 
 
 @pytest.fixture(scope="session")

@@ -28,8 +28,7 @@ def document(place: Place, key: str) -> Any:
         return {"metadata": zarr2.encode_documents(found[0])}
     stored = _there(place, _key(node, zarr3.DOCUMENT))
     empty = {"zarr_format": 3, "node_type": "group"}
-    hierarchy = registry.parse_documents({zarr3.DOCUMENT: empty, f"x/{zarr3.DOCUMENT}": stored})
-    found_node = hierarchy.get("x")
+    found_node = registry.parse_documents({zarr3.DOCUMENT: empty, f"x/{zarr3.DOCUMENT}": stored}).get("x")
     assert found_node is not None
     return dict(zarr2.documents("", found_node))[name]
 
@@ -107,8 +106,7 @@ def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]]
     raw = stored["attributes"]
     attributes = decode_values(raw)
     change(attributes)
-    kept = {key: raw[key] for key in _OF_TYPES if key in raw}
-    stored["attributes"] = {**kept, **encode_values(attributes)}
+    stored["attributes"] = {**{key: raw[key] for key in _OF_TYPES if key in raw}, **encode_values(attributes)}
     _store(place, key, stored)
 
 

@@ -14,15 +14,10 @@ NUMBERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8
 ROW = np.dtype([("start", "<i4"), ("target", REF), ("note", UTF8), ("weight", "<f4"), ("part", REGION)])
 ODD_ROW = np.dtype(
     [
-        ("target", REF),
-        ("triple", "<i2", (3,)),
-        ("inner", [("x", "<f8"), ("y", "S3")]),
-        ("flag", "?"),
-        ("z", "<c8"),
-        ("text", "S4"),
-        ("name", ASCII),
+        ("target", REF), ("triple", "<i2", (3,)), ("inner", [("x", "<f8"), ("y", "S3")]), ("flag", "?"), ("z", "<c8"),
+        ("text", "S4"), ("name", ASCII),
     ]
-)
+)  # fmt: skip
 PLAIN_ROW = np.dtype([("x", "<f8"), ("y", ">i2"), ("z", "S3"), ("w", [("a", "?"), ("b", "<u1", (2,))])])
 PADDED_ROW = np.dtype([("a", "i1"), ("b", "<f8")], align=True)
 
@@ -196,8 +191,7 @@ def _references(file: h5py.File, group: h5py.Group, target: h5py.Dataset) -> Non
 def _rows(group: h5py.Group, target: h5py.Dataset) -> None:
     regions = regions_of(target)
     rows = [(1, target.ref, "å", np.nan, regions[0]), (2, target.file.ref, "", 1.5, regions[2])]
-    table = group.create_dataset("table", (3,), ROW, maxshape=(None,), chunks=(2,))
-    table[:2] = np.array(rows, ROW)
+    group.create_dataset("table", (3,), ROW, maxshape=(None,), chunks=(2,))[:2] = np.array(rows, ROW)
     group.create_dataset("one row", (), ROW)[()] = np.array(rows[0], ROW)
     group.create_dataset("no rows", (0,), ROW, maxshape=(None,), chunks=(2,))
     odd = np.zeros(2, ODD_ROW)

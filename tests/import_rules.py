@@ -83,16 +83,7 @@ _PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__"}
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
     "hdmf": Library(frozenset(PACKAGES) - _PURE - {"model", "encoding", "store", "array", "write"}),
-    "numcodecs": _in(
-        "alias/names",
-        "hdmf",
-        "encoding",
-        "hdf5",
-        "nwb",
-        "array",
-        "write",
-        "hdmf",
-    ),
+    "numcodecs": _in("alias/names", "hdmf", "encoding", "hdf5", "nwb", "array", "write"),
     "zarr": _in("store/zarr_python", "array", "alias/names"),
     "filelock": _in("store/lock"),
     "google_crc32c": _in("encoding/chunk_codec"),

@@ -31,8 +31,7 @@ def _candidates(version: str) -> Iterator[Path]:
         yield from (Path(folder, each) for each in names)
     for root in (os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"):
         if root:
-            releases = Path(root, "versions").glob(f"{version}.*")
-            yield from (release / "bin" / name for release in releases)
+            yield from (release / "bin" / name for release in Path(root, "versions").glob(f"{version}.*"))
 
 
 def _version_of(interpreter: Path) -> str | None:

@@ -12,6 +12,7 @@ s3      a URL in a bucket, whose credentials are those of the environment: a `Ur
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import zipfile
@@ -71,7 +72,7 @@ class Url(str):
         yield from (self / name for name in sorted({key.partition("/")[0] for key in keys_of(self)}))
 
     def rename(self, target: Url) -> Url:
-        copy_file(self, target)
+        put_all(open_folder(target, {}), contents(self))
         remove(self)
         return target
 
@@ -93,6 +94,14 @@ def contents(place: Place) -> dict[str, bytes]:
 def stored_files(folder: Path) -> dict[str, bytes]:
     """Return the content of all files below a folder, by their paths relative to it."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def store_files(folder: Path, files: Mapping[str, Any]) -> Path:
+    """Write files below a folder by their relative paths: bytes as they are, anything else as JSON."""
+    for key, value in files.items():
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        (folder / key).write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+    return folder
 
 
 def put(place: Place, key: str, value: bytes) -> None:
@@ -133,16 +142,6 @@ def _write_zip(place: Path, values: dict[str, bytes]) -> None:
     with zipfile.ZipFile(place, "w") as archive:
         for key, value in values.items():
             archive.writestr(key, value)
-
-
-def copy_file(place: Place, target: Place) -> Place:
-    if is_zip(place):
-        shutil.copy(place, target)
-    elif isinstance(place, Path):
-        shutil.copytree(place, target)
-    else:
-        put_all(open_folder(target, {}), contents(place))
-    return target
 
 
 def remove(place: Place) -> None:

@@ -179,8 +179,7 @@ def _add_behaviour(nwbfile: NWBFile) -> None:
     track = SpatialSeries(
         name="track", data=np.arange(200.0).reshape(100, 2), timestamps=lfp, reference_frame="corner", unit="m"
     )
-    module = nwbfile.create_processing_module("behavior", "where it went")
-    module.add(Position(spatial_series=track))
+    nwbfile.create_processing_module("behavior", "where it went").add(Position(spatial_series=track))
 
 
 def _add_tables(nwbfile: NWBFile) -> None:

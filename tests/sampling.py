@@ -19,12 +19,9 @@ from tests import zarrs
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
 
 _TABLES = {
-    "tests/test_alias.py": 50,
-    "tests/test_docs_": 50,
-    "tests/test_kinds.py": 50,
-    "tests/hostile/test_catalogue.py": 100,
-    "tests/read/test_documents.py": 50,
-}
+    "tests/test_alias.py": 50, "tests/test_docs_": 50, "tests/test_kinds.py": 50,
+    "tests/hostile/test_catalogue.py": 100, "tests/read/test_documents.py": 50,
+}  # fmt: skip
 """Modules whose names begin so run with so many times the cases: all pages and all bad input, a part of all kinds."""
 
 EXAMPLES = 25

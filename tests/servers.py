@@ -275,13 +275,9 @@ class S3Server:
         from obstore.store import S3Store
 
         return S3Store(
-            self.bucket,
-            endpoint=self.endpoint,
-            access_key_id="tester",
-            secret_access_key="secret",
-            region="us-east-1",
+            self.bucket, endpoint=self.endpoint, access_key_id="tester", secret_access_key="secret", region="us-east-1",
             client_options={"allow_http": True},
-        )
+        )  # fmt: skip
 
     def put(self, prefix: str, contents: dict[str, bytes]) -> None:
         store = self._store()

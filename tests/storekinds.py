@@ -96,11 +96,8 @@ def plain_store(kind: str, folder: Path) -> StoreKind:
         make = zarr.storage.DirectoryStore if IS_ZARR_2 else zarr.storage.LocalStore
         return StoreKind(folder, kind, lambda name: make(folder / name))
     in_memory: dict[str, Callable[[str], Any]] = {
-        "memory": lambda name: {},
-        "zarr-memory": _zarr_memory,
-        "zarr-group": _zarr_group,
-        "obstore": _obstore,
-    }
+        "memory": lambda name: {}, "zarr-memory": _zarr_memory, "zarr-group": _zarr_group, "obstore": _obstore,
+    }  # fmt: skip
     return StoreKind(folder, kind, in_memory[kind], refusals=_IN_MEMORY) if kind != "local" else StoreKind(folder)
 
 

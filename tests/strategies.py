@@ -43,16 +43,13 @@ def array_nodes(draw: st.DrawFn) -> Dataset[Any]:
     return dataset_node(
         shape=tuple(draw(st.lists(st.integers(0, 2**40), min_size=rank, max_size=rank))),
         chunks=tuple(draw(st.lists(st.integers(1, 2**20), min_size=rank, max_size=rank))),
-        data_type=draw(st.sampled_from(["<f4", "|O", [["a", "<i4"], ["b", "|S3", [2]]]])),
-        fill_value=draw(JSON_LEAVES),
-        compressor=draw(st.none() | CODECS),
-        filters=draw(st.none() | st.lists(CODECS, max_size=2)),
-        order=draw(st.sampled_from("CF")),
-        chunk_keys=ChunkKeys("v2", draw(st.sampled_from("./"))),
+        data_type=draw(st.sampled_from(["<f4", "|O", [["a", "<i4"], ["b", "|S3", [2]]]])), fill_value=draw(JSON_LEAVES),
+        compressor=draw(st.none() | CODECS), filters=draw(st.none() | st.lists(CODECS, max_size=2)),
+        order=draw(st.sampled_from("CF")), chunk_keys=ChunkKeys("v2", draw(st.sampled_from("./"))),
         attributes=attributes,
         extra=draw(st.dictionaries(TEXT.filter(lambda key: key not in _KNOWN), JSON, max_size=2)),
         keeps_attributes=not attributes and draw(st.booleans()),
-    )
+    )  # fmt: skip
 
 
 @st.composite
@@ -122,14 +119,14 @@ def filled(draw: st.DrawFn, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.
         array.reshape(-1)[:] = draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
         return array
     size = array.nbytes
-    raw = draw(st.binary(min_size=size, max_size=size)) if size <= 64 else _noise(draw, size)
+    raw = (
+        draw(st.binary(min_size=size, max_size=size))
+        if size <= 64
+        else np.random.default_rng(draw(st.integers(0, 99))).bytes(size)
+    )
     if dtype.kind == "b":
         raw = bytes(byte & 1 for byte in raw)
     return np.frombuffer(raw, dtype).reshape(shape).copy() if array.size else array
-
-
-def _noise(draw: st.DrawFn, size: int) -> bytes:
-    return np.random.default_rng(draw(st.integers(0, 99))).bytes(size)
 
 
 # ---- selections ----------------------------------------------------------------------------------------------------

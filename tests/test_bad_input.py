@@ -50,8 +50,7 @@ from tests.servers import WebServer, serving
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[nwbfile.acquisition["trace"]])
-    copy = TimeSeries(name="copy", data=nwbfile.acquisition["trace"], unit="m", rate=10.0)
-    nwbfile.add_acquisition(copy)
+    nwbfile.add_acquisition(TimeSeries(name="copy", data=nwbfile.acquisition["trace"], unit="m", rate=10.0))
     return samples.write_zarr(tmp_path_factory.mktemp("written") / "file.nwb.zarr", nwbfile)
 
 
@@ -190,18 +189,12 @@ def test_a_target_inside_a_zip_file_is_named(tmp_path):
 _OF_A_FILE: dict[str, Callable[[Path], Any]] = {
     **{f"mode {mode}": lambda path, mode=mode: NWBZarrIO(path, mode) for mode in ("r", "r-", "r+", "a")},
     **{f"{mode} of ZarrIO": lambda path, mode=mode: ZarrIO(path, mode) for mode in ("r", "a")},
-    "namespaces": ZarrIO.get_namespaces,
-    "verify": verify,
-    "validate": validate,
-    "repair": repair,
-    "consolidate": consolidate,
-    "upgrade": upgrade,
-    "add_nczarr": add_nczarr,
-    "to_zom": to_zom,
+    "namespaces": ZarrIO.get_namespaces, "verify": verify, "validate": validate, "repair": repair,
+    "consolidate": consolidate, "upgrade": upgrade, "add_nczarr": add_nczarr, "to_zom": to_zom,
     "compare": lambda path: list(compare(path, path)),
     "to Zarr": lambda path: convert(path, path.parents[1] / "new.nwb.zarr"),
     "to HDF5": lambda path: convert(path, path.parents[1] / "new.nwb"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=[2, 3])

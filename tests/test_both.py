@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numcodecs
@@ -17,19 +16,14 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    FormatsDifferWarning,
-    ReadOnlyStoreError,
-    UsageError,
-)
+from hdmf_zarr_backend.errors import ConflictError, FormatsDifferWarning, ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import DOCUMENTS
 from hdmf_zarr_backend.store.memory import MemoryStore
 from tests import samples, trees
 from tests.hostile import seeds
-from tests.places import stored_files
+from tests.places import store_files, stored_files
 
 Files = dict[str, bytes]
 
@@ -63,46 +57,30 @@ class Logged(Files):
 def small() -> Files:
     """One of everything that references are stored as, of both formats."""
     files: Files = {}
-    with ZarrIO(Keys(files), "w", zarr_format="both") as io:
-        io.write_builder(seeds.tree())
+    trees.write_builder(Keys(files), seeds.tree(), zarr_format="both")
     return files
 
 
 @pytest.fixture(scope="module")
 def rich() -> Files:
     files: Files = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         samples.write_zarr(Keys(files), zarr_format="both")
     return files
 
 
-def made_anew(files: Files) -> Files:
-    """Return the file with its format 3 made anew from its format 2."""
-    copy = dict(files)
-    upgrade(Keys(copy), drop=3)
-    assert not [key for key in copy if key.endswith("zarr.json") or "/c/" in key]
-    upgrade(Keys(copy), keep=True)
-    return copy
-
-
 def assert_alike(files: Files) -> None:
-    """Assert that both formats say the same, and that nothing complains."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FormatsDifferWarning)
+    """Assert that both formats say the same, that format 3 is what format 2 becomes, and that nothing complains."""
+    with warnings.catch_warnings(action="error", category=FormatsDifferWarning):
         with ZarrIO(Keys(dict(files))) as io:
             assert io.zarr_format == "both"
-        made = made_anew(files)
-    differing = {key for key in made.keys() | files.keys() if made.get(key) != files.get(key)}
+        copy = dict(files)
+        upgrade(Keys(copy), drop=3)
+        assert not [key for key in copy if key.endswith("zarr.json") or "/c/" in key]
+        upgrade(Keys(copy), keep=True)
+    differing = {key for key in copy.keys() | files.keys() if copy.get(key) != files.get(key)}
     assert differing <= {".hdmf_zarr_journal.commit"}  # alone it means nothing
     assert [str(problem) for problem in verify(Keys(dict(files))).problems] == []
-
-
-def as_folder(files: Files, folder: Path) -> Path:
-    for key, value in files.items():
-        (folder / key).parent.mkdir(parents=True, exist_ok=True)
-        (folder / key).write_bytes(value)
-    return folder
 
 
 def only(files: Files, zarr_format: int) -> Files:
@@ -115,13 +93,12 @@ def only(files: Files, zarr_format: int) -> Files:
 # ---- new files ------------------------------------------------------------------------------------------------------
 def test_both_formats_say_the_same(rich, tmp_path):
     assert_alike(rich)
-    for number in (2, 3):
-        files: Files = {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
+        for number in (2, 3):
+            files: Files = {}
             with ZarrIO(Keys(dict(rich)), zarr_format=number) as source, ZarrIO(files, "w") as io:
                 io.export(source)
-        as_folder(files, tmp_path / f"{number}.nwb.zarr")
+            store_files(tmp_path / f"{number}.nwb.zarr", files)
     assert compare(tmp_path / "2.nwb.zarr", tmp_path / "3.nwb.zarr", ignore={"chunks", "filters", "fill"}) == []
 
 
@@ -134,11 +111,9 @@ def test_only_references_and_rows_are_stored_twice(rich):
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_zarr_python_opens_it_as_either_format(rich, tmp_path, number):
-    path = as_folder(rich, tmp_path / "a.nwb.zarr")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        group = zarr.open_group(path, mode="r", zarr_format=number)
-        members = dict(group.members(max_depth=None))
+    path = store_files(tmp_path / "a.nwb.zarr", rich)
+    with warnings.catch_warnings(action="error"):
+        members = dict(zarr.open_group(path, mode="r", zarr_format=number).members(max_depth=None))
         values = {name: array[...] for name, array in members.items() if isinstance(array, zarr.Array)}
     assert len(values) > 100
 
@@ -183,8 +158,7 @@ def test_convert_from_hdf5_and_from_either_format(tmp_path):
 
 def test_the_attributes_of_nczarr_are_in_format_2_only():
     files: Files = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         options = WriteOptions(nczarr=True)
         samples.write_zarr(Keys(files), samples.plain_nwbfile(), zarr_format="both", write_options=options)
     assert b"_nczarr_group" in files[".zattrs"]
@@ -286,8 +260,7 @@ def test_consolidate_and_repair_of_a_file_without_damage(rich):
 
 @pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "gone"])
 def test_repair_does_not_spread_a_damaged_chunk_to_the_other_format(small, is_cut):
-    names = [key for key in small if "/" in key and key.rpartition("/")[2] not in DOCUMENTS]
-    for key in names:
+    for key in [key for key in small if "/" in key and key.rpartition("/")[2] not in DOCUMENTS]:
         files = dict(small)
         if is_cut:
             files[key] = files[key][: len(files[key]) // 2]
@@ -353,11 +326,9 @@ def changed_in_format_3(files: Files) -> Files:
 
 def one_warning(files: Files) -> tuple[str, set[str], Any]:
     """Return the only warning that reading gives, the groups that are read, and the format."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with ZarrIO(Keys(dict(files))) as io:
-            found = set(io.read_builder().groups)
-            number = io._parsed.zarr_format if io._parsed is not None else None
+    with warnings.catch_warnings(record=True, action="always") as caught, ZarrIO(Keys(dict(files))) as io:
+        found = set(io.read_builder().groups)
+        number = io._parsed.zarr_format if io._parsed is not None else None
     (warning,) = [each for each in caught if issubclass(each.category, FormatsDifferWarning)]
     return str(warning.message), found, number
 
@@ -390,8 +361,7 @@ def test_a_writer_of_format_3(small):
         lambda: consolidate(Keys(files)),
         lambda: upgrade(Keys(files), keep=True),
     ):
-        with pytest.raises(ConflictError, match="--drop 2"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with pytest.raises(ConflictError, match="--drop 2"), warnings.catch_warnings(action="ignore"):
             change()
     assert files == before
     with pytest.warns(FormatsDifferWarning):
@@ -418,8 +388,7 @@ def test_two_writers_that_do_not_know_each_other(small):
 def test_documents_that_are_gone(small):
     files = dict(small)
     del files["inner/zarr.json"], files["references/c/0"]
-    kinds = {problem.kind for problem in verify(Keys(files)).problems}
-    assert kinds == {"formats-differ", "chunk-missing"}
+    assert {problem.kind for problem in verify(Keys(files)).problems} == {"formats-differ", "chunk-missing"}
     assert repair(Keys(files)).done == ["made Zarr format 3 like format 2"]
     assert files == small
     del files["inner/.zattrs"]
@@ -432,11 +401,9 @@ def test_one_format_that_is_left_counts(small):
     upgrade(Keys(upgraded))
     left = {key: value for key, value in small.items() if key in (".zmetadata", ".zgroup", ".zattrs")}
     for files in (only(small, 3), {**upgraded, **left}):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FormatsDifferWarning)
-            with ZarrIO(Keys(files)) as io:
-                io.read_builder()
-                assert io.zarr_format == 3
+        with warnings.catch_warnings(action="error", category=FormatsDifferWarning), ZarrIO(Keys(files)) as io:
+            io.read_builder()
+            assert io.zarr_format == 3
 
 
 def test_modes_and_hints(small):
@@ -454,8 +421,7 @@ def test_opening_asks_for_no_more_than_before(small):
             asked.append(key)
             return super().get(key)
 
-    with ZarrIO(Asked(dict(small))) as io:
-        io.read_builder()
+    trees.read_builder(Asked(dict(small)))
     assert sorted(key for key in asked if key.endswith((".zmetadata", "zarr.json"))) == [".zmetadata", "zarr.json"]
     assert len(asked) == len(set(asked))
 
@@ -525,8 +491,7 @@ def with_rows(first: str, second: str) -> Files:
     root = trees.root(*builders.values(), inner)
     for name in ("a", "b"):
         builders[name].attributes["object_id"] = name
-    with ZarrIO(Keys(files), "w", zarr_format="both") as io:
-        io.write_builder(root)
+    trees.write_builder(Keys(files), root, zarr_format="both")
     return files
 
 

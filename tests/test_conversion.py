@@ -33,17 +33,15 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdf5 import datasets
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.progress import Progress
 from tests import samples
 from tests.documents import change_attributes, document
 from tests.peers import Peer
-from tests.places import Place
+from tests.places import Place, stored_files
+from tests.watching import Interrupted
 
 # pynwb 4.2 reads none of these: NWB 1.2, and files whose texts are all arrays
 UNREADABLE = {
-    "matnwb__ecephys_tutorial_old.nwb",
-    "matnwb__link_test.nwb",
-    "matnwb__membrane_potential.nwb",
+    *(f"matnwb__{name}.nwb" for name in ("ecephys_tutorial_old", "link_test", "membrane_potential")),
     "nwbexplorer__nwb_test_file.nwb",
 }
 # what hdmf-zarr 0.13 itself cannot do: pynwb cannot rebuild this container for HDF5
@@ -80,8 +78,7 @@ def write_damaged(path: Path) -> None:
 
 def equal_containers(one: Path, other: Place) -> None:
     """Assert that pynwb makes the same containers of an HDF5 file and a Zarr file, or of two HDF5 files."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old files are full of what pynwb warns of
+    with warnings.catch_warnings(action="ignore"):  # old files are full of what pynwb warns of
         second = NWBHDF5IO if other.name.endswith(".nwb") else NWBZarrIO
         with NWBHDF5IO(one, "r") as left, second(other, "r") as right:
             a, b = left.read(), right.read()
@@ -106,8 +103,7 @@ def test_every_real_file_comes_back_as_it_was(nwbfiles: list[Path], tmp_path: Pa
     """Also those that pynwb cannot read: conversion does not depend on it."""
     found = {}
     for source in nwbfiles:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", BrokenLinkWarning)  # links to files that are not here
+        with warnings.catch_warnings(action="ignore", category=BrokenLinkWarning):  # links to files that are not here
             _, back = there_and_back(source, tmp_path, check=False)
         found[source.name] = differences(source, back)
     assert {name: lines for name, lines in found.items() if lines} == {}
@@ -367,10 +363,10 @@ def test_calls_that_are_refused_touch_nothing(
     shutil.copy(tmp_path / "a.h5", tmp_path / "folder" / "c.h5")
     (tmp_path / "text.txt").write_text("some text")
     (tmp_path / "short.h5").write_bytes((tmp_path / "a.h5").read_bytes()[:1000])
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = stored_files(tmp_path)
     with pytest.raises(error, match=words):
         convert(tmp_path / source, tmp_path / target, **options)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert stored_files(tmp_path) == before
 
 
 def test_damage_in_zarr_is_reported_with_the_node(tmp_path: Path) -> None:
@@ -391,13 +387,6 @@ def test_text_that_hdf5_cannot_hold_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueRefusedError, match=r"a\.zarr: .*\(/session_description\)"):
         convert(tmp_path / "a.zarr", tmp_path / "b.nwb", check=False)
     assert leftovers(tmp_path, "a.nwb", "a.zarr") == []
-
-
-class Interrupted(Progress):
-    """Ends the work after some bytes, as a user would."""
-
-    def advance(self, path: str, done: int) -> None:
-        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
@@ -457,8 +446,7 @@ def test_what_pynwb_cannot_read_is_refused_unless_requested(
 
 
 def _reads_with_pynwb(source: Path) -> bool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             with NWBHDF5IO(source, "r") as io:
                 io.read()
@@ -485,8 +473,7 @@ def test_the_check_says_of_damaged_files_what_pynwb_says_of_them(tmp_path: Path)
                 file.create_group(path)
             elif number % 3 == 2:
                 file[path] = np.arange(4)
-        virtual = number % 2
-        target, to = (tmp_path / "a.zarr.json", "virtual") if virtual else (tmp_path / "a.zarr", "zarr")
+        target, to = (tmp_path / "a.zarr.json", "virtual") if number % 2 else (tmp_path / "a.zarr", "zarr")
         if _reads_with_pynwb(source):
             convert(source, target, overwrite=True, to=to)  # type: ignore[arg-type]
             continue
@@ -558,8 +545,7 @@ def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
 def test_paths_may_be_relative_and_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simple(tmp_path / "a.h5", x=np.arange(3))
     monkeypatch.chdir(tmp_path)
-    report = convert("a.h5", Path("b.zarr"))
-    assert report.target == os.path.join(tmp_path, "b.zarr")
+    assert convert("a.h5", Path("b.zarr")).target == os.path.join(tmp_path, "b.zarr")
 
 
 @pytest.mark.parametrize("chunks", [None, (250, 12), (40_000, 1)])

@@ -13,12 +13,9 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 
 OPTIONS = {
-    "chunks": (2, 3),
-    "fillvalue": 7,
-    "compressor": numcodecs.Zlib(level=2),
-    "filters": [numcodecs.Delta("i4")],
+    "chunks": (2, 3), "fillvalue": 7, "compressor": numcodecs.Zlib(level=2), "filters": [numcodecs.Delta("i4")],
     "maxshape": (None, 3),
-}
+}  # fmt: skip
 
 
 def test_the_options_are_kept_as_configurations():
@@ -40,10 +37,9 @@ def _same_options(one: ZarrDataIO, other: ZarrDataIO) -> None:
     assert one.io_settings == other.io_settings
 
 
-@pytest.mark.parametrize(
-    "options",
-    [OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}, {"chunks": (2, 3), "shards": (4, 3)}],
-)
+@pytest.mark.parametrize("options", [
+    OPTIONS, {}, {"compressor": False}, {"chunks": True, "compressor": True}, {"chunks": (2, 3), "shards": (4, 3)},
+])  # fmt: skip
 def test_hdmf_wraps_data_again_with_the_same_options(options):
     wrapped = ZarrDataIO(np.arange(12).reshape(4, 3), **options)
     parameters = set(inspect.signature(ZarrDataIO).parameters)
@@ -62,10 +58,7 @@ def test_hdmf_wraps_data_again_with_the_same_options(options):
     (numcodecs.Zstd(level=2), None, {"id": "zstd", "level": 2}),
     ([numcodecs.Shuffle(), numcodecs.Zlib(2)], [{"id": "shuffle", "elementsize": 4}], {"id": "zlib", "level": 2}),
     ({"name": "gzip", "configuration": {"level": 3}}, None, {"id": "gzip", "level": 3}),
-    ("zstd", None, {"id": "zstd", "level": 3}),
-    ([], None, False),
-    (False, None, False),
-    (True, None, True),
+    ("zstd", None, {"id": "zstd", "level": 3}), ([], None, False), (False, None, False), (True, None, True),
 ])  # fmt: skip
 def test_compressors_are_given_as_in_014(compressors, filters, compressor):
     wrapped = ZarrDataIO([1], compressors=compressors)

@@ -45,14 +45,9 @@ assert verify("b.nwb.zarr").is_sound
 
 def run(*command: str | Path, folder: Path, **environment: str) -> str:
     answer = subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+        [sys.executable, *map(str, command)], cwd=folder, env=os.environ | environment, capture_output=True, text=True,
+        encoding="utf-8", check=False,
+    )  # fmt: skip
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
 
@@ -127,14 +122,10 @@ def test_the_first_screen_works_as_printed_in_a_fresh_environment(version, built
     foreign = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     known = {name: value for name, value in os.environ.items() if name not in foreign}
     answer = subprocess.run(
-        ["bash", "-c", first_screen()],
-        cwd=tmp_path / STEM,
-        env=known | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+        ["bash", "-c", first_screen()], cwd=tmp_path / STEM,
+        env=known | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}, capture_output=True, text=True,
+        encoding="utf-8", check=False,
+    )  # fmt: skip
     assert answer.returncode == 0, answer.stdout[-4000:] + answer.stderr[-4000:]
     assert "containers are equal, field by field" in answer.stdout
     assert "\nmouse.nwb -> copy.nwb.zarr: " in answer.stdout

@@ -11,11 +11,11 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -33,19 +33,12 @@ from tests.import_rules import PACKAGE, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
-SCRIPTS = ROOT / "docs" / "_scripts"
+SCRIPT = "architecture"
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 REPAIR = "run: python docs/_scripts/architecture.py"
 
 _NAMED = re.compile(r"`((?:\w+\.)*\w+):(\w+(?:\.\w+)*)`")
 _LINKED = re.compile(r"\[`([\w.]+):[\w.]+`\]\(([^)]+)\)")
-
-
-@pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("architecture")
 
 
 def test_page_and_picture_are_as_the_script_makes_them(script):
@@ -170,14 +163,12 @@ DATA = np.arange(400_000, dtype="f4")
 
 
 def test_a_write_walks_as_the_page_says(tmp_path):
-    calls = calls_of(lambda: write(tmp_path / "a.nwb.zarr", DATA))
-    assert_operation(calls, "Write an array")
+    assert_operation(calls_of(lambda: write(tmp_path / "a.nwb.zarr", DATA)), "Write an array")
 
 
 def test_a_read_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", ZarrDataIO(DATA, chunks=(1000,), compressor="zstd"))
-    calls = calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr"))
-    assert_operation(calls, "Read a slice")
+    assert_operation(calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr")), "Read a slice")
 
 
 def test_a_slice_of_a_large_blosc_chunk_is_read_in_blocks(tmp_path):

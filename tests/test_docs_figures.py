@@ -2,39 +2,29 @@
 
 import importlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ROOT / "docs" / "_scripts"
-
-
-@pytest.fixture(scope="module")
-def scripts() -> Iterator[dict[str, ModuleType]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield {name: importlib.import_module(name) for name in ("figures", "compatibility")}
+SCRIPT = "figures"
 
 
 @pytest.mark.parametrize("name", ["figures", "compatibility"])
-def test_pages_are_as_the_script_makes_them(scripts, name):
-    made = scripts[name].files()
-    assert scripts[name].README in made
-    for path, text in made.items():
+def test_pages_are_as_the_script_makes_them(script, name):
+    pages = importlib.import_module(name)
+    assert pages.README in pages.files()
+    for path, text in pages.files().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run: python docs/_scripts/{name}.py"
 
 
-def test_every_line_has_figures_of_this_package_and_of_013(scripts):
-    figures = scripts["figures"]
-    for work in figures.WORKS:
-        assert {figures.OURS, figures.OLD} <= figures.ratios(work).keys(), work.label
+def test_every_line_has_figures_of_this_package_and_of_013(script):
+    for work in script.WORKS:
+        assert {script.OURS, script.OLD} <= script.ratios(work).keys(), work.label
 
 
-def test_what_is_shown_by_a_test_is_shown_by_one_that_exists(scripts):
-    for reader in scripts["compatibility"].READERS:
+def test_what_is_shown_by_a_test_is_shown_by_one_that_exists(script):
+    for reader in importlib.import_module("compatibility").READERS:
         if reader.client or set(reader.opens) == {"not tested"}:
             continue
         path, _, name = reader.shown.partition(":")

@@ -4,11 +4,9 @@ After a change of the format: ``python docs/_scripts/format_page.py``, and read 
 """
 
 import base64
-import importlib
 import json
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,19 +18,12 @@ from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, NOTES
 from tests.everything import write_everything
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "docs" / "_scripts"
-PAGE = SCRIPTS.parent / "format" / "format-2.md"
-PAGE_3 = SCRIPTS.parent / "format" / "format-3.md"
+SCRIPT = "format_page"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "format" / "format-2.md"
+PAGE_3 = PAGE.with_name("format-3.md")
 REPAIR = "run: python docs/_scripts/format_page.py"
 
 _FENCE = re.compile(r"^```\S*.*$", re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("format_page")
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +125,7 @@ def test_what_the_note_may_say_is_in_its_table(arrays, folder):
 def hdf5_notes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What is noted of each object of an HDF5 file with about everything that HDF5 has."""
     folder = tmp_path_factory.mktemp("everything")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BrokenLinkWarning)  # it has broken links as well
+    with warnings.catch_warnings(action="ignore", category=BrokenLinkWarning):  # it has broken links as well
         convert(write_everything(folder / "everything.h5"), folder / "everything.zarr", check=False)
     attributes = [json.loads(path.read_text("utf-8")) for path in sorted(folder.rglob(".zattrs"))]
     return [found[NOTES]["hdf5"] for found in attributes if "hdf5" in found.get(NOTES, {})]

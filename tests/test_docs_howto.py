@@ -180,15 +180,11 @@ def raised() -> str:
 TROUBLES = re.findall(r"^\| `([^`]+)` \|", ALL_PAGES["docs/how-to/troubleshooting.md"], re.MULTILINE)
 
 
-def is_raised(message: str, raised: str) -> bool:
-    """Tell whether each part of a message between two ``…`` is in one text, in this order."""
-    parts = [re.escape(part) for part in message.split("…") if part.strip()]
-    return re.search("[^\n]*".join(parts), raised) is not None
-
-
 @pytest.mark.parametrize("message", TROUBLES)
 def test_a_message_of_the_page_on_troubles_is_one_of_this_package(message, raised):
-    assert is_raised(message, raised)
+    """Each part of it between two ``…`` is in one text, in this order."""
+    parts = [re.escape(part) for part in message.split("…") if part.strip()]
+    assert re.search("[^\n]*".join(parts), raised) is not None
 
 
 _SECONDS = re.compile(r"\bin \d+\.\d s\b")

@@ -1,20 +1,8 @@
 """Pages have none of the phrases that the project avoids; links of the README and the like lead to files."""
 
 import importlib
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 
-import pytest
-
-SCRIPTS = Path(__file__).resolve().parents[1] / "docs" / "_scripts"
-
-
-@pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("prose")
+SCRIPT = "prose"
 
 
 def test_pages_have_no_phrase_to_be_rewritten(script):

@@ -10,7 +10,7 @@ from argparse import SUPPRESS
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,15 +20,9 @@ from hdmf_zarr_backend import alias, errors, interop, zom
 from hdmf_zarr_backend.check.findings import DAMAGE, REMARKS
 
 ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = "reference"
 REFERENCE = ROOT / "docs" / "reference"
 REPAIR = "run: python docs/_scripts/reference.py"
-
-
-@pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "docs" / "_scripts")
-        yield importlib.import_module("reference")
 
 
 def test_pages_are_as_the_script_makes_them(script):
@@ -140,8 +134,7 @@ def public_names() -> Iterator[Public]:
             found = Public(name, _find(name))
         except AttributeError:  # a test of its own names it
             continue
-        members = _members(found.value) if isinstance(found.value, type) else ()
-        for public in (found, *members):
+        for public in (found, *(_members(found.value) if isinstance(found.value, type) else ())):
             if isinstance(public.value, (type, FunctionType, property)) and id(public.value) not in seen:
                 seen.add(id(public.value))
                 yield public

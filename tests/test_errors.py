@@ -42,11 +42,8 @@ def test_an_error_comes_complete_from_another_process(cls):
         assert type(other) is cls
         assert str(other) == str(error)
         assert (other.store, other.path, other.remedy, other.remedy_cli) == (
-            "/a.zarr",
-            "/g/x",
-            "Mend it.",
-            "Use --mend.",
-        )
+            "/a.zarr", "/g/x", "Mend it.", "Use --mend.",
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -67,15 +64,10 @@ def test_errors_of_others_are_left_as_they_are():
 
 
 @pytest.mark.parametrize(("cls", "base"), [
-    (errors.StoreNotFoundError, FileNotFoundError),
-    (errors.StoreExistsError, FileExistsError),
-    (errors.ReferenceTargetError, KeyError),
-    (errors.NameRefusedError, ValueError),
-    (errors.ValueRefusedError, TypeError),
-    (errors.UsageError, ValueError),
-    (errors.ModeError, errors.UsageError),
-    (errors.MetadataError, errors.DamagedFileError),
-    (errors.ConflictError, errors.WriteError),
+    (errors.StoreNotFoundError, FileNotFoundError), (errors.StoreExistsError, FileExistsError),
+    (errors.ReferenceTargetError, KeyError), (errors.NameRefusedError, ValueError),
+    (errors.ValueRefusedError, TypeError), (errors.UsageError, ValueError), (errors.ModeError, errors.UsageError),
+    (errors.MetadataError, errors.DamagedFileError), (errors.ConflictError, errors.WriteError),
     (errors.NotZarrError, errors.StoreError),
 ])  # fmt: skip
 def test_who_handles_the_familiar_error_handles_ours(cls, base):

@@ -22,6 +22,8 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests.places import stored_files
 from tests.samples import plain_nwbfile
+from tests.trees import read_builder, write_builder
+from tests.watching import Interrupted
 
 
 @pytest.fixture
@@ -52,14 +54,11 @@ def value_in(path: Path) -> int:
 # ---- what exists ----------------------------------------------------------------------------------------------------
 
 TARGETS: list[tuple[str, str, dict[str, Any]]] = [
-    ("session.nwb", "session.nwb.zarr", {}),
-    ("session.nwb", "session.nwb.zarr", {"zarr_format": 3}),
-    ("session.nwb", "session.nwb.zarr", {"resume": True}),
-    ("session.nwb", "session.nwb.zarr.zip", {}),
-    ("session.nwb", "session.nwb.zarr.json", {"to": "virtual"}),
-    ("source.zarr", "copy.nwb", {}),
+    ("session.nwb", "session.nwb.zarr", {}), ("session.nwb", "session.nwb.zarr", {"zarr_format": 3}),
+    ("session.nwb", "session.nwb.zarr", {"resume": True}), ("session.nwb", "session.nwb.zarr.zip", {}),
+    ("session.nwb", "session.nwb.zarr.json", {"to": "virtual"}), ("source.zarr", "copy.nwb", {}),
     ("source.zarr", "other.zarr", {"zarr_format": 3}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("source", "target", "options"), TARGETS)
@@ -84,8 +83,7 @@ def test_whatever_exists_is_refused_and_replaced_on_request(work: Path, kind: st
     elif kind == "hdf5":
         shutil.copy("session.nwb", target)
     elif kind == "zarr":
-        with ZarrIO("there", "w") as io:
-            io.write_builder(builder(1))
+        write_builder("there", builder(1))
         Path("there").rename(target)
     else:
         Path(target).mkdir()
@@ -187,8 +185,7 @@ def test_mode_w_is_the_consent(work: Path) -> None:
 
 # ---- symbolic links -------------------------------------------------------------------------------------------------
 def write_w(target: Path, value: int) -> None:
-    with ZarrIO(target, "w") as io:
-        io.write_builder(builder(value))
+    write_builder(target, builder(value))
 
 
 def convert_hdf5(target: Path, value: int) -> None:
@@ -214,8 +211,7 @@ def test_a_link_is_followed_and_stays(tmp_path: Path, way: str, suffix: str) -> 
     assert os.listdir(tmp_path / "disk") == [real.name]
     assert os.listdir(tmp_path / "names") == [link.name]
     for path in (real, link):
-        with ZarrIO(path, "r") as io:
-            assert io.read_builder()["x"].data[0] == 2
+        assert read_builder(path)["x"].data[0] == 2
 
 
 def test_a_link_to_an_hdf5_file_or_to_references_is_followed_and_stays(work: Path) -> None:
@@ -255,9 +251,6 @@ def test_writers_by_two_names_exclude_each_other(tmp_path: Path) -> None:
 
 
 def test_a_conversion_to_a_link_is_resumed_by_either_name(tmp_path: Path) -> None:
-    class Stop(Progress):
-        def advance(self, path: str, done: int) -> None:
-            raise KeyboardInterrupt
 
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["x"] = np.array([7])
@@ -266,7 +259,7 @@ def test_a_conversion_to_a_link_is_resumed_by_either_name(tmp_path: Path) -> Non
     write_w(real, 1)
     link.symlink_to(real)
     with pytest.raises(KeyboardInterrupt):
-        convert(tmp_path / "a.h5", link, overwrite=True, write_options=WriteOptions(progress=Stop()))
+        convert(tmp_path / "a.h5", link, overwrite=True, write_options=WriteOptions(progress=Interrupted()))
     assert value_in(real) == 1
     assert [name for name in os.listdir(tmp_path) if name.startswith(".")] == []
     assert len(os.listdir(real.parent)) == 2
@@ -285,8 +278,7 @@ def test_links_to_other_files_are_relative_to_the_name_that_is_given(tmp_path: P
     with ZarrIO(tmp_path / "names" / "b.zarr", "r") as other, ZarrIO(link, "w") as io:
         root = other.read_builder()
         io.write_builder(GroupBuilder("root", datasets={"y": DatasetBuilder("y", root["x"].data)}))
-    with ZarrIO(link, "r") as io:
-        assert io.read_builder()["y"].builder.data[0] == 5
+    assert read_builder(link)["y"].builder.data[0] == 5
 
 
 # ---- folders and no target ------------------------------------------------------------------------------------------
@@ -295,8 +287,7 @@ def zarr_at(path: str) -> bool:
 
 
 @pytest.mark.parametrize(("arguments", "made", "is_there"), [
-    (["session.nwb"], "session.nwb.zarr", zarr_at),
-    (["session.nwb", "folder"], "folder/session.nwb.zarr", zarr_at),
+    (["session.nwb"], "session.nwb.zarr", zarr_at), (["session.nwb", "folder"], "folder/session.nwb.zarr", zarr_at),
     (["session.nwb", "folder/"], "folder/session.nwb.zarr", zarr_at),
     (["session.nwb", "new/sub/"], "new/sub/session.nwb.zarr", zarr_at),
     (["session.nwb", "folder", "--to", "zarr"], "folder/session.nwb.zarr", zarr_at),
@@ -304,12 +295,9 @@ def zarr_at(path: str) -> bool:
     (["session.nwb", "folder", "--to", "virtual"], "folder/session.nwb.zarr.json", os.path.isfile),
     (["session.nwb", "session.zip"], "session.zip", os.path.isfile),
     (["session.nwb", "session.nwb.zip"], "session.nwb.zip", os.path.isfile),
-    (["session.nwb", "empty.zarr"], "empty.zarr", zarr_at),
-    (["session.nwb", "new.zarr/"], "new.zarr", zarr_at),
-    (["source.zarr"], "source.nwb", h5py.is_hdf5),
-    (["source.zarr/", "folder"], "folder/source.nwb", h5py.is_hdf5),
-    (["there.zip"], "there.nwb", h5py.is_hdf5),
-    (["sub/source.nwb.zarr"], "sub/source.nwb", h5py.is_hdf5),
+    (["session.nwb", "empty.zarr"], "empty.zarr", zarr_at), (["session.nwb", "new.zarr/"], "new.zarr", zarr_at),
+    (["source.zarr"], "source.nwb", h5py.is_hdf5), (["source.zarr/", "folder"], "folder/source.nwb", h5py.is_hdf5),
+    (["there.zip"], "there.nwb", h5py.is_hdf5), (["sub/source.nwb.zarr"], "sub/source.nwb", h5py.is_hdf5),
 ])  # fmt: skip
 def test_where_the_new_file_is(work: Path, arguments: list[str], made: str, is_there: Callable[[str], bool]) -> None:
     for name in ("folder", "full", "empty.zarr", "sub"):

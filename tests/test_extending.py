@@ -37,6 +37,7 @@ from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
 from tests.everything import bfloat16, low_level
 from tests.keystores import DictStore
+from tests.trees import read_builder, write_builder
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
@@ -51,13 +52,11 @@ def root_of(**datasets: DatasetBuilder) -> GroupBuilder:
 
 
 def written(place: Any, root: GroupBuilder, zarr_format: int = 2) -> None:
-    with ZarrIO(place, "w", zarr_format=zarr_format) as io:
-        io.write_builder(root)
+    write_builder(place, root, zarr_format=zarr_format)
 
 
 def read(place: Any, name: str) -> Any:
-    with ZarrIO(place, "r") as io:
-        return io.read_builder().datasets[name].data[:]
+    return read_builder(place).datasets[name].data[:]
 
 
 @formats
@@ -273,8 +272,7 @@ def test_tensorstore_reads_such_numbers(tmp_path, added, zarr_format):
     array = tensorstore.open({"driver": "zarr3" if zarr_format == 3 else "zarr", "kvstore": store}).result()
     assert array.dtype.name == added.name
     assert same(array[...].read().result(), values)
-    with ZarrIO(tmp_path / "a.zarr", "r") as io:
-        spec = tensorstore_spec(io.read_builder().datasets["values"].data)
+    spec = tensorstore_spec(read_builder(tmp_path / "a.zarr").datasets["values"].data)
     assert same(tensorstore.open(spec).result()[...].read().result(), values)
 
 
@@ -312,11 +310,8 @@ def test_such_numbers_of_hdf5_come_back_with_the_bits_of_each_nan(tmp_path, adde
 
 
 @pytest.mark.parametrize(("added", "fill", "value"), [
-    (EXAMPLES[0], '"0xc000"', -2),
-    (EXAMPLES[0], '"0x7fc1"', np.nan),
-    (EXAMPLES[0], '"NaN"', np.nan),
-    (EXAMPLES[0], '"-Infinity"', -np.inf),
-    (EXAMPLES[1], '"0xff"', np.nan),
+    (EXAMPLES[0], '"0xc000"', -2), (EXAMPLES[0], '"0x7fc1"', np.nan), (EXAMPLES[0], '"NaN"', np.nan),
+    (EXAMPLES[0], '"-Infinity"', -np.inf), (EXAMPLES[1], '"0xff"', np.nan),
 ], indirect=["added"], ids=lambda given: getattr(given, "name", str(given)))  # fmt: skip
 def test_the_fill_value_of_such_numbers_is_read_in_each_form(added, fill, value):
     store = MemoryStore({})
@@ -325,8 +320,7 @@ def test_the_fill_value_of_such_numbers_is_read_in_each_form(added, fill, value)
     for key in list(store.mapping):
         store.mapping[key] = store.mapping[key].replace(b'"fill_value":1.0', f'"fill_value":{fill}'.encode())
     del store.mapping["values/c/1/0"]
-    with ZarrIO(store, "r", read_options=ReadOptions(missing_chunks="fill")) as io:
-        data = io.read_builder().datasets["values"].data[:]
+    data = read_builder(store, read_options=ReadOptions(missing_chunks="fill")).datasets["values"].data[:]
     assert data.dtype == added
     np.testing.assert_array_equal(data.astype("f4"), [[0, 0]] * 2 + [[value] * 2] * 2)
 
@@ -476,8 +470,7 @@ def file() -> MemoryStore:
 
 def test_an_encoding_is_a_class_that_writes_the_model_and_a_function_that_reads_it(one_document, file):
     hierarchy = parse(file).hierarchy
-    documents = one_document.last(hierarchy, {}, consolidate=True)
-    parsed = parse_one_document(json.dumps(documents[KEY]).encode())
+    parsed = parse_one_document(json.dumps(one_document.last(hierarchy, {}, consolidate=True)[KEY]).encode())
     assert {path: asdict(node) for path, node in parsed.walk()} == {p: asdict(n) for p, n in hierarchy.walk()}
 
 

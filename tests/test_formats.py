@@ -133,8 +133,7 @@ def test_shards_without_a_format_make_format_3(tmp_path, monkeypatch, shards, va
     assert dry_run(hdf5, shards=shards).zarr_format == 3
     for name in "abcd":
         with ZarrIO(tmp_path / f"{name}.zarr") as io:
-            found = io.read_builder()["d"].data
-            assert (io.zarr_format, found[()].tolist()) == (3, data.tolist())
+            assert (io.zarr_format, io.read_builder()["d"].data[()].tolist()) == (3, data.tolist())
     codecs = json.loads((tmp_path / "a.zarr" / "d" / "zarr.json").read_text())["codecs"]
     assert (codecs[0]["name"] == "sharding_indexed") == (shards != "auto")
 
@@ -171,8 +170,7 @@ def test_without_a_consolidated_document(tmp_path):
 
 def test_a_group_may_be_called_as_chunks_are(tmp_path):
     path = write_builder(tmp_path / "a.zarr", root(group("c", group("0", dataset("d", [1])))), zarr_format=3)
-    with ZarrIO(path, "r-") as io:
-        assert io.read_builder()["c"]["0"]["d"].data[:].tolist() == [1]
+    assert read_builder(path, "r-")["c"]["0"]["d"].data[:].tolist() == [1]
 
 
 # ---- what zarr-python makes of it -----------------------------------------------------------------------------------
@@ -202,16 +200,14 @@ def test_shards_of_zarr_python_are_changed_in_place(tmp_path, index_location):
         "d", shape=(8,), dtype="<i8", chunks=(4,), serializer=codec, compressors=None
     )
     array[:] = np.arange(8)
-    with ZarrIO(path, "r-") as io:
-        assert io.read_builder()["d"].data[3:6].tolist() == [3, 4, 5]
+    assert read_builder(path, "r-")["d"].data[3:6].tolist() == [3, 4, 5]
     with ZarrIO(path, "r+") as io:
         io._parsed = parse(LocalStore(str(path)), use_consolidated=False)
         data = io.read_builder()["d"].data
         data[0] = 5
         data.append([8, 9, 10])
     assert zarr.open_array(path / "d", mode="r")[:].tolist() == [5, *range(1, 11)]
-    with ZarrIO(path, "r-") as io:
-        assert io.read_builder()["d"].data[:].tolist() == [5, *range(1, 11)]
+    assert read_builder(path, "r-")["d"].data[:].tolist() == [5, *range(1, 11)]
 
 
 # ---- one made of the other ------------------------------------------------------------------------------------------

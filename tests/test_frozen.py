@@ -105,8 +105,10 @@ def _digest(target: Path, work: Callable[..., object], *arguments: Any, **option
 def record_of(files: list[Path]) -> dict[str, dict[str, str]]:
     record = {}
     for source in files:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old files are full of what pynwb warns of
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            warnings.catch_warnings(action="ignore"),
+        ):  # old files are full of what pynwb warns of
             record[source.name] = dict(results(source, Path(folder)))
     return record
 

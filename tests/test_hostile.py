@@ -21,16 +21,11 @@ from numcodecs.abc import Codec
 from pynwb import NWBHDF5IO, NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    DamagedFileError,
-    MetadataError,
-    StoreError,
-    UnsafeDataError,
-)
+from hdmf_zarr_backend.errors import DamagedFileError, MetadataError, StoreError, UnsafeDataError
 from hdmf_zarr_backend.store.lock import lock_path
 from tests import samples
 from tests.documents import check_error as check
+from tests.trees import write_builder
 from tests.watching import listening
 
 PICKLE = {"id": "pickle", "protocol": 5}
@@ -119,8 +114,7 @@ def opened(store: Path) -> NWBZarrIO:
 
 
 def change(node: Path, document: str = ".zarray", **changes: Any) -> None:
-    content = json.loads((node / document).read_text())
-    (node / document).write_text(json.dumps({**content, **changes}))
+    (node / document).write_text(json.dumps({**json.loads((node / document).read_text()), **changes}))
 
 
 def plant(node: Path, chunk: str, value: Any, **changes: Any) -> None:
@@ -154,8 +148,7 @@ FORMS: dict[str, Callable[[Payload], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_malicious_pickle_in_an_array_of_references(store, marker, nothing_runs, form):
-    node = store / "general" / "extracellular_ephys" / "electrodes" / "group"
-    plant(node, "0", FORMS[form](Payload(marker)))
+    plant(store / "general" / "extracellular_ephys" / "electrodes" / "group", "0", FORMS[form](Payload(marker)))
     with opened(store) as io:
         electrodes = io.read().electrodes
         for _ in range(2):
@@ -169,8 +162,7 @@ def test_a_malicious_pickle_in_an_array_of_references(store, marker, nothing_run
 def test_a_malicious_pickle_in_rows_with_references(store, marker, nothing_runs):
     node = store / "intervals" / "trials" / "timeseries"
     length = json.loads((node / ".zarray").read_text())["shape"][0]
-    value = rows(*[(0, 1, {"source": ".", "path": "/"})] * (length - 1), (0, 1, Payload(marker)))
-    plant(node, "0.0", value)
+    plant(node, "0.0", rows(*[(0, 1, {"source": ".", "path": "/"})] * (length - 1), (0, 1, Payload(marker))))
     with opened(store) as io:
         trials = io.read().trials
         with pytest.raises(UnsafeDataError) as caught:
@@ -180,8 +172,7 @@ def test_a_malicious_pickle_in_rows_with_references(store, marker, nothing_runs)
 
 def test_a_malicious_pickle_in_one_reference(tmp_path, marker, nothing_runs):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(samples.reference_tree())
+    write_builder(path, samples.reference_tree())
     (path / ".zmetadata").unlink()
     plant(path / "inner" / "deep" / "reference", "0", objects(Payload(marker)))
     with ZarrIO(path) as io, pytest.raises(UnsafeDataError) as caught:
@@ -213,8 +204,7 @@ def test_a_malicious_fill_value(tmp_path, marker, nothing_runs, dtype, chunk):
     """zarr 2 decodes it as soon as the array is opened."""
     path = tmp_path / "file.zarr"
     data = DatasetBuilder(name="rows", data=np.arange(2), dtype="int64")
-    with ZarrIO(path, "w") as io:
-        io.write_builder(GroupBuilder(name="root", datasets={"rows": data}))
+    write_builder(path, GroupBuilder(name="root", datasets={"rows": data}))
     (path / ".zmetadata").unlink()
     fill = base64.standard_b64encode(pickle.dumps(Payload(marker), 5)).decode()
     change(path / "rows", dtype=dtype, filters=[PICKLE], compressor=None, fill_value=fill)
@@ -248,16 +238,6 @@ def test_a_malicious_pickle_does_not_travel(store, tmp_path, marker):
     assert not marker.exists()
 
 
-def test_pickles_that_are_only_data_are_read_without_a_switch(store, monkeypatch, nothing_runs):
-    monkeypatch.delenv("NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE", raising=False)
-    node = store / "general" / "extracellular_ephys" / "electrodes" / "group"
-    target = {"source": ".", "path": "/general/extracellular_ephys/shank1"}
-    plant(node, "0", objects(*[target] * 4))
-    with opened(store) as io:
-        nwbfile = io.read()
-        assert nwbfile.electrodes["group"][2] is nwbfile.electrode_groups["shank1"]
-
-
 # ---- codecs --------------------------------------------------------------------------------------------------------
 class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
     """A codec that somebody's package registered, and that no file here names."""
@@ -274,20 +254,15 @@ class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
     decode = encode
 
 
-@pytest.mark.parametrize(
-    "codec",
-    [
-        {"id": "evil", "code": "..."}, {"id": "os.system", "command": "true"}, {"id": "numcodecs.pickles.Pickle"},
-        {"id": "hdmf_zarr_backend.encoding.pickles"}, {"id": "__reduce__"}, {"id": "unheard-of"}, {"id": ""},
-    ],
-    ids=lambda codec: codec["id"] or "empty",
-)  # fmt: skip
+@pytest.mark.parametrize("codec", [
+    {"id": "evil", "code": "..."}, {"id": "os.system", "command": "true"}, {"id": "numcodecs.pickles.Pickle"},
+    {"id": "hdmf_zarr_backend.encoding.pickles"}, {"id": "__reduce__"}, {"id": "unheard-of"}, {"id": ""},
+], ids=lambda codec: codec["id"] or "empty")  # fmt: skip
 @pytest.mark.parametrize("place", ["compressor", "filters"])
 def test_codecs_that_are_not_known(store, nothing_runs, monkeypatch, codec, place):
     monkeypatch.setitem(numcodecs.registry.codec_registry, "not in any file", EvilCodec)
     EvilCodec.made = 0
-    node = store / "acquisition" / "trace" / "data"
-    change(node, **{place: codec if place == "compressor" else [codec]})
+    change(store / "acquisition" / "trace" / "data", **{place: codec if place == "compressor" else [codec]})
     with opened(store) as io, pytest.raises(MetadataError, match="is not one that this package decodes") as caught:
         io.read().acquisition["trace"].data[:]
     check(caught.value, store, "/acquisition/trace/data")
@@ -303,16 +278,6 @@ def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
     with pytest.raises(DamagedFileError, match=r"is not a compressor|more than data") as caught, opened(store) as io:
         io.read().acquisition["trace"].data[:]
     check(caught.value, store, "/acquisition/trace/data")
-
-
-def test_a_chunk_that_is_too_short_or_too_long(store):
-    node = store / "acquisition" / "trace" / "data"
-    change(node, compressor=None)
-    for size in (0, 119, 121, 12000):
-        (node / "0.0").write_bytes(bytes(size))
-        with opened(store) as io, pytest.raises(ChunkError) as caught:
-            io.read().acquisition["trace"].data[:]
-        check(caught.value, store, "/acquisition/trace/data")
 
 
 # ---- ways out of the store -----------------------------------------------------------------------------------------

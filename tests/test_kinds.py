@@ -27,6 +27,7 @@ from hdmf_zarr_backend import ZarrIO, compare, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.encoding.references import RegionReference
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
+from tests.trees import read_builder
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "format" / "vectors"
 STATEMENTS = sorted(FOLDER.glob("format-*/*.json"))
@@ -163,8 +164,7 @@ def unpacked(statement: Path, folder: Path) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    with ZarrIO(store_of(path), "r") as file:
-        return group_of(file.read_builder())
+    return group_of(read_builder(store_of(path)))
 
 
 # ---- as they are -----------------------------------------------------------------------------------------------------
@@ -267,8 +267,7 @@ def unpack(path: Path, folder: Path) -> Path:
 
 
 def content(path: Path) -> dict[str, Any]:
-    with ZarrIO(path, "r") as file:
-        return group_of(file.read_builder())
+    return group_of(read_builder(path))
 
 
 def export(source: Path, target: Path, zarr_format: Any) -> None:

@@ -69,11 +69,6 @@ def _run_with(site: Path, libraries: Collection[str], program: str) -> subproces
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _advice(site: Path) -> str:
-    program = "from hdmf_zarr_backend.extras import install_command; print(install_command('nwb'))"
-    return _run_with(site, extras.REQUIRED, program).stdout.strip()
-
-
 @pytest.mark.parametrize("missing", [*((name,) for name in extras.REQUIRED), extras.REQUIRED], ids="-".join)
 def test_a_missing_library_is_one_error_at_import(tmp_path, missing):
     """As after ``pip install --no-deps``: it names what is missing and the command that installs it."""
@@ -127,7 +122,8 @@ with ZarrIO(sys.argv[1], "r", get_manager()) as io:
 def test_advice_names_this_package_only_where_the_installed_one_is_ours(tmp_path, program, advice):
     if program is not None:
         _make_installed(tmp_path, program)
-    assert _advice(tmp_path) == advice
+    code = "from hdmf_zarr_backend.extras import install_command; print(install_command('nwb'))"
+    assert _run_with(tmp_path, extras.REQUIRED, code).stdout.strip() == advice
 
 
 def _make_installed(site: Path, program: str) -> None:

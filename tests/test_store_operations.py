@@ -25,8 +25,6 @@ FIRST = ["zarr.json", ".zmetadata"]
 LAST = {2: ".zmetadata", 3: "zarr.json"}
 """The key that is set last in a file of each format."""
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-
 
 def keys_of(path: Path) -> list[str]:
     return sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file())
@@ -54,7 +52,6 @@ def test_writing_a_new_file(tmp_path, mode, zarr_format):
     assert len(watched.sets) > (500 if zarr_format == 2 else 300)  # a node has two documents in format 2
 
 
-@FORMATS
 def test_exporting_from_hdf5(tmp_path, zarr_format):
     source = samples.write_hdf5(tmp_path / "rich.nwb")
     (tmp_path / "out").mkdir()
@@ -68,7 +65,6 @@ def test_exporting_from_hdf5(tmp_path, zarr_format):
     check_new_file(target, watched, zarr_format)
 
 
-@FORMATS
 def test_exporting_from_zarr_reads_each_key_of_the_source_once(tmp_path, zarr_format):
     source = samples.write_zarr(tmp_path / "source.zarr", zarr_format=zarr_format)
     (tmp_path / "out").mkdir()
@@ -165,7 +161,6 @@ def test_opening_is_one_read_and_the_values_that_builders_must_hold(rich, tmp_pa
     assert watched.sets == watched.lists == []
 
 
-@FORMATS
 def test_opening_a_small_file_is_one_read(rich, rich3, zarr_format):
     """The scalars and the cached namespaces travel inside the consolidated document."""
     path = {2: rich, 3: rich3}[zarr_format]
@@ -222,13 +217,9 @@ def chunked(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("key", "chunks"), [
-    (0, ["0.0", "0.1", "0.2"]),
-    ((12, 3), ["1.1"]),
-    ((slice(5, 15), 0), ["0.0", "1.0"]),
-    ((slice(None), -1), ["0.2", "1.2", "2.2", "3.2", "4.2"]),
-    (([0, 49], 1), ["0.0", "4.0"]),
-    ((slice(0, 50, 25), slice(2, 4)), ["0.1", "2.1"]),
-    (slice(20, 20), []),
+    (0, ["0.0", "0.1", "0.2"]), ((12, 3), ["1.1"]), ((slice(5, 15), 0), ["0.0", "1.0"]),
+    ((slice(None), -1), ["0.2", "1.2", "2.2", "3.2", "4.2"]), (([0, 49], 1), ["0.0", "4.0"]),
+    ((slice(0, 50, 25), slice(2, 4)), ["0.1", "2.1"]), (slice(20, 20), []),
 ], ids=str)  # fmt: skip
 def test_only_the_chunks_that_are_needed_are_read(chunked, key, chunks):
     with NWBZarrIO(chunked) as io:
@@ -266,7 +257,6 @@ def test_rows_of_references_are_read_once(rich):
     assert "intervals/trials/timeseries/0.0" in watched.reads
 
 
-@FORMATS
 def test_a_link_to_another_file_is_opened_once(tmp_path, zarr_format):
     """What a file of format 3 links to is likely one too."""
     (tmp_path / "first").mkdir()
@@ -291,7 +281,6 @@ def test_a_link_to_another_file_is_opened_once(tmp_path, zarr_format):
 
 
 # ---- appending -----------------------------------------------------------------------------------------------------
-@FORMATS
 def test_an_append_reads_what_it_needs_and_sets_what_is_new(tmp_path, zarr_format):
     """A series costs its own keys and the consolidated document, which is set last, whatever else is in the file."""
     path = samples.write_zarr(tmp_path / "file.zarr", zarr_format=zarr_format)

@@ -15,10 +15,10 @@ from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, NotZarrErr
 from hdmf_zarr_backend.zom import from_zom, model_json, to_zom
 from tests import samples
 from tests.documents import metadata
+from tests.places import store_files
 
 v2, v3 = pytest.importorskip("pydantic_zarr.v2"), pytest.importorskip("pydantic_zarr.v3")
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 ARRAY_2 = {"shape": [4], "chunks": [2], "dtype": "<i2", "compressor": None, "fill_value": None, "order": "C",
            "filters": None, "zarr_format": 2}  # fmt: skip
 
@@ -34,7 +34,6 @@ def array(**changes: Any) -> Any:
     return v2.ArraySpec(attributes={}, dimension_separator=".", **{**ARRAY_2, **changes})
 
 
-@FORMATS
 @pytest.mark.skipif(zarr.__version__.startswith("2."), reason="pydantic-zarr reads with zarr-python 3")
 def test_it_is_the_model_that_pydantic_zarr_makes(tmp_path, zarr_format):
     values = {"a": np.arange(5), "b": np.arange(6.0).reshape(2, 3), "c": np.zeros(3, "?")}
@@ -76,16 +75,9 @@ def test_the_model_of_an_io_and_of_a_dry_run(tmp_path):
 
 
 def test_what_documents_leave_out_and_what_they_have_besides(tmp_path, capsys):
-    documents = {
-        ".zgroup": {"zarr_format": 2},
-        "a/.zarray": {**ARRAY_2, "more": 1},
-        "g/.zgroup": {"zarr_format": 2},
-        "g/.zattrs": {"x": float("nan")},
-    }
-    for key, document in documents.items():
-        (tmp_path / "a.zarr" / key).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "a.zarr" / key).write_text(json.dumps(document))
-    model = to_zom(tmp_path / "a.zarr")
+    groups = {key: {"zarr_format": 2} for key in (".zgroup", "g/.zgroup")}
+    documents = {**groups, "a/.zarray": {**ARRAY_2, "more": 1}, "g/.zattrs": {"x": float("nan")}}
+    model = to_zom(store_files(tmp_path / "a.zarr", documents))
     assert model.members["a"].dimension_separator == "."
     assert np.isnan(model.members["g"].attributes["x"])
     assert main(["inspect", "--model", str(tmp_path / "a.zarr")]) == 0
@@ -102,8 +94,7 @@ def test_a_key_called_members_is_renamed():
 
 
 def test_groups_may_be_deeper_than_the_recursion_limit():
-    documents = {f"{'g/' * depth}.zgroup": b'{"zarr_format": 2}' for depth in range(1200)}
-    model = to_zom(documents)
+    model = to_zom({f"{'g/' * depth}.zgroup": b'{"zarr_format": 2}' for depth in range(1200)})
     for _ in range(1199):
         model = model.members["g"]
     assert model.members == {}
@@ -118,11 +109,10 @@ def test_what_is_no_file_and_no_model_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["", ".", "..", "..\\x", "a\\b", "a\0b", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json",
-     ".hdmf_zarr_journal", "\udcff"], ids=ascii,
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "", ".", "..", "..\\x", "a\\b", "a\0b", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json",
+    ".hdmf_zarr_journal", "\udcff",
+], ids=ascii)  # fmt: skip
 def test_names_that_no_store_holds_are_refused_before_anything_is_written(tmp_path, name):
     inner = v2.GroupSpec.model_construct(attributes={}, members={name: array()}, zarr_format=2)
     with pytest.raises(NameRefusedError, match=r"cannot be stored|not UTF-8") as caught:

@@ -22,8 +22,7 @@ def root(*members: Any, **attributes: Any) -> GroupBuilder:
 def group(name: str, *members: Any, **attributes: Any) -> GroupBuilder:
     builder = GroupBuilder(name=name, attributes=attributes)
     for member in members:
-        set_member = builder.set_group if isinstance(member, GroupBuilder) else builder.set_dataset
-        set_member(member)
+        (builder.set_group if isinstance(member, GroupBuilder) else builder.set_dataset)(member)
     return builder
 
 

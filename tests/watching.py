@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hdmf_zarr_backend.progress import Progress
+
 _listening: list[Callable[[str, tuple[Any, ...]], None]] = []
 _installed: list[bool] = []
 
@@ -60,6 +62,13 @@ def listening(function: Callable[[str, tuple[Any, ...]], None]) -> Iterator[None
         yield
     finally:
         _listening.remove(function)
+
+
+class Interrupted(Progress):
+    """Ends the work after some bytes, as a user would."""
+
+    def advance(self, path: str, done: int) -> None:
+        raise KeyboardInterrupt
 
 
 @contextmanager

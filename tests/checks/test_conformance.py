@@ -32,16 +32,11 @@ def dump(document: Any) -> bytes:
 def good() -> Values:
     """A store in which everything is as it should be: ``g/b`` has chunks, ``g/a`` has none."""
     return {
-        ".zgroup": dump({"zarr_format": 2}),
-        ".zattrs": dump({"name": "value"}),
-        "README": b"keys that are none of Zarr's are nobody's business",
-        "g/.zgroup": dump({"zarr_format": 2}),
-        "g/a/.zarray": dump(ARRAY),
-        "g/b/.zarray": dump(ARRAY),
-        "g/b/.zattrs": dump({}),
-        "g/b/0.0": bytes(16),
+        ".zgroup": dump({"zarr_format": 2}), ".zattrs": dump({"name": "value"}),
+        "README": b"keys that are none of Zarr's are nobody's business", "g/.zgroup": dump({"zarr_format": 2}),
+        "g/a/.zarray": dump(ARRAY), "g/b/.zarray": dump(ARRAY), "g/b/.zattrs": dump({}), "g/b/0.0": bytes(16),
         "g/b/1.0": bytes(16),
-    }
+    }  # fmt: skip
 
 
 def array(**changes: Any) -> Values:
@@ -122,17 +117,13 @@ OURS = {"dtype-object", "ascii-key"}
 """Rules that find something in files of ours in strict JSON; `ACCEPTED` has the reasons."""
 
 
-def names_and_numbers() -> GroupBuilder:
-    """Builders with names of other alphabets, and attributes that are not finite."""
+@pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
+def test_our_files_have_the_findings_that_are_listed_and_no_others(tmp_path, strict):
+    """Among them names of other alphabets, and attributes that are not finite."""
     root = GroupBuilder("root", datasets=samples.dataset_builders())
     root.set_group(GroupBuilder("attributes", attributes=samples.attribute_values()))
     root.set_group(GroupBuilder("Größe", datasets={"数": DatasetBuilder("数", np.arange(3.0))}))
-    return root
-
-
-@pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
-def test_our_files_have_the_findings_that_are_listed_and_no_others(tmp_path, strict):
-    write_builder(tmp_path / "builders.zarr", names_and_numbers(), write_options=WriteOptions(strict_json=strict))
+    write_builder(tmp_path / "builders.zarr", root, write_options=WriteOptions(strict_json=strict))
     with NWBZarrIO(tmp_path / "rich.zarr", "w", write_options=WriteOptions(strict_json=strict, nczarr=strict)) as io:
         io.write(samples.rich_nwbfile())
     reports = [conformance(tmp_path / name) for name in ("builders.zarr", "rich.zarr")]
@@ -144,8 +135,7 @@ def test_our_files_have_the_findings_that_are_listed_and_no_others(tmp_path, str
 
 
 def test_a_converted_file_of_everything_that_hdf5_has(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BrokenLinkWarning)
+    with warnings.catch_warnings(action="ignore", category=BrokenLinkWarning):
         convert(write_everything(tmp_path / "everything.h5"), tmp_path / "everything.zarr", check=False)
     report = conformance(tmp_path / "everything.zarr")
     assert report.violations == []

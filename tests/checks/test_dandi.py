@@ -20,8 +20,7 @@ from tests.options import arguments
 
 def written(path: Path, **options: Any) -> Path:
     """A file whose keys of chunks have two levels more in format 3 than in format 2, which is one too many."""
-    grid = trees.dataset("grid", np.arange(24.0).reshape(4, 6))
-    inner = trees.group("d", trees.group("e", grid))
+    inner = trees.group("d", trees.group("e", trees.dataset("grid", np.arange(24.0).reshape(4, 6))))
     with ZarrIO(path, "w", **arguments(**options)) as io:
         io.write_builder(trees.root(trees.group("a", trees.group("b", trees.group("c", inner)))))
     return path

@@ -35,8 +35,7 @@ def add_attribute(store: Path) -> None:
 def spoil_copy(store: Path, key: str) -> None:
     top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
     document = json.loads(top.read_text())
-    block = document["consolidated_metadata"] if is_v3(store) else document
-    block["hdmf_inline"]["chunks"][key] = "eHg="
+    (document["consolidated_metadata"] if is_v3(store) else document)["hdmf_inline"]["chunks"][key] = "eHg="
     top.write_text(json.dumps(document))
 
 
@@ -53,8 +52,7 @@ def test_a_change_of_another_program_is_seen_after_consolidating(store):
     group = zarr.open_group(store, mode="r+", use_consolidated=False)
     group.create_group("new").attrs["x"] = 5
     group["box"].attrs["y"] = 6
-    with ZarrIO(store) as io:
-        assert "new" not in io.read_builder().groups
+    assert "new" not in trees.read_builder(store).groups
     assert not verify(store).is_sound
     consolidate(store)
     assert verify(store).is_sound
@@ -70,19 +68,16 @@ def test_a_stale_consolidated_document_is_made_anew(store):
     repairs = repair(store)
     assert (repairs.done, repairs.left) == (["wrote a new consolidated document"], [])
     assert verify(store).is_sound
-    with ZarrIO(store) as io:
-        assert io.read_builder()["box"].attributes["new"] == 1
+    assert trees.read_builder(store)["box"].attributes["new"] == 1
 
 
 def test_links_to_nothing_are_dropped_on_request_only(store):
     change_attributes(store, "", lambda attributes: links_of(attributes)[0].update(path="/gone"))
     assert repair(store).done == []
     assert found(verify(store, "links")) == {("/link", "link-dangling")}
-    repairs = repair(store, drop_links=True)
-    assert repairs.done[0] == "removed 1 link without a target from /"
+    assert repair(store, drop_links=True).done[0] == "removed 1 link without a target from /"
     assert verify(store, "links").is_sound
-    with ZarrIO(store) as io:
-        assert not io.read_builder().links
+    assert not trees.read_builder(store).links
 
 
 def test_damaged_documents_stop_a_repair(store):
@@ -104,8 +99,7 @@ def test_a_damaged_document_with_a_good_copy_is_saved_by_a_conversion(store, tmp
         assert "zarrio convert OLD NEW" in remedy
     convert(store, tmp_path / "new.zarr", check=False)
     assert verify(tmp_path / "new.zarr").is_sound
-    with ZarrIO(tmp_path / "new.zarr") as io:
-        assert io.read_builder()["box"].attributes["object_id"] == "b-1"
+    assert trees.read_builder(tmp_path / "new.zarr")["box"].attributes["object_id"] == "b-1"
 
 
 def test_a_damaged_document_without_a_copy_is_not_saved_by_a_conversion(store):
@@ -131,16 +125,12 @@ def test_what_cannot_be_repaired(tmp_path):
 # ---- what only the consolidated document has ------------------------------------------------------------------------
 
 LOST = {
-    "the attributes of a group": ("box/.zattrs", "box/zarr.json"),
-    "a group": ("box/.zgroup", "box/zarr.json"),
-    "an array": ("texts/.zarray", "texts/zarr.json"),
-    "the attributes of an array": ("rows/.zattrs", "rows/zarr.json"),
-    "a scalar": ("scalar/.zarray", "scalar/zarr.json"),
-    "the chunk of a scalar": ("scalar/0", "scalar/c"),
-    "the chunk of a few texts": ("texts/0", "texts/c/0"),
-    "the root": (".zgroup", ""),
+    "the attributes of a group": ("box/.zattrs", "box/zarr.json"), "a group": ("box/.zgroup", "box/zarr.json"),
+    "an array": ("texts/.zarray", "texts/zarr.json"), "the attributes of an array": ("rows/.zattrs", "rows/zarr.json"),
+    "a scalar": ("scalar/.zarray", "scalar/zarr.json"), "the chunk of a scalar": ("scalar/0", "scalar/c"),
+    "the chunk of a few texts": ("texts/0", "texts/c/0"), "the root": (".zgroup", ""),
     "the attributes of the root": (".zattrs", ""),
-}
+}  # fmt: skip
 """What is lost -> its key in both formats, of which the second has the root in the consolidated document itself."""
 
 
@@ -200,8 +190,7 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
     assert np.frombuffer(place.read_bytes()) == 3.5
     place.write_bytes(np.array(4.5).tobytes())
     consolidate(store)
-    with ZarrIO(store) as io:
-        assert io.read_builder()["scalar"].data == 4.5
+    assert trees.read_builder(store)["scalar"].data == 4.5
     assert verify(store).is_sound
 
 
@@ -227,8 +216,7 @@ def test_a_stale_copy_of_a_whole_value_is_made_anew(store):
 def test_a_node_that_is_wholly_gone_comes_back(store, name):
     before = content_of(store)
     shutil.rmtree(store / name)
-    repairs = repair(store)
-    assert repairs.left == []
+    assert repair(store).left == []
     assert content_of(store) == before
     assert verify(store).is_sound
 
@@ -246,8 +234,7 @@ def test_what_was_removed_on_purpose_is_forgotten_on_request(store):
         consolidate(store)
     consolidate(store, forget=True)
     assert verify(store).is_sound
-    with ZarrIO(store) as io:
-        assert "texts" not in io.read_builder().datasets
+    assert "texts" not in trees.read_builder(store).datasets
 
 
 def test_what_is_new_is_seen_when_what_is_lost_is_back(store):
@@ -255,8 +242,7 @@ def test_what_is_new_is_seen_when_what_is_lost_is_back(store):
     shutil.rmtree(store / "texts")
     assert repair(store).done[1:] == ["wrote a new consolidated document"]
     assert verify(store).is_sound
-    with ZarrIO(store) as io:
-        assert {"new", "box"} == set(io.read_builder().groups)
+    assert {"new", "box"} == set(trees.read_builder(store).groups)
 
 
 def test_nothing_is_written_back_to_another_node(store):
@@ -295,8 +281,7 @@ def test_nothing_is_written_where_no_node_can_be(store, name):
         document["metadata"][name.format(".zgroup")] = {"zarr_format": 2}
     top.write_text(json.dumps(document))
     before = {str(path) for path in store.parent.rglob("*")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         assert "consolidated-stale" in {problem.kind for problem in verify(store).problems}
         assert repair(store).done == ["wrote a new consolidated document"]
     assert {str(path) for path in store.parent.rglob("*") if path.name != ".file.zarr.lock"} == before

@@ -58,8 +58,7 @@ def test_attributes_of_nothing_and_of_an_array_that_is_gone(tmp_path):
 def test_many_chunks_without_a_document_are_one_finding(tmp_path):
     path = tmp_path / "file.zarr"
     with ZarrIO(path, "w", write_options=WriteOptions(consolidate_metadata=False)) as io:
-        many = trees.dataset("many", ZarrDataIO(np.zeros((30, 2), "i1"), chunks=(1, 2)))
-        io.write_builder(trees.root(many))
+        io.write_builder(trees.root(trees.dataset("many", ZarrDataIO(np.zeros((30, 2), "i1"), chunks=(1, 2)))))
     lose(path, "many")
     (problem,) = verify(path).problems
     assert problem.message.endswith(", ...")

@@ -57,8 +57,7 @@ def places(source: Any, **options: Any) -> list[tuple[str, str]]:
 # ---- what pynwb says ------------------------------------------------------------------------------------------------
 def said_by_pynwb(path: Path) -> Said | None:
     """Return place and message of each error; None if pynwb cannot validate the file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             errors = pynwb.validate(path=str(path))
         except (ValueError, TypeError, KeyError, AttributeError):
@@ -83,8 +82,7 @@ def said_by_us(path: Path) -> Said | None:
 
 
 def converted(source: Path, target: Path, **options: Any) -> Path:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # links to nothing are kept
+    with warnings.catch_warnings(action="ignore"):  # links to nothing are kept
         convert(source, target, check=False, **options)
     return target
 
@@ -187,8 +185,7 @@ def test_a_valid_file(plain):
 def test_an_open_mapping_and_an_archive(plain, tmp_path):
     keys = {file.relative_to(plain).as_posix(): file.read_bytes() for file in plain.rglob("*") if file.is_file()}
     assert validate(keys).is_valid
-    path = samples.write_zarr(tmp_path / "plain.zarr.zip", samples.plain_nwbfile())
-    assert validate(path).is_valid
+    assert validate(samples.write_zarr(tmp_path / "plain.zarr.zip", samples.plain_nwbfile())).is_valid
 
 
 def test_a_file_without_namespaces_is_checked_against_the_installed_ones(plain):

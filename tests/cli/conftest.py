@@ -1,7 +1,6 @@
 """Files for the tests of the command line, and the command itself."""
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.cli.main import main
+from tests.places import store_files
 from tests.samples import plain_nwbfile, write_hdf5
 
 
@@ -25,22 +25,16 @@ def nwb(tmp_path: Path) -> Path:
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """A Zarr file with a link, a reference and a compound, made without any of the libraries."""
-    path = tmp_path / "a.zarr"
     links = [{"name": "link", "source": ".", "path": "/data"}]
     reference = {"zarr_dtype": "object", "value": {"source": ".", "path": "/data"}}
     array = {"chunks": [2], "compressor": None, "dtype": [["a", "<i4"], ["b", "<f8"]], "fill_value": None,
              "filters": None, "order": "C", "shape": [5], "zarr_format": 2}  # fmt: skip
     documents = {
-        ".zgroup": {"zarr_format": 2},
-        ".zattrs": {"zarr_link": links, "ref": reference},
-        "data/.zarray": array,
+        ".zgroup": {"zarr_format": 2}, ".zattrs": {"zarr_link": links, "ref": reference}, "data/.zarray": array,
         "data/.zattrs": {"zarr_dtype": [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "float64"}]},
-    }
-    (path / "data").mkdir(parents=True)
-    for key, document in documents.items():
-        (path / key).write_text(json.dumps(document))
-    (path / ".zmetadata").write_text(json.dumps({"zarr_consolidated_format": 1, "metadata": documents}))
-    return path
+    }  # fmt: skip
+    consolidated = {"zarr_consolidated_format": 1, "metadata": documents}
+    return store_files(tmp_path / "a.zarr", {**documents, ".zmetadata": consolidated})
 
 
 @pytest.fixture

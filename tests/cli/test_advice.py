@@ -25,10 +25,10 @@ from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dr
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import MissingTargetError, NotZarrError, StoreError, UsageError, WrongArgumentError
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.progress import Progress
 from tests.places import stored_files
 from tests.samples import plain_nwbfile, write_hdf5, write_zarr
 from tests.trees import dataset, root, write_builder
+from tests.watching import Interrupted
 from tests.zarrs import IS_ZARR_2, needs_zarr_3, open_group
 
 COMMAND_LINE = [sys.executable, "-m", "hdmf_zarr_backend.cli.main"]
@@ -327,10 +327,6 @@ def test_a_folder_without_files_to_convert(tmp_path, zarrio):
 @pytest.mark.parametrize("command", ["inspect", "verify", "validate", "repair", "convert"])
 def test_what_to_do_about_an_interrupted_conversion_is_a_command(command, tmp_path, zarrio):
     source = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-
-    class Interrupted(Progress):
-        def advance(self, name: str, nbytes: int) -> None:
-            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         convert(source, tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=Interrupted()))

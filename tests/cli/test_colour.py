@@ -25,14 +25,9 @@ def output(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *arguments: obj
 
 
 @pytest.mark.parametrize(("stream", "environment", "coloured"), [
-    (io.StringIO, {}, False),
-    (io.StringIO, {"FORCE_COLOR": "1"}, True),
-    (io.StringIO, {"FORCE_COLOR": ""}, False),
-    (Terminal, {}, True),
-    (Terminal, {"NO_COLOR": "1"}, False),
-    (Terminal, {"NO_COLOR": ""}, True),
-    (Terminal, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
-    (Terminal, {"TERM": "dumb"}, False),
+    (io.StringIO, {}, False), (io.StringIO, {"FORCE_COLOR": "1"}, True), (io.StringIO, {"FORCE_COLOR": ""}, False),
+    (Terminal, {}, True), (Terminal, {"NO_COLOR": "1"}, False), (Terminal, {"NO_COLOR": ""}, True),
+    (Terminal, {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False), (Terminal, {"TERM": "dumb"}, False),
 ])  # fmt: skip
 @pytest.mark.parametrize("command", ["", "inspect", "verify --level structure", "inspect gone.zarr", "nonsense"])
 def test_which_output_has_colours(command, stream, environment, coloured, small, monkeypatch):

@@ -103,16 +103,12 @@ def _trial(path: Path, changed: int) -> Path:
 def test_each_dataset_has_a_line(tmp_path, suffixes, zarrio):
     a, b = _trial(tmp_path / f"a{suffixes[0]}", 0), _trial(tmp_path / f"b{suffixes[1]}", 100)
     assert zarrio("compare", a, b, code=1).out.splitlines() == [
-        "/events value[7]: 7 | 8",
-        "/nan value[3] (101 elements, largest difference 0.5): 0.75 | 1.25",
+        "/events value[7]: 7 | 8", "/nan value[3] (101 elements, largest difference 0.5): 0.75 | 1.25",
         "/spikes1 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25",
-        "/spikes2 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25",
-        "/x attribute 'object_id': 'a' | 'b'",
-        "/x attribute 'unit': 'V0' | 'V100'",
-        "/y attribute 'object_id': 'a' | 'b'",
-        "/y attribute 'unit': 'V0' | 'V100'",
-        "8 differences: 2 attribute, 2 object_id, 4 value",
-    ]
+        "/spikes2 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25", "/x attribute 'object_id': 'a' | 'b'",
+        "/x attribute 'unit': 'V0' | 'V100'", "/y attribute 'object_id': 'a' | 'b'",
+        "/y attribute 'unit': 'V0' | 'V100'", "8 differences: 2 attribute, 2 object_id, 4 value",
+    ]  # fmt: skip
     found = json.loads(zarrio("compare", a, b, "--json", code=1).out)["differences"]
     assert found[0] == {"path": "/events", "attribute": None, "kind": "value", "place": "[7]", "count": 1, "largest": 1,
                         "a": 7, "b": 8}  # fmt: skip
@@ -122,15 +118,13 @@ def test_each_dataset_has_a_line(tmp_path, suffixes, zarrio):
     assert [(one.path, one.count, one.largest) for one in compare(a, b)][:2] == [("/events", 1, 1), ("/nan", 101, 0.5)]
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "largest"),
-    [(np.array([2**63 - 1], "i8"), np.array([-(2**63)], "i8"), 2**64 - 1),
-     (np.array([2**64 - 1], "u8"), np.array([1], "u8"), 2**64 - 2), (np.array([True]), np.array([False]), 1),
-     (np.array([1.0, np.inf]), np.array([2.0, 0.0]), np.inf), (np.array([np.nan, 1.0]), np.array([0.0, 1.5]), 0.5),
-     (np.array([np.nan]), np.array([1.0]), None), (np.array([3 + 4j]), np.array([0j]), 5.0),
-     (np.array([1.5], "f4"), np.array([3.0], "f8"), 1.5), (["a"], ["b"], None)],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("a", "b", "largest"), [
+    (np.array([2**63 - 1], "i8"), np.array([-(2**63)], "i8"), 2**64 - 1),
+    (np.array([2**64 - 1], "u8"), np.array([1], "u8"), 2**64 - 2), (np.array([True]), np.array([False]), 1),
+    (np.array([1.0, np.inf]), np.array([2.0, 0.0]), np.inf), (np.array([np.nan, 1.0]), np.array([0.0, 1.5]), 0.5),
+    (np.array([np.nan]), np.array([1.0]), None), (np.array([3 + 4j]), np.array([0j]), 5.0),
+    (np.array([1.5], "f4"), np.array([3.0], "f8"), 1.5), (["a"], ["b"], None),
+], ids=str)  # fmt: skip
 def test_the_largest_difference(tmp_path, a, b, largest):
     for name, data in (("a", a), ("b", b)):
         trees.write_builder(tmp_path / name, trees.root(trees.dataset("x", data)))

@@ -125,8 +125,7 @@ def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(calls, tmp_path, ca
     (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),
 ])  # fmt: skip
 def test_nothing_is_converted_if_the_arguments_make_no_sense(calls, tmp_path, zarrio, arguments, said):
-    given = [argument.format(tmp_path / "out") for argument in arguments]
-    assert said in zarrio("convert", *given, code=2).err
+    assert said in zarrio("convert", *[argument.format(tmp_path / "out") for argument in arguments], code=2).err
     assert calls == []
     assert not (tmp_path / "out").exists()
 

@@ -18,13 +18,8 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [
-    "",
-    *(f"--codec {codec}" for codec in ("zstd", "blosc", "none")),
-    "--zarr-format both",
-    "--zarr-format 3",
-    "--zarr-format 3 --chunk-key-encoding v2",
-    "--zarr-format 3 --shards 8192,64",
-    "--shards auto --zarr-format 3",
+    "", *(f"--codec {codec}" for codec in ("zstd", "blosc", "none")), "--zarr-format both", "--zarr-format 3",
+    "--zarr-format 3 --chunk-key-encoding v2", "--zarr-format 3 --shards 8192,64", "--shards auto --zarr-format 3",
     "--nczarr",
 ])  # fmt: skip
 def test_a_plan_is_what_a_conversion_with_these_options_makes(source, options, zarrio):

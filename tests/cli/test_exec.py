@@ -24,13 +24,9 @@ ZARRIO = ["-m", "hdmf_zarr_backend.cli.main", "exec"]
 
 def run(folder: Path, *command: str | Path, start: list[str] = ZARRIO, **environment: str):
     return subprocess.run(
-        [sys.executable, *start, *map(str, command)],
-        cwd=folder,
-        env={**os.environ, "PYTHONWARNINGS": "ignore", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, *start, *map(str, command)], cwd=folder,
+        env={**os.environ, "PYTHONWARNINGS": "ignore", **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 SCRIPT = """
@@ -147,8 +143,7 @@ def test_tools_for_nwb(tmp_path):
     validated = run(tmp_path, "pynwb-validate", "file.nwb.zarr")
     assert validated.returncode == 0, validated.stderr
     assert "no errors found" in validated.stdout
-    refused = run(tmp_path, "pynwb-validate", "gone.nwb.zarr")
-    assert refused.returncode != 0
+    assert run(tmp_path, "pynwb-validate", "gone.nwb.zarr").returncode != 0
 
 
 def test_commands_that_there_are_not(zarrio):

@@ -52,13 +52,8 @@ def test_the_tree_of_an_nwb_file(nwb, capsys):
     assert top.split() == ["/", "NWBFile"]
     data = line_of(shown, "data").split()
     assert data[data.index("int16") :] == [
-        "int16",
-        "20",
-        UNICODE.times,
-        "3",
-        "1",
-        *["blosc", "lz4", "5", "shuffle", "120", "B"],
-    ]
+        "int16", "20", UNICODE.times, "3", "1", *["blosc", "lz4", "5", "shuffle", "120", "B"],
+    ]  # fmt: skip
     assert line_of(shown, "trace").split()[-1] == "TimeSeries"
     assert line_of(shown, "identifier").split()[2:5] == ["text", "scalar", "1"]
     assert "core 2." in line_of(shown, "specifications")
@@ -139,8 +134,7 @@ def test_words_and_sizes_of_every_type(tmp_path, capsys):
         for name in builders:
             node = nodes[f"/{name}"]
             data = read[name].data
-            shape = list(np.shape(data)) if name != "text_rows" else [2]
-            assert node["shape"] == shape, name
+            assert node["shape"] == (list(np.shape(data)) if name != "text_rows" else [2]), name
             dtype = getattr(data, "dtype", None)
             if isinstance(dtype, np.dtype) and dtype.kind in "?biufc":
                 assert node["dtype"].removesuffix(" big-endian") == dtype.name, name

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,22 +22,14 @@ from hdmf_zarr_backend.extras import install_command
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
 
 
-def parser_of(name: str) -> ArgumentParser:
-    (commands,) = [action for action in build_parser()._actions if action.choices]
-    return commands.choices[name]  # type: ignore[index,return-value]
-
-
 def test_without_arguments_the_first_commands_are_shown(zarrio):
     shown = zarrio().out
     calls = [line.split() for line in shown.splitlines() if line.startswith("  zarrio ")]
     assert [call[1] for call in calls] == ["convert", "inspect", "compare", "validate", "report"]
     assert "`zarrio help`" in shown
+    examples = {command.name: command.examples.splitlines() for command in COMMANDS}
     for call in calls:
-        assert " ".join(call[:3]) in {line.strip() for line in examples_of(call[1])} | {"zarrio compare session.nwb"}
-
-
-def examples_of(name: str) -> list[str]:
-    return next(command.examples.splitlines() for command in COMMANDS if command.name == name)
+        assert " ".join(call[:3]) in {line.strip() for line in examples[call[1]]} | {"zarrio compare session.nwb"}
 
 
 def test_help_is_a_command(capsys, zarrio):
@@ -48,10 +40,9 @@ def test_help_is_a_command(capsys, zarrio):
     assert "'compar' is not a command; did you mean compare?" in zarrio("help", "compar", code=2).err
 
 
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [("conver", "convert"), ("insepct", "inspect"), ("repot", "report"), ("val", "validate"), ("ls", "inspect")],
-)
+@pytest.mark.parametrize(("word", "meant"), [
+    ("conver", "convert"), ("insepct", "inspect"), ("repot", "report"), ("val", "validate"), ("ls", "inspect"),
+])  # fmt: skip
 def test_a_mistyped_command_is_suggested(word, meant, zarrio):
     shown = zarrio(word, "a.zarr", code=2).err
     assert f"{word!r} is not a command; did you mean {meant}?" in shown
@@ -87,8 +78,9 @@ def test_the_help_fits_the_terminal(monkeypatch, capsys):
 def test_options_are_spelled_the_same_in_all_commands():
     """Options of the same name take values of the same form and have the same short name."""
     forms: dict[str, set[object]] = {}
-    for name in (command.name for command in COMMANDS):
-        for action in parser_of(name)._actions:
+    (commands,) = [action.choices for action in build_parser()._actions if action.choices]
+    for parser in commands.values():  # type: ignore[attr-defined]
+        for action in parser._actions:
             for option in action.option_strings:
                 forms.setdefault(option, set()).add((tuple(action.option_strings), action.nargs == 0))
     assert {option: found for option, found in forms.items() if len(found) > 1} == {}

@@ -71,8 +71,5 @@ def test_errors_and_warnings_are_shown_as_a_line(capsys):
     complain(OSError("not\nthere"))
     complain("look out", is_warning=True)
     assert capsys.readouterr().err.splitlines() == [
-        "zarrio: /a: 3 is none (/x). Use --b.",
-        "zarrio: gone. Look.",
-        "zarrio: not there",
-        "zarrio: warning: look out",
-    ]
+        "zarrio: /a: 3 is none (/x). Use --b.", "zarrio: gone. Look.", "zarrio: not there", "zarrio: warning: look out",
+    ]  # fmt: skip

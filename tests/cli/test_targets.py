@@ -31,15 +31,10 @@ def test_a_folder_behind_a_url_is_not_made_here(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("source", "options", "target"), [
-    ("a.nwb.zarr.zip", {}, "a.nwb"),
-    ("a.nwb.zarr.json", {}, "a.nwb"),
-    ("a.nwb.zarr", {"zarr_format": 3}, "a.nwb.zarr"),
-    ("a.nwb.zarr.zip", {"to": "zarr"}, "a.nwb.zarr"),
-    ("a.nwb", {"zarr_format": 3}, "a.nwb.zarr"),
-    ("a.nwb", {"to": "hdf5"}, "a.nwb"),
-    ("a.nwb", {"to": "virtual"}, "a.nwb.zarr.json"),
-    ("https://host/x/a.nwb?token=a/b", {}, "a.nwb.zarr"),
-    ("s3://bucket/b.nwb.zarr/", {}, "b.nwb"),
+    ("a.nwb.zarr.zip", {}, "a.nwb"), ("a.nwb.zarr.json", {}, "a.nwb"), ("a.nwb.zarr", {"zarr_format": 3}, "a.nwb.zarr"),
+    ("a.nwb.zarr.zip", {"to": "zarr"}, "a.nwb.zarr"), ("a.nwb", {"zarr_format": 3}, "a.nwb.zarr"),
+    ("a.nwb", {"to": "hdf5"}, "a.nwb"), ("a.nwb", {"to": "virtual"}, "a.nwb.zarr.json"),
+    ("https://host/x/a.nwb?token=a/b", {}, "a.nwb.zarr"), ("s3://bucket/b.nwb.zarr/", {}, "b.nwb"),
     ("simplecache::https://host/c.zarr", {}, "c.nwb"),
 ])  # fmt: skip
 def test_the_name_follows_the_formats(source, options, target, tmp_path):

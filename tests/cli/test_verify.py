@@ -41,8 +41,7 @@ def test_json(whole, zarrio):
 
 
 def test_repair_and_consolidate(whole, zarrio):
-    document = json.loads((whole / ".zattrs").read_text())
-    (whole / ".zattrs").write_text(json.dumps({**document, "new": 1}))
+    (whole / ".zattrs").write_text(json.dumps({**json.loads((whole / ".zattrs").read_text()), "new": 1}))
     assert main(["verify", str(whole), "--level", "structure"]) == 1
     out = zarrio("repair", whole).out
     assert "wrote a new consolidated document\nChunks were not checked; run `zarrio verify`" in out

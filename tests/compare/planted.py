@@ -42,8 +42,7 @@ def write_sample(file: h5py.File) -> None:
     )
     numbers = file.create_dataset("numbers", compression="gzip", fillvalue=-1, **NUMBERS)
     numbers[...] = np.arange(24).reshape(6, 4)
-    copied = file.create_dataset("numbers_copy", compression="gzip", fillvalue=-1, **NUMBERS)
-    copied[...] = numbers[...]
+    file.create_dataset("numbers_copy", compression="gzip", fillvalue=-1, **NUMBERS)[...] = numbers[...]
     file.create_dataset("chunked", data=np.arange(5), chunks=(2,))
     layout = h5py.VirtualLayout((3,), "<f8")
     layout[...] = h5py.VirtualSource("elsewhere.h5", "/data", (3,))
@@ -94,19 +93,13 @@ def remade(path: str, **options: object) -> Plant:
     def plant(file: h5py.File) -> None:
         old = file[path]
         kept = {
-            "dtype": old.dtype,
-            "chunks": old.chunks,
-            "maxshape": old.maxshape if old.chunks else None,
-            "compression": old.compression,
-            "compression_opts": old.compression_opts,
-            "shuffle": old.shuffle,
-            "fillvalue": old.fillvalue if old.chunks else None,
-            "data": old[()],
-        }
+            "dtype": old.dtype, "chunks": old.chunks, "maxshape": old.maxshape if old.chunks else None,
+            "compression": old.compression, "compression_opts": old.compression_opts, "shuffle": old.shuffle,
+            "fillvalue": old.fillvalue if old.chunks else None, "data": old[()],
+        }  # fmt: skip
         attributes = dict(old.attrs)
         del file[path]
-        new = file.create_dataset(path, **(kept | options))
-        new.attrs.update(attributes)
+        file.create_dataset(path, **(kept | options)).attrs.update(attributes)
 
     return plant
 

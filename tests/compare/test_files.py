@@ -3,7 +3,6 @@
 import json
 import shutil
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,8 +131,7 @@ def test_specifications_are_compared_as_documents(sample, tmp_path):
 
 def test_relative_and_absolute_links_to_one_path_are_equal(tmp_path):
     a = write(tmp_path / "a.h5", **{"g/data": 1, "g/link": h5py.SoftLink("./data")})
-    b = write(tmp_path / "b.h5", **{"g/data": 1, "g/link": h5py.SoftLink("/g/data")})
-    assert compare(a, b) == []
+    assert compare(a, write(tmp_path / "b.h5", **{"g/data": 1, "g/link": h5py.SoftLink("/g/data")})) == []
 
 
 def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path):
@@ -225,12 +223,6 @@ class MemoryContent(dict[str, NodeContent]):
         self.closed = True
 
 
-def memory_dataset(read: Callable[[tuple[slice, ...]], np.ndarray]) -> DatasetContent:
-    fill = np.zeros((), "<i4")
-    number = Number("int", 4, "<")
-    return DatasetContent({}, number, (3,), (3,), None, ("contiguous",), (), fill, read)
-
-
 def test_values_without_a_filter_are_unreadable_and_others_are_compared(tmp_path):
     path, other = tmp_path / "a.h5", tmp_path / "b.h5"
     with h5py.File(path, "w") as file:
@@ -265,7 +257,8 @@ def test_blocks_cover_every_element_once_in_whole_chunks(monkeypatch, block_byte
 
     altered = values.copy()
     altered[1, 3, 8] = altered[4, 0, 0] = -1
-    a = replace(memory_dataset(read), shape=values.shape, maxshape=values.shape, chunks=chunks)
+    shape, fill = values.shape, np.zeros((), "<i4")
+    a = DatasetContent({}, Number("int", 4, "<"), shape, shape, chunks, ("contiguous",), (), fill, read)
     b = replace(a, read=lambda part: altered[part])
     (found,) = compare(MemoryContent({"/data": a}), MemoryContent({"/data": b}))
     assert (found.kind, found.count) == ("value", 2)

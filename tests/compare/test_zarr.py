@@ -40,14 +40,10 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("dtype", "/numbers", {"numbers": NUMBERS.astype("<i8")}),
     ("byte-order", "/numbers", {"numbers": NUMBERS.astype(">i4")}),
     ("value", "/numbers", {"numbers": np.where(NUMBERS == 23, 99, NUMBERS)}),
-    ("value", "/texts", {"texts": (b"one", b"t\xfeo")}),
-    ("maxshape", "/numbers", {"maxshape": (8, 4)}),
-    ("maxshape", "/numbers", {"maxshape": "none"}),
-    ("chunks", "/numbers", {"chunks": (6, 2)}),
-    ("filters", "/numbers", {"compressor": False}),
-    ("fill", "/numbers", {"fillvalue": 8}),
-    ("fill", "/numbers", {"fillvalue": "none"}),
-    ("link", "/link", {"link": "texts"}),
+    ("value", "/texts", {"texts": (b"one", b"t\xfeo")}), ("maxshape", "/numbers", {"maxshape": (8, 4)}),
+    ("maxshape", "/numbers", {"maxshape": "none"}), ("chunks", "/numbers", {"chunks": (6, 2)}),
+    ("filters", "/numbers", {"compressor": False}), ("fill", "/numbers", {"fillvalue": 8}),
+    ("fill", "/numbers", {"fillvalue": "none"}), ("link", "/link", {"link": "texts"}),
 ])  # fmt: skip
 def test_a_difference_of_files_that_never_were_in_hdf5_is_found(sample, tmp_path, kind, place, changes):
     """All that HDF5 can say is planted in `tests/compare/test_conversions.py`."""

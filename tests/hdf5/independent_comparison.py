@@ -36,8 +36,7 @@ def _short(value: Any) -> str:
 def content_of(file: Any) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     names: dict[int, bytes] = {}  # first path of each object
-    root = h5o.get_info(file, b"/")
-    names[root.addr] = b"/"
+    names[h5o.get_info(file, b"/").addr] = b"/"
     stack = [b"/"]
     order = []
     while stack:
@@ -88,12 +87,16 @@ def _object(file: Any, path: bytes, names: dict[int, bytes]) -> Iterator[tuple[s
         created = node.get_create_plist()
         yield "order of attributes is tracked", created.get_attr_creation_order()
         if created.get_attr_creation_order() & TRACKED:
-            yield "order of attributes", _ordered_attributes(node)
+            found: list[bytes] = []
+            h5a.iterate(node, found.append, index_type=h5.INDEX_CRT_ORDER)
+            yield "order of attributes", found
     if isinstance(node, h5g.GroupID):
         flags = node.get_create_plist().get_link_creation_order()
         yield "order of links is tracked", flags
         if flags & TRACKED:
-            yield "order of links", _ordered_links(node)
+            links: list[bytes] = []
+            node.links.iterate(links.append, idx_type=h5.INDEX_CRT_ORDER)
+            yield "order of links", links
     if isinstance(node, h5d.DatasetID):
         yield from _dataset(file, node, names)
     attributes: list[bytes] = []
@@ -111,18 +114,6 @@ def _object(file: Any, path: bytes, names: dict[int, bytes]) -> Iterator[tuple[s
                 None if is_null else _values(file, attribute, tid, attribute.shape, names),
             ),
         )
-
-
-def _ordered_attributes(node: Any) -> list[bytes]:
-    found: list[bytes] = []
-    h5a.iterate(node, found.append, index_type=h5.INDEX_CRT_ORDER)
-    return found
-
-
-def _ordered_links(node: Any) -> list[bytes]:
-    found: list[bytes] = []
-    node.links.iterate(found.append, idx_type=h5.INDEX_CRT_ORDER)
-    return found
 
 
 def type_of(tid: Any) -> Any:  # noqa: C901, PLR0911 - one branch for each class of types
@@ -148,13 +139,8 @@ def type_of(tid: Any) -> Any:  # noqa: C901, PLR0911 - one branch for each class
         return "opaque", size, tid.get_tag()
     if form == h5t.INTEGER:
         return (
-            "integer",
-            size,
-            tid.get_order() if size > 1 else 0,
-            tid.get_sign(),
-            tid.get_precision(),
-            tid.get_offset(),
-        )
+            "integer", size, tid.get_order() if size > 1 else 0, tid.get_sign(), tid.get_precision(), tid.get_offset(),
+        )  # fmt: skip
     if form == h5t.FLOAT:
         return "float", size, tid.get_order(), tid.get_fields(), tid.get_ebias(), tid.get_precision(), tid.get_offset()
     if form == h5t.REFERENCE:

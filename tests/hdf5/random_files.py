@@ -175,8 +175,7 @@ class RandomFile:
             return self._bytes_of(tid.get_super()) + self._bytes_of(tid.get_super())
         order = "big" if form in (h5t.INTEGER, h5t.FLOAT, h5t.ENUM, h5t.BITFIELD) and _is_big(tid) else "little"
         if form == h5t.ENUM:
-            number = tid.get_member_value(self._random.randrange(tid.get_nmembers()))
-            return int(number).to_bytes(size, order)
+            return int(tid.get_member_value(self._random.randrange(tid.get_nmembers()))).to_bytes(size, order)
         if form == h5t.STRING:
             return self._fixed_text(tid)
         if form == h5t.INTEGER and tid.get_precision() < 8 * size:
@@ -301,8 +300,7 @@ class RandomFile:
         if form == "scalar":
             self._write(h5d.create(group, name, tid, h5s.create(h5s.SCALAR), creation, lcpl=_utf8()), tid, ())
             return
-        is_rows = tid.get_class() == h5t.COMPOUND and not is_plain(tid)
-        rank = 1 if is_rows else self._random.randint(1, 3)
+        rank = 1 if (tid.get_class() == h5t.COMPOUND and not is_plain(tid)) else self._random.randint(1, 3)
         shape = tuple(self._random.randint(1, 6) for _ in range(rank))
         if form == "empty":
             shape = (0, *shape[1:])

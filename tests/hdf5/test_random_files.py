@@ -19,8 +19,7 @@ def lost(folder: Path, seed: int, zarr_format: int) -> list[str]:
     """Return the differences after a conversion to Zarr and back that no warning reports by name."""
     original, stored, back = (folder / f"{seed}{suffix}" for suffix in (".h5", ".zarr", " back.h5"))
     RandomFile(original, seed)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         convert(original, stored, zarr_format=zarr_format)
         convert(stored, back)
     messages = [str(w.message) for w in caught if w.category.__name__ == "NaNPayloadWarning"]

@@ -42,38 +42,25 @@ _GZIP = {"compression": "gzip"}
 
 #: Pipelines whose chunks can be copied: what `h5py.Group.create_dataset` is given.
 COPIED: dict[str, dict[str, Any]] = {
-    "none": {},
-    "shuffle": {"shuffle": True},
-    "gzip": {**_GZIP, "compression_opts": 9},
-    "shuffle-gzip": {**_GZIP, "shuffle": True},
-    "fletcher32": {"fletcher32": True},
-    "shuffle-fletcher32": {"shuffle": True, "fletcher32": True},
-    "gzip-fletcher32": {**_GZIP, "fletcher32": True},
-    "shuffle-gzip-fletcher32": {**_GZIP, "shuffle": True, "fletcher32": True},
-    "zstd": dict(hdf5plugin.Zstd(clevel=7)),
+    "none": {}, "shuffle": {"shuffle": True}, "gzip": {**_GZIP, "compression_opts": 9},
+    "shuffle-gzip": {**_GZIP, "shuffle": True}, "fletcher32": {"fletcher32": True},
+    "shuffle-fletcher32": {"shuffle": True, "fletcher32": True}, "gzip-fletcher32": {**_GZIP, "fletcher32": True},
+    "shuffle-gzip-fletcher32": {**_GZIP, "shuffle": True, "fletcher32": True}, "zstd": dict(hdf5plugin.Zstd(clevel=7)),
     "zstd-negative": {"compression": 32015, "compression_opts": (2**32 - 3,)},
     "shuffle-zstd": {"shuffle": True, **hdf5plugin.Zstd()},
     "shuffle-zstd-fletcher32": {"shuffle": True, "fletcher32": True, **hdf5plugin.Zstd()},
-    "bzip2": dict(hdf5plugin.BZip2(blocksize=5)),
-    "shuffle-bzip2": {"shuffle": True, **hdf5plugin.BZip2()},
-    "shuffle-blosc": {"shuffle": True, **hdf5plugin.Blosc()},
-    "lz4": dict(hdf5plugin.LZ4()),
-    "lz4-blocks": dict(hdf5plugin.LZ4(nbytes=128)),
-    "shuffle-lz4": {"shuffle": True, **hdf5plugin.LZ4()},
-    **_BLOSC,
-}
+    "bzip2": dict(hdf5plugin.BZip2(blocksize=5)), "shuffle-bzip2": {"shuffle": True, **hdf5plugin.BZip2()},
+    "shuffle-blosc": {"shuffle": True, **hdf5plugin.Blosc()}, "lz4": dict(hdf5plugin.LZ4()),
+    "lz4-blocks": dict(hdf5plugin.LZ4(nbytes=128)), "shuffle-lz4": {"shuffle": True, **hdf5plugin.LZ4()}, **_BLOSC,
+}  # fmt: skip
 
 #: Pipelines that only HDF5 decodes.
 DECODED: dict[str, dict[str, Any]] = {
-    "lzf": {"compression": "lzf"},
-    "shuffle-lzf": {"compression": "lzf", "shuffle": True},
-    "scaleoffset": {"scaleoffset": 0},
-    "bitshuffle": dict(hdf5plugin.Bitshuffle()),
-    "blosc2": dict(hdf5plugin.Blosc2()),
+    "lzf": {"compression": "lzf"}, "shuffle-lzf": {"compression": "lzf", "shuffle": True},
+    "scaleoffset": {"scaleoffset": 0}, "bitshuffle": dict(hdf5plugin.Bitshuffle()), "blosc2": dict(hdf5plugin.Blosc2()),
     "blosc-snappy": {"compression": 32001, "compression_opts": (0, 0, 0, 0, 5, 1, 3)},
-    "lz4-fletcher32": {"fletcher32": True, **hdf5plugin.LZ4()},
-    "zfp": dict(hdf5plugin.Zfp(reversible=True)),
-}
+    "lz4-fletcher32": {"fletcher32": True, **hdf5plugin.LZ4()}, "zfp": dict(hdf5plugin.Zfp(reversible=True)),
+}  # fmt: skip
 
 COMPOUND = np.dtype([("a", "<i2"), ("b", ">f8"), ("c", "?"), ("d", "S3"), ("e", "<u4")])
 
@@ -87,17 +74,13 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 #: name -> shape, chunks, what is written (None: all of it), maxshape
 SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
-    "even": ((40,), (10,), None, None),
-    "edge": ((45,), (10,), None, None),
-    "edge-2d": ((25, 13), (10, 4), None, None),
-    "edge-4d": ((5, 4, 3, 7), (2, 3, 2, 4), None, None),
-    "one-chunk": ((7, 5), (7, 5), None, None),
+    "even": ((40,), (10,), None, None), "edge": ((45,), (10,), None, None), "edge-2d": ((25, 13), (10, 4), None, None),
+    "edge-4d": ((5, 4, 3, 7), (2, 3, 2, 4), None, None), "one-chunk": ((7, 5), (7, 5), None, None),
     "chunk-larger": ((3, 4), (8, 6), None, (None, None)),
     "sparse": ((100, 6), (10, 4), (slice(30, 52), slice(0, 3)), None),
     "nothing-written": ((20, 3), (8, 2), (slice(0, 0), slice(0, 0)), None),
-    "unlimited": ((31, 2), (8, 2), None, (None, 2)),
-    "single-element": ((1,), (1,), None, None),
-}
+    "unlimited": ((31, 2), (8, 2), None, (None, 2)), "single-element": ((1,), (1,), None, None),
+}  # fmt: skip
 
 
 def pipeline_in(dataset: Any) -> list[list[Any]]:
@@ -124,8 +107,7 @@ def create_with(
 
 def _library() -> Any:
     """Return the HDF5 library that h5py has loaded, for what h5py has no name for."""
-    folder = os.path.dirname(h5py.__file__)
-    found = glob.glob(os.path.join(folder, os.pardir, "h5py.libs", "libhdf5-*"))
+    found = glob.glob(os.path.join(os.path.dirname(h5py.__file__), os.pardir, "h5py.libs", "libhdf5-*"))
     if not found:
         pytest.skip("the HDF5 library of this h5py is not beside it")
     library = ctypes.CDLL(found[0])
@@ -211,8 +193,7 @@ def test_pipelines_that_only_hdf5_decodes(path, pipeline, zarr_format):
     with h5py.File(path, "w") as file:
         file.create_dataset("x", data=np.arange(100, dtype="<i4"), chunks=(30,), **DECODED[pipeline])
     convert(path, path.with_suffix(".zarr"), zarr_format=zarr_format)
-    with ZarrIO(path.with_suffix(".zarr"), "r") as file:
-        assert file.read_builder()["x"].data[:].tolist() == list(range(100))
+    assert trees.read_builder(path.with_suffix(".zarr"))["x"].data[:].tolist() == list(range(100))
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -260,8 +241,7 @@ def test_what_a_plugin_made_and_numcodecs_does_not_read(path):
         dataset = file.create_dataset("x", data=values, chunks=(1000,), **COPIED["blosc-lz4-1"])
         dataset.id.write_direct_chunk((1000,), data)  # the filter reads what it is from the chunk
     convert(path, path.with_suffix(".zarr"))
-    with ZarrIO(path.with_suffix(".zarr"), "r") as file:
-        assert file.read_builder()["x"].data[:].tolist() == values.tolist()
+    assert trees.read_builder(path.with_suffix(".zarr"))["x"].data[:].tolist() == values.tolist()
 
 
 @pytest.mark.parametrize("pipeline", ["bzip2", "zstd", "lz4", "blosc-lz4-1", "shuffle-zstd", "lzf", "shuffle-lzf"])

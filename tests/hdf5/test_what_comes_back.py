@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
-from hdmf_zarr_backend import ZarrIO, compare, convert
+from hdmf_zarr_backend import compare, convert
 from hdmf_zarr_backend.errors import ResourceError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from tests.everything import bfloat16, low_level
 from tests.hdf5.independent_comparison import differences
+from tests.trees import read_builder
 
 Write = Callable[[h5py.File], Any]
 TEXT = h5py.string_dtype()
@@ -66,8 +67,7 @@ def nan_payload(code: str, bits: int) -> Write:
 def nan_payloads_in_sequences_and_rows(file: h5py.File) -> None:
     row = np.zeros((), [("x", "<f4"), ("t", TEXT)])
     row["x"], row["t"] = nan("<f4", 0xFFC00007)[0], "text"
-    values = sequences(nan("<f8", 0x7FF8000000000005))
-    file.attrs.create("sequences", values, dtype=h5py.vlen_dtype("<f8"))
+    file.attrs.create("sequences", sequences(nan("<f8", 0x7FF8000000000005)), dtype=h5py.vlen_dtype("<f8"))
     file.attrs.create("row", row, dtype=row.dtype)
 
 
@@ -77,8 +77,7 @@ def fill_of_scalar(code: str) -> Write:
 
 
 def fill_with_payload(file: h5py.File) -> None:
-    fill = nan(">f4", 0x7FC00005)[:1].reshape(())
-    file.create_dataset("x", (4, 4), ">f4", chunks=(2, 2), fillvalue=fill)
+    file.create_dataset("x", (4, 4), ">f4", chunks=(2, 2), fillvalue=nan(">f4", 0x7FC00005)[:1].reshape(()))
 
 
 def padded_text(padding: int, charset: int) -> Write:
@@ -100,8 +99,7 @@ def orders(file: h5py.File) -> None:
     file["soft"] = h5py.SoftLink("/a")
     file["external"] = h5py.ExternalLink("elsewhere.h5", "/x")
     file["hard"] = file["a"]
-    data = file.create_dataset("data", data=np.arange(3), track_order=True)
-    for node in (file, file["m"], data):
+    for node in (file, file["m"], file.create_dataset("data", data=np.arange(3), track_order=True)):
         for number, name in enumerate(("last", "first", "middle", *"zyxwvutsrq")):
             node.attrs[name] = number
     for name in "qwertzuiop":
@@ -251,8 +249,7 @@ FILES: dict[str, Write] = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_it_comes_back(tmp_path, name, zarr_format):
-    back = there_and_back(tmp_path, FILES[name], zarr_format)
-    assert differences(tmp_path / "a.h5", back) == []
+    assert differences(tmp_path / "a.h5", there_and_back(tmp_path, FILES[name], zarr_format)) == []
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr") == []
 
 
@@ -295,29 +292,24 @@ def bits(kind: Any, precision: int, offset: int) -> Any:
     return tid
 
 
-@pytest.mark.parametrize(
-    ("make", "note"),
-    [
-        (lambda: enumeration(h5t.STD_I8LE, b"FALSE", b"TRUE"), {}),
-        (lambda: enumeration(h5t.STD_U8LE, b"FALSE", b"TRUE"),
-         {"enum": {"FALSE": 0, "TRUE": 1}, "type": {"enum": [["FALSE", 0], ["TRUE", 1]], "base": "|u1"}}),
-        (lambda: enumeration(h5t.STD_I16BE, b"red"), {"enum": {"red": 0}}),
-        (lambda: h5t.STD_B16BE, {"type": {"bitfield": ">u2"}}),
-        (lambda: bits(h5t.STD_U16LE, 12, 2), {"type": {"number": "<u2", "precision": 12, "offset": 2}}),
-        (lambda: padded(h5t.IEEE_F64LE),
-         {"type": {"fields": [["r", "<f8"], ["i", "<f8"]], "offsets": [0, 12], "size": 24}}),
-        (lambda: h5t.py_create(h5py.opaque_dtype("<M8[D]"), logical=True),
-         {"type": {"opaque": 8, "tag": "NUMPY:<M8[D]"}}),
-    ],
-    ids=["bool", "bool-of-another-size", "enumeration", "bit-field", "bits", "padded-complex", "dates"],
-)  # fmt: skip
+@pytest.mark.parametrize(("make", "note"), [
+    (lambda: enumeration(h5t.STD_I8LE, b"FALSE", b"TRUE"), {}),
+    (lambda: enumeration(h5t.STD_U8LE, b"FALSE", b"TRUE"),
+     {"enum": {"FALSE": 0, "TRUE": 1}, "type": {"enum": [["FALSE", 0], ["TRUE", 1]], "base": "|u1"}}),
+    (lambda: enumeration(h5t.STD_I16BE, b"red"), {"enum": {"red": 0}}),
+    (lambda: h5t.STD_B16BE, {"type": {"bitfield": ">u2"}}),
+    (lambda: bits(h5t.STD_U16LE, 12, 2), {"type": {"number": "<u2", "precision": 12, "offset": 2}}),
+    (lambda: padded(h5t.IEEE_F64LE),
+     {"type": {"fields": [["r", "<f8"], ["i", "<f8"]], "offsets": [0, 12], "size": 24}}),
+    (lambda: h5t.py_create(h5py.opaque_dtype("<M8[D]"), logical=True),
+     {"type": {"opaque": 8, "tag": "NUMPY:<M8[D]"}}),
+], ids=["bool", "bool-of-another-size", "enumeration", "bit-field", "bits", "padded-complex", "dates"])  # fmt: skip
 def test_the_note_of_a_dataset_names_the_type_that_zarr_lacks(tmp_path, make, note):
     def write(file: h5py.File) -> None:
         h5d.create(file.id, b"data", make(), h5s.create_simple((3,)))
 
     back = there_and_back(tmp_path, write)
-    stored = json.loads((tmp_path / "a.zarr" / "data" / ".zattrs").read_text())["_hdmf"]["hdf5"]
-    assert stored == note
+    assert json.loads((tmp_path / "a.zarr" / "data" / ".zattrs").read_text())["_hdmf"]["hdf5"] == note
     with h5py.File(back) as file:
         assert file["data"].id.get_type() == make()
 
@@ -368,10 +360,8 @@ def test_text_of_another_program_that_is_json_remains_what_it_is(tmp_path, zarr_
         for number, text in enumerate([*like, '[1, "a"]']):
             file.attrs.create(f"x{number}", np.array((text,), row), dtype=row)
 
-    back = there_and_back(tmp_path, write, zarr_format)
-    assert differences(tmp_path / "a.h5", back) == []
-    with ZarrIO(tmp_path / "a.zarr", "r") as io:
-        assert io.read_builder().attributes == {f"x{len(like)}": [1, "a"]}
+    assert differences(tmp_path / "a.h5", there_and_back(tmp_path, write, zarr_format)) == []
+    assert read_builder(tmp_path / "a.zarr").attributes == {f"x{len(like)}": [1, "a"]}
 
 
 def test_a_nan_payload_in_rows_with_text_is_reported(tmp_path):

@@ -13,7 +13,7 @@ import sys
 import uuid
 import zlib
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -485,16 +485,9 @@ def page_parts() -> dict[str, str]:
     tables = {part.lower().replace(" ", "-"): table(titles, table_of(part)) for part in parts}
     tables["careless-calls"] = table(("call", "result"), table_of(CARELESS))
     tables["names-and-values"] = table(("value", "result"), table_of(VALUES))
-    limits = [(f"`{entry.name}`", f"{_default(entry):,}" if entry.name != _MEMORY else "the memory of the machine")
-              for entry in fields(Limits)]  # fmt: skip
+    limits = [(f"`{name}`", f"{value:,}" if name != "max_read_bytes" else "the memory of the machine")
+              for name, value in asdict(Limits()).items()]  # fmt: skip
     return {**tables, "limits": table(("limit", "default"), limits)}
-
-
-_MEMORY = "max_read_bytes"
-
-
-def _default(entry: Any) -> int:
-    return int(getattr(Limits(), entry.name))
 
 
 if __name__ == "__main__":

@@ -39,13 +39,10 @@ class HostileFile(NamedTuple):
 
 SPECIFICATIONS = "specifications/demo/1.0.0"
 _BOX = {
-    "neurodata_type_def": "Box",
-    "doc": "a box",
-    "groups": [],
+    "neurodata_type_def": "Box", "doc": "a box", "groups": [],
     "datasets": [{"name": "target", "doc": "numbers", "dtype": "float64", "shape": [None]}],
-    "attributes": [{"name": "lengths", "doc": "lengths", "dtype": "uint8", "shape": [3]}],
-    "links": [],
-}
+    "attributes": [{"name": "lengths", "doc": "lengths", "dtype": "uint8", "shape": [3]}], "links": [],
+}  # fmt: skip
 NAMESPACE = {
     "namespaces": [
         {"name": "demo", "version": "1.0.0", "doc": "a demonstration", "author": "N. N.", "contact": "none",
@@ -65,8 +62,7 @@ def _whole(zarr_format: int) -> tuple[tuple[str, bytes], ...]:
     version = trees.group("1.0.0", *(trees.dataset(name, text) for name, text in texts.items()))
     root.set_group(trees.group("specifications", trees.group("demo", version)))
     root.groups["inner"].attributes["namespace"] = "demo"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         trees.write_builder(files, root, zarr_format=zarr_format)
     if zarr_format == 2:
         del files[".zmetadata"]
@@ -374,19 +370,14 @@ class Malice:
 def pickles() -> dict[str, bytes]:
     listing = pickle.dumps(Malice(os.system, "true"))
     return {
-        "a program": listing,
-        "eval": pickle.dumps(Malice(eval, "1")),
-        "an open file": pickle.dumps(Malice(open, "/etc/passwd")),
-        "nothing": b"",
-        "half of one": listing[:10],
+        "a program": listing, "eval": pickle.dumps(Malice(eval, "1")),
+        "an open file": pickle.dumps(Malice(open, "/etc/passwd")), "nothing": b"", "half of one": listing[:10],
         "deep": b"\x80\x04" + b")" + b"\x85" * 100_000 + b".",
         "a memo of gigabytes": b"\x80\x04Kar" + struct.pack("<I", 2**31) + b".",
-        "a persistent object": b"\x80\x04Px\nQ.",
-        "an extension": b"\x80\x04\x82\x01.",
-        "bytes of 2^62": b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b".",
-        "itself": b"\x80\x04]\x94h\x00a.",
+        "a persistent object": b"\x80\x04Px\nQ.", "an extension": b"\x80\x04\x82\x01.",
+        "bytes of 2^62": b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b".", "itself": b"\x80\x04]\x94h\x00a.",
         "another type": pickle.dumps({"a": {1, 2}, "b": 1j}),
-    }
+    }  # fmt: skip
 
 
 def _encoded(codec: str, data: bytes) -> Spoil:

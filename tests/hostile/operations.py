@@ -322,8 +322,7 @@ def _ended(guard: Guard, operation: Operation, place: Any) -> tuple[str, str]:
     _set_timers(SECONDS, 60 * MINUTES)
     guard.is_on = True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             kind = str(operation(place))
     except ZarrBackendError as error:
         guard.is_on = False
@@ -371,10 +370,8 @@ def _warm(root: Path, *, is_reading: bool) -> None:
         for operation in [use] if is_reading else OPERATIONS.values():
             folder = root / "warm"
             folder.mkdir()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                with suppress(ZarrBackendError):
-                    operation(hostile.make(folder))
+            with warnings.catch_warnings(action="ignore"), suppress(ZarrBackendError):
+                operation(hostile.make(folder))
             shutil.rmtree(folder)
 
 

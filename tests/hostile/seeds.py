@@ -21,20 +21,13 @@ def tree() -> GroupBuilder:
     target = trees.dataset("target", np.arange(5.0), attributes={"object_id": "11111111", "unit": "V"})
     inner = trees.group("inner", target, neurodata_type="Box", object_id="22222222", lengths=np.arange(3, dtype="u1"))
     root = trees.root(
-        inner,
-        trees.dataset("plain", ZarrDataIO(numbers, chunks=(4, 4), compressor=False)),
+        inner, trees.dataset("plain", ZarrDataIO(numbers, chunks=(4, 4), compressor=False)),
         trees.dataset("squeezed", ZarrDataIO(numbers, chunks=(3, 2))),
         trees.dataset("zstandard", ZarrDataIO(numbers, compressor=numcodecs.Zstd(1))),
-        trees.dataset("texts", ["a", "bc", "", "\u00e9t\u00e9"]),
-        trees.dataset("scalar", 3.5),
-        trees.dataset("word", "text"),
-        trees.dataset("flags", np.array([True, False, True])),
-        namespace="demo",
-        object_id="00000000",
-        empty=np.zeros(0, "f4"),
-        nan=float("nan"),
-        words=["x", "y"],
-    )
+        trees.dataset("texts", ["a", "bc", "", "\u00e9t\u00e9"]), trees.dataset("scalar", 3.5),
+        trees.dataset("word", "text"), trees.dataset("flags", np.array([True, False, True])), namespace="demo",
+        object_id="00000000", empty=np.zeros(0, "f4"), nan=float("nan"), words=["x", "y"],
+    )  # fmt: skip
     root.set_attribute("to", ReferenceBuilder(target))
     references = [ReferenceBuilder(target), ReferenceBuilder(inner), ReferenceBuilder(target)]
     root.set_dataset(trees.dataset("references", references, "object"))
@@ -47,8 +40,7 @@ def tree() -> GroupBuilder:
 
 def written(zarr_format: int) -> Files:
     files: Files = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         trees.write_builder(files, tree(), zarr_format=zarr_format)
     return files
 

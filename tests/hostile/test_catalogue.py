@@ -28,8 +28,7 @@ def test_a_line(case: Case, whole: Path, tmp_path: Path) -> None:
     path = Path(shutil.copytree(whole, tmp_path / "folder")) / "file.zarr"
     case.spoil(path)
     said = ""
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as heard:
         warnings.filterwarnings("ignore", message="This process .* is multi-threaded")
         try:
             case.act(path)

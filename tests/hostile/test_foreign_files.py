@@ -19,6 +19,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, StoreEr
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests.hostile.files import GIGABYTES, bomb
 from tests.places import stored_files
+from tests.watching import Interrupted
 
 posix = pytest.mark.skipif(os.name == "nt", reason="symbolic links and pipes as POSIX has them")
 SECRET = b"not yours\n"
@@ -65,13 +66,10 @@ def test_what_is_planted_as_the_lock_file_stays_as_it_is(tmp_path, secret, kind,
     write(path)
     before = stored_files(path)
     {
-        "link": lambda: lock.symlink_to(secret),
-        "dangling link": lambda: lock.symlink_to(secret.with_name("new")),
-        "hard link": lambda: os.link(secret, lock),
-        "pipe": lambda: os.mkfifo(lock),
-        "folder": lock.mkdir,
+        "link": lambda: lock.symlink_to(secret), "dangling link": lambda: lock.symlink_to(secret.with_name("new")),
+        "hard link": lambda: os.link(secret, lock), "pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir,
         "socket": lambda: bound(lock),
-    }.get(kind, lambda: lock.write_bytes(kind))()
+    }.get(kind, lambda: lock.write_bytes(kind))()  # fmt: skip
     problem = (
         "something other than the record of a lock" if kind in (*FOREIGN, "hard link") else "is not a regular file"
     )
@@ -110,12 +108,8 @@ def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch,
     with h5py.File(source, "w") as file:
         file["x"] = np.arange(10)
 
-    class Interrupted:
-        def __getattr__(self, name: str) -> Any:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        convert(source, target, write_options=WriteOptions(progress=Interrupted()))  # type: ignore[arg-type]
+        convert(source, target, write_options=WriteOptions(progress=Interrupted()))
     (left,) = tmp_path.glob(".a.zarr.*.conversion-*.partial")
     left.rename(foreign)
     left.symlink_to(foreign)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend import verify
 from tests.hostile.files import all_files
 from tests.hostile.mutate import mutated
 from tests.hostile.seeds import seeds
+from tests.trees import read_builder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the child limits its memory as Linux does")
 
@@ -84,8 +85,7 @@ def test_the_guard_hears_what_it_should():
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 def test_the_seeds_are_whole():
     for files in seeds():
-        with ZarrIO(files) as io:
-            assert io.read_builder().datasets
+        assert read_builder(files).datasets
         assert {problem.kind for problem in verify(files).problems} <= {"link-dangling"}
 
 

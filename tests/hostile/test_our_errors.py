@@ -18,6 +18,7 @@ from hdmf_zarr_backend.errors import LimitError, MetadataError, StoreError, Valu
 from hdmf_zarr_backend.options import ReadOptions
 from tests.everything import write_everything
 from tests.hostile.files import encrypted, texts, with_namespace, zarr, zipped
+from tests.places import store_files
 from tests.proportion import ends
 
 Run = Callable[..., tuple[int, str]]
@@ -34,16 +35,11 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return run_it
 
 
-def zarr_file(path: Path, name: str = "x", **document: Any) -> Path:
+def zarr_file(path: Path, **document: Any) -> Path:
     """Write a file of format 2 with one array, whose document has some other parts."""
-    path.mkdir()
-    (path / ".zgroup").write_text('{"zarr_format": 2}')
     whole = {"shape": [4], "chunks": [4], "dtype": "<i4", "fill_value": 0, "order": "C", "filters": None,
              "compressor": None, "zarr_format": 2, **document}  # fmt: skip
-    (path / name).mkdir()
-    (path / name / ".zarray").write_text(json.dumps(whole))
-    (path / name / "0").write_bytes(bytes(16))
-    return path
+    return store_files(path, {".zgroup": {"zarr_format": 2}, "x/.zarray": whole, "x/0": bytes(16)})
 
 
 def hdf5_file(path: Path, tid: Any) -> Path:
@@ -150,7 +146,6 @@ def test_arrays_without_end(tmp_path, run, length):
     assert not target.exists()
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.filterwarnings("always::hdmf_zarr_backend.errors.DamagedMetadataWarning")
 def test_more_axes_than_numpy_has(tmp_path, run, zarr_format):
     source = zarr_file(tmp_path / "a.zarr", shape=[1] * 70, chunks=[1] * 70)
@@ -181,8 +176,7 @@ def test_axes_that_hdf5_does_not_have(tmp_path):
 
 def test_shards_of_2_to_the_50_chunks(tmp_path):
     root = zarr_python.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
-    array = root.create_array("x", shape=(8,), chunks=(1,), shards=(8,), dtype="i4")
-    array[:] = 1
+    root.create_array("x", shape=(8,), chunks=(1,), shards=(8,), dtype="i4")[:] = 1
     document = json.loads((tmp_path / "a.zarr/x/zarr.json").read_text())
     document["shape"] = document["chunk_grid"]["configuration"]["chunk_shape"] = [2**50]
     (tmp_path / "a.zarr/x/zarr.json").write_text(json.dumps(document))

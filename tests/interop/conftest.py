@@ -31,18 +31,11 @@ CANNOT_CONVERT = {**NO_NWB_2, **CANNOT_BUILD, "rich": "0-dimensional"}
 
 
 NAMED = {
-    *CANNOT_CONVERT,
-    "dandi__sub-anm369963_ses-20170228",
-    "dandi__sub-anm372793_ses-20170508",
-    "ndxpose__test_pose",
-    "neuroconv__doric_fiber_photometry",
-    "neuroconv__mock_ttl_examples",
-    "nwbexplorer__test_SweepTable",
-    "nwbexplorer__test_TimeIntervals",
-    "nwbexplorer__test_Units",
-    "pynwb__1.5.1_timeintervals_non_ndtype_tsref",
+    *CANNOT_CONVERT, "dandi__sub-anm369963_ses-20170228", "dandi__sub-anm372793_ses-20170508", "ndxpose__test_pose",
+    "neuroconv__doric_fiber_photometry", "neuroconv__mock_ttl_examples", "nwbexplorer__test_SweepTable",
+    "nwbexplorer__test_TimeIntervals", "nwbexplorer__test_Units", "pynwb__1.5.1_timeintervals_non_ndtype_tsref",
     "pynwb__3.0.0_ophys_devices_extension",
-}
+}  # fmt: skip
 """Files about which the tests say something by name: they are always tried. Of the others the fast set takes some,
 and all with the variable ``HDMF_ZARR_BACKEND_EVERY_FILE``, which the nox sessions `interop` and `slow` set."""
 
@@ -86,5 +79,4 @@ def ours(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def theirs(sources: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """All that 0.13 converts, with its switch on: references and rows are pickles."""
-    folder = tmp_path_factory.mktemp("theirs")
-    return converted(peer013, sources, folder, CANNOT_CONVERT, **SWITCH)
+    return converted(peer013, sources, tmp_path_factory.mktemp("theirs"), CANNOT_CONVERT, **SWITCH)

@@ -27,8 +27,7 @@ from hdmf_zarr import NWBZarrIO
 
 reported = {}
 for name, path in json.load(open(sys.argv[1])):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         with NWBZarrIO(path, "r") as io:
             nwbfile = io.read()
             sums = []
@@ -99,8 +98,7 @@ def test_013_changes_one(copied, peer013, peer014, tmp_path):
         assert added(copied) == [1.0, 2.0, 3.0]
     assert "formats-differ" in {problem.kind for problem in verify(copied).problems}
     repair(copied)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FormatsDifferWarning)
+    with warnings.catch_warnings(action="error", category=FormatsDifferWarning):
         assert added(copied, zarr_format=3) == [1.0, 2.0, 3.0]
     assert verify(copied).problems == []
     both = ask(peer014, _READ, [["a", copied]], tmp_path)["a"]
@@ -148,11 +146,9 @@ print(json.dumps({"read": read, "warnings": [str(each.message) for each in caugh
 RUST = "zarrs.ZarrsCodecPipeline"
 
 
-@pytest.mark.parametrize(
-    ("name", "zarr_format", "pipeline"),
-    [("peer013", 2, None), ("zarr315", 3, None), ("peer014", 3, None), ("zarrs", 3, RUST)],
-    ids=["zarr 2.18", "zarr 3.1.5", "zarr 3.4", "zarrs"],
-)
+@pytest.mark.parametrize(("name", "zarr_format", "pipeline"), [
+    ("peer013", 2, None), ("zarr315", 3, None), ("peer014", 3, None), ("zarrs", 3, RUST),
+], ids=["zarr 2.18", "zarr 3.1.5", "zarr 3.4", "zarrs"])  # fmt: skip
 def test_zarr_without_this_package(files, request, tmp_path, name, zarr_format, pipeline):
     """Every array is read, the numbers are the same, and there are no warnings but about the root and what is given.
 
@@ -188,11 +184,9 @@ print(json.dumps(answer))
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "zarr_format", "refused"),
-    [("zarr315", 2, "'json2'"), ("peer014", 2, "'json2'"), ("zarr315", 3, "'struct'"), ("peer014", 3, None)],
-    ids=["zarr 3.1.5, format 2", "zarr 3.4, format 2", "zarr 3.1.5, format 3", "zarr 3.4, format 3"],
-)
+@pytest.mark.parametrize(("name", "zarr_format", "refused"), [
+    ("zarr315", 2, "'json2'"), ("peer014", 2, "'json2'"), ("zarr315", 3, "'struct'"), ("peer014", 3, None),
+], ids=["zarr 3.1.5, format 2", "zarr 3.4, format 2", "zarr 3.1.5, format 3", "zarr 3.4, format 3"])  # fmt: skip
 def test_zarr_without_this_package_and_one_format(request, tmp_path, name, zarr_format, refused):
     """Files with references and rows: single arrays are read; the whole file in format 3 by zarr 3.2 and newer."""
     samples.write_zarr(tmp_path / "rich.nwb.zarr", samples.rich_nwbfile(positions=False), zarr_format=zarr_format)

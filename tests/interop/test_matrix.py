@@ -252,13 +252,9 @@ GAPS: dict[tuple[str, int], tuple[tuple[Callable[[LazyArray], bool], ...], str]]
     ("zarrita", 3): ((is_odd_for_zarrita, is_not_strict), f"{ZARRITA}; {NO_JSON}"),
 }
 READERS: dict[str, Callable[[Path, Arrays], Found]] = {
-    "zarr": read_by_zarr,
-    "xarray": read_by_xarray,
-    "pydantic-zarr": read_by_pydantic_zarr,
-    "tensorstore": read_by_tensorstore,
-    "netcdf": read_by_netcdf,
-    "zarrita": read_by_zarrita,
-}
+    "zarr": read_by_zarr, "xarray": read_by_xarray, "pydantic-zarr": read_by_pydantic_zarr,
+    "tensorstore": read_by_tensorstore, "netcdf": read_by_netcdf, "zarrita": read_by_zarrita,
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:Object at .* is not recognized")  # zarr, of the documents of the other format
@@ -267,8 +263,7 @@ def test_a_reader_reads_all_that_it_has_types_for(file, reader):
     zarr_format, path, arrays = file
     if (reader, zarr_format) == ("netcdf", 3):
         pytest.skip("netcdf-c does not read format 3 through NCZarr here")
-    found = READERS[reader](path, arrays)
-    _judge(reader, zarr_format, found, arrays)
+    _judge(reader, zarr_format, READERS[reader](path, arrays), arrays)
 
 
 @pytest.mark.peer

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import arrays, metadata
-from tests.trees import dataset, group, root, write_builder
+from tests.trees import dataset, group, read_builder, root, write_builder
 
 pytest.importorskip("netCDF4")
 
@@ -120,18 +120,14 @@ def test_dimensions_attributes_and_types(tmp_path):
     assert (a["dims"], a["shape"], a["dtype"]) == (["time", "channel"], [6, 2], "<i2")
     assert reported["arrays"]["/g/n"]["dims"] == []
     assert reported["groups"]["/g"][1] == {
-        "time": [6, True],
-        "channel": [2, False],
-        "_anonymous0": [0, False],
-        "_anonymous3": [3, False],
-    }
+        "time": [6, True], "channel": [2, False], "_anonymous0": [0, False], "_anonymous3": [3, False],
+    }  # fmt: skip
     assert {name: a["attributes"][name] for name in attributes if name != "nan"} == {
         "gain": ["<f4", 0.5], "counts": ["|u1", [1, 2]], "unit": "V", "none": [], "mixed": ["<f8", [1.0, 2.5]],
         "names": ["a", "long name"], "word": "\u00e4\u4e2d", "big": ["<u8", 2**63 + 5],
     }  # fmt: skip
     assert_equal_values(reported, tmp_path / "a.zarr")
-    with ZarrIO(tmp_path / "a.zarr", "r") as io:
-        found = io.read_builder()["g/a"].attributes
+    found = read_builder(tmp_path / "a.zarr")["g/a"].attributes
     assert list(found["names"]) == ["a", "long name"]
     assert list(found["none"]) == []
 
@@ -154,13 +150,10 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
     """hdmf-zarr writes the names of the schema as they are, whatever the lengths."""
     path = tmp_path / "a.zarr"
     data = {
-        "a": np.arange(3),
-        "b": np.arange(5.0),
-        "c": np.arange(15).reshape(5, 3),
-        "d": ZarrDataIO(np.arange(4), maxshape=(None,), chunks=(2,)),
-        "e": np.arange(6).reshape(2, 3),
+        "a": np.arange(3), "b": np.arange(5.0), "c": np.arange(15).reshape(5, 3),
+        "d": ZarrDataIO(np.arange(4), maxshape=(None,), chunks=(2,)), "e": np.arange(6).reshape(2, 3),
         "f": np.arange(4).reshape(2, 2),
-    }
+    }  # fmt: skip
     labels = {"a": ["x"], "b": ["x"], "c": ["x", "x"], "d": ["x"], "e": ["x", "a/b"], "f": ["a_b", "(y)\t"]}
     write_builder(path, root(*(dataset(name, values) for name, values in data.items())))
     for name, names in labels.items():
@@ -185,11 +178,9 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
         assert json.loads((path / name / ".zattrs").read_text())["_ARRAY_DIMENSIONS"] == names
 
 
-@pytest.mark.parametrize(
-    ("document", "key", "value"),
-    [(".zattrs", "odd", [1, "x"]), (".zattrs", "_ARRAY_DIMENSIONS", [None]), (".zarray", "filters", [])],
-    ids=["list", "nameless", "filters"],
-)
+@pytest.mark.parametrize(("document", "key", "value"), [
+    (".zattrs", "odd", [1, "x"]), (".zattrs", "_ARRAY_DIMENSIONS", [None]), (".zarray", "filters", []),
+], ids=["list", "nameless", "filters"])  # fmt: skip
 def test_what_ends_the_process_of_netcdf_is_not_listed(tmp_path, document, key, value):
     path = tmp_path / "a.zarr"
     write_builder(path, root(*(dataset(name, np.arange(3), attributes={"odd": 1}) for name in "ab")))

@@ -119,14 +119,10 @@ def test_the_keys_of_4_8_and_4_9(case):
 
 
 @pytest.mark.parametrize(("values", "expected"), [
-    (np.array([True, False, True]), None),
-    (np.array([1 + 2j, 0, 3], "<c8"), None),
-    (np.array([b"ab", b"c", b""], "S2").view("V2"), None),
-    (np.array([b"a", b"b", b"c"]), None),
-    (np.array([b"a\xc3\xa4", b"c", b""], "S3"), ["a\u00e4", "c", ""]),
-    (np.array(["a\u00e4", "c", ""], "<U3"), None),
-    (np.array(["2026-01-02", "NaT", "2026-01-03"], "<M8[25s]"), None),
-    (np.array([3, -1, "NaT"], "<m8[25s]"), None),
+    (np.array([True, False, True]), None), (np.array([1 + 2j, 0, 3], "<c8"), None),
+    (np.array([b"ab", b"c", b""], "S2").view("V2"), None), (np.array([b"a", b"b", b"c"]), None),
+    (np.array([b"a\xc3\xa4", b"c", b""], "S3"), ["a\u00e4", "c", ""]), (np.array(["a\u00e4", "c", ""], "<U3"), None),
+    (np.array(["2026-01-02", "NaT", "2026-01-03"], "<M8[25s]"), None), (np.array([3, -1, "NaT"], "<m8[25s]"), None),
     (np.array([(True, 1j), (False, 2), (True, 0)], [("b", "?"), ("c", "<c8")]), None),
 ], ids=["bool", "complex", "opaque", "char", "string", "unicode", "date", "duration", "rows"])  # fmt: skip
 def test_types_that_netcdf_does_not_have(values, expected):
@@ -171,11 +167,8 @@ def test_attributes_of_the_draft():
     values = {"n": 3, "char": "text", "real": "NaN", "flag": True, "of_a_type": [1, 2]}
     types = {"n": "<u64", "char": "<u8", "real": "<f8", "of_a_type": "/t"}
     groups = draft({
-        ".zgroup": {"zarr_format": 2, ".zattrs": {"a": 7, "both": 1}},
-        ".zattrs": {"both": 2},
-        ".zattr_type": {"a": "<u16"},
-        "g/.zgroup": {".zattrs": {"b": [1, 2]}},
-        "g/.zattr_type": {"b": "<i8"},
+        ".zgroup": {"zarr_format": 2, ".zattrs": {"a": 7, "both": 1}}, ".zattrs": {"both": 2},
+        ".zattr_type": {"a": "<u16"}, "g/.zgroup": {".zattrs": {"b": [1, 2]}}, "g/.zattr_type": {"b": "<i8"},
         "v/.zarray": array("<i16"), "v/.zattrs": values, "v/.zattr_type": types,
     })  # fmt: skip
     assert groups["/"].attrs == {"a": 7, "both": 2}
@@ -187,11 +180,10 @@ def test_attributes_of_the_draft():
     assert (found["char"], found["of_a_type"].tolist()) == ("text", [1, 2])
 
 
-@pytest.mark.parametrize(
-    ("stated", "dtype"),
-    [("<i8", "i1"), ("<u8", "u1"), ("<i16", "<i2"), ("<u16", "<u2"), (">i32", ">i4"), ("<u32", "<u4"),
-     ("<i64", "<i8"), ("<u64", "<u8"), ("<f4", "<f4"), ("<f8", "<f8"), ("<f32", "<f4"), ("<f64", "<f8")],
-)  # fmt: skip
+@pytest.mark.parametrize(("stated", "dtype"), [
+    ("<i8", "i1"), ("<u8", "u1"), ("<i16", "<i2"), ("<u16", "<u2"), (">i32", ">i4"), ("<u32", "<u4"),
+    ("<i64", "<i8"), ("<u64", "<u8"), ("<f4", "<f4"), ("<f8", "<f8"), ("<f32", "<f4"), ("<f64", "<f8"),
+])  # fmt: skip
 def test_types_of_the_draft_count_bits(stated, dtype):
     found = draft({"v/.zarray": array(stated)}, v=np.arange(3).astype(dtype))["/"]["v"]
     assert found.dtype == np.dtype(dtype)
@@ -212,8 +204,7 @@ def test_types_that_groups_of_the_draft_define():
     groups = draft(documents, v=rows, w=np.array([1, 2, 1], "u1"))
     root = groups["/"]
     assert root.encoding["typedefs"] == {"o": "|V10", "e": {"base": "|u1", "names": {"red": 1, "blue": 2}}}
-    types = groups["/g"].encoding["typedefs"]
-    assert types == {"t": [["id", "<i2"], ["flag", "|u1", [2]], ["name", "|S12"]]}
+    assert groups["/g"].encoding["typedefs"] == {"t": [["id", "<i2"], ["flag", "|u1", [2]], ["name", "|S12"]]}
     assert (root["v"].encoding["typedef"], root["w"].encoding["typedef"]) == ("/g/t", "/e")
     np.testing.assert_array_equal(root["v"].values, rows)
 

@@ -28,13 +28,9 @@ def write(path: Path, order: tuple[int, ...]) -> Path:
     group = zarr.create_group(path, zarr_format=3)
     for name, values in VALUES.items():
         array = group.create_array(
-            name,
-            shape=values.shape,
-            dtype=str if values.dtype.hasobject else values.dtype,
-            chunks=(2, 3, 3),
-            shards=(4, 6, 3) if name == "shards" else None,
-            filters=[TransposeCodec(order=order)],
-        )
+            name, shape=values.shape, dtype=str if values.dtype.hasobject else values.dtype, chunks=(2, 3, 3),
+            shards=(4, 6, 3) if name == "shards" else None, filters=[TransposeCodec(order=order)],
+        )  # fmt: skip
         array[...] = values
     return path
 

@@ -49,28 +49,20 @@ MORE_ERRORS = {
 
 CANNOT_EXPORT = dict.fromkeys(
     (
-        "dandi__sub-anm369963_ses-20170228",
-        "dandi__sub-anm372793_ses-20170508",
-        "nwbexplorer__test_SweepTable",
-        "nwbexplorer__test_TimeIntervals",
-        "nwbexplorer__test_Units",
+        "dandi__sub-anm369963_ses-20170228", "dandi__sub-anm372793_ses-20170508", "nwbexplorer__test_SweepTable",
+        "nwbexplorer__test_TimeIntervals", "nwbexplorer__test_Units",
     ),
     r"VectorIndex '.*_index': 'HDMFZarrArray' object has no attribute 'astype'",
-)
+)  # fmt: skip
 """Files that 0.14 cannot export to HDF5, not even when it has written them itself."""
 
 CANNOT_UPGRADE = {
-    **CANNOT_READ,
-    "dandi__sub-anm369963_ses-20170228": "astype",
-    "dandi__sub-anm372793_ses-20170508": "astype",
-    "neuroconv__doric_fiber_photometry": "ArrayArrayCodec",
-    "neuroconv__mock_ttl_examples": "ArrayArrayCodec",
-    "nwbexplorer__test_SweepTable": "bad link",
-    "nwbexplorer__test_TimeIntervals": "bad link",
-    "nwbexplorer__test_Units": "astype",
-    "pynwb__1.5.1_timeintervals_non_ndtype_tsref": "bad link",
+    **CANNOT_READ, "dandi__sub-anm369963_ses-20170228": "astype", "dandi__sub-anm372793_ses-20170508": "astype",
+    "neuroconv__doric_fiber_photometry": "ArrayArrayCodec", "neuroconv__mock_ttl_examples": "ArrayArrayCodec",
+    "nwbexplorer__test_SweepTable": "bad link", "nwbexplorer__test_TimeIntervals": "bad link",
+    "nwbexplorer__test_Units": "astype", "pynwb__1.5.1_timeintervals_non_ndtype_tsref": "bad link",
     "rich_without_positions": "",
-}
+}  # fmt: skip
 """Files of 0.13 that the converter of 0.14 cannot convert, and what it says."""
 
 _VALIDATE_HDF5 = """
@@ -141,8 +133,7 @@ def test_014_exports_what_we_export(sources, read_by_014, ours3, tmp_path):
 
 @pytest.fixture(scope="module")
 def theirs3(sources: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("theirs3")
-    return converted(peer014, sources, folder, {**NO_NWB_2, **CANNOT_BUILD})
+    return converted(peer014, sources, tmp_path_factory.mktemp("theirs3"), {**NO_NWB_2, **CANNOT_BUILD})
 
 
 @pytest.fixture(scope="module")

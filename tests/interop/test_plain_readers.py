@@ -69,13 +69,9 @@ def run(script: str, rows: list[Any], folder: Path, *, digests: bool = True) -> 
     (folder / "rows.json").write_text(json.dumps(rows, default=str))
     (folder / "script.py").write_text((DIGESTS if digests else "import json\n") + script + _NOT_IMPORTED)
     answer = subprocess.run(
-        [sys.executable, "-W", "error", folder / "script.py", folder / "rows.json"],
-        capture_output=True,
-        text=True,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        timeout=600,
-        check=False,
-    )
+        [sys.executable, "-W", "error", folder / "script.py", folder / "rows.json"], capture_output=True, text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, timeout=600, check=False,
+    )  # fmt: skip
     assert answer.returncode == 0, answer.stderr[-4000:]
     return json.loads(answer.stdout.splitlines()[-1])
 

@@ -24,6 +24,7 @@ from tests.interop.digests import digest
 from tests.interop.exchange import DIGESTS, ask, digests_of
 from tests.interop.test_plain_readers import arrays_of
 from tests.peers import Peer
+from tests.places import store_files
 
 Store = dict[str, Any]
 
@@ -130,17 +131,10 @@ print(json.dumps(reported))
 """
 
 
-def made(folder: Path, store: Store) -> Path:
-    for key, value in store.items():
-        (folder / key).parent.mkdir(parents=True, exist_ok=True)
-        (folder / key).write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
-    return folder
-
-
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("stores")
-    return {name: made(folder / str(number), store) for number, (name, store) in enumerate(STORES.items())}
+    return {name: store_files(folder / str(number), store) for number, (name, store) in enumerate(STORES.items())}
 
 
 @pytest.fixture(scope="module")
@@ -158,20 +152,14 @@ def test_values_and_attributes_are_those_of_zarr_2(name, stores, read_by_zarr_2)
 
 
 EXPECTED = {
-    "a chunk that is not stored is the fill value": [1, 2, -7, -7, -7],
-    "no separator": GRID,
-    "the other separator": GRID,
-    "keys of the other separator are not chunks": np.full((4, 6), 5, "<i4"),
-    "order F": GRID,
-    "order F compressed": GRID,
-    "filters in reverse": [0, 1, 2, 3, 4],
-    "filters in reverse, the other way round": [0, 1, 2, 3, 4],
-    "keys that nobody knows": GRID,
-    "nested fields": np.array([ROW] * 5, NESTED_DTYPE),
-    "a fill value of fields": np.array([ROW] * 5, NESTED_DTYPE),
+    "a chunk that is not stored is the fill value": [1, 2, -7, -7, -7], "no separator": GRID,
+    "the other separator": GRID, "keys of the other separator are not chunks": np.full((4, 6), 5, "<i4"),
+    "order F": GRID, "order F compressed": GRID, "filters in reverse": [0, 1, 2, 3, 4],
+    "filters in reverse, the other way round": [0, 1, 2, 3, 4], "keys that nobody knows": GRID,
+    "nested fields": np.array([ROW] * 5, NESTED_DTYPE), "a fill value of fields": np.array([ROW] * 5, NESTED_DTYPE),
     "a fill value of bytes": np.array([b"ab\0\xff"] * 5, "S5"),
     "a fill value of dates": np.array(["1970-01-02"] * 5, "M8[ms]"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -179,8 +167,7 @@ def test_values_are_those_that_were_meant(name, stores):
     """Not by another reader's word alone: both might be wrong."""
     (found,) = digests_of(stores[name]).values()
     dtype = STORES[name]["a/.zarray"]["dtype"]
-    expected = np.asarray(EXPECTED[name], NESTED_DTYPE if isinstance(dtype, list) else dtype)
-    assert found == digest(expected)
+    assert found == digest(np.asarray(EXPECTED[name], NESTED_DTYPE if isinstance(dtype, list) else dtype))
 
 
 def test_other_keys_of_groups_are_read_and_never_written(stores, tmp_path):
@@ -229,7 +216,7 @@ def _file(path: Path, **attributes: Any) -> Path:
     groups = ("", "a/", "a/b/", "a.b/", "a.b/..c/")
     named = {f"{name}.zattrs": {"object_id": name} for name in groups[1:]}
     store = {f"{name}.zgroup": {"zarr_format": 2} for name in groups} | named | {".zattrs": attributes}
-    return made(path, store)
+    return store_files(path, store)
 
 
 @pytest.mark.parametrize(("asked", "meant"), PATHS.items(), ids=list(PATHS))
@@ -237,8 +224,10 @@ def test_links_and_references_lead_where_their_normal_path_does(asked, meant, tm
     link = {"name": "link", "source": ".", "path": asked}
     reference = {"zarr_dtype": "object", "value": {"source": ".", "path": asked}}
     path = _file(tmp_path / "file.zarr", zarr_link=[link], to=reference)
-    with warnings.catch_warnings(record=True) as caught, ZarrIO(path, "r-") as io:
-        warnings.simplefilter("always", BrokenLinkWarning)
+    with (
+        warnings.catch_warnings(record=True, action="always", category=BrokenLinkWarning) as caught,
+        ZarrIO(path, "r-") as io,
+    ):
         root = io.read_builder()
     if meant is None:
         assert (dict(root.links), "to" in root.attributes) == ({}, False)

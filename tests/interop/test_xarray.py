@@ -9,7 +9,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ChunkError
-from tests.trees import write_builder
+from tests.trees import read_builder, write_builder
 from tests.zarrs import needs_zarr_3
 
 dask = pytest.importorskip("dask")
@@ -35,8 +35,7 @@ def path(request, tmp_path):
 
 
 def test_a_dataset_as_a_dask_array(path):
-    with ZarrIO(path, "r") as io:
-        data = io.read_builder()["a"].data
+    data = read_builder(path)["a"].data
     array = data.to_dask()
     assert (array.shape, array.dtype, array.chunksize) == ((50, 4), np.dtype("i2"), (20, 4))
     sent = pickle.loads(pickle.dumps(array))  # as to another process
@@ -49,23 +48,20 @@ def test_only_the_blocks_that_are_needed_are_read(path):
     for chunk in ("a/1.0", "a/c/1/0"):
         if (path / chunk).exists():
             (path / chunk).write_bytes(b"damaged")
-    with ZarrIO(path, "r") as io:
-        array = io.read_builder()["a"].data.to_dask()
+    array = read_builder(path)["a"].data.to_dask()
     assert array[:20].compute(scheduler="synchronous")[19].tolist() == [76, 77, 78, 79]
     with pytest.raises(ChunkError):
         array.compute(scheduler="synchronous")
 
 
 def test_text_and_rows_as_dask_arrays(path):
-    with ZarrIO(path, "r") as io:
-        root = io.read_builder()
+    root = read_builder(path)
     assert root["text"].data.to_dask().compute(scheduler="synchronous").tolist() == ["x", "y"]
     np.testing.assert_array_equal(root["rows"].data.to_dask().compute(scheduler="synchronous"), root["rows"].data[()])
 
 
 def test_a_dataset_as_an_xarray(path):
-    with ZarrIO(path, "r") as io:
-        data = io.read_builder()["a"].data
+    data = read_builder(path)["a"].data
     array = data.to_xarray()
     assert (array.dims, array.name, array.dtype) == (("time", "channel"), "a", np.dtype("i2"))
     assert array.attrs["unit"] == "V"
@@ -89,13 +85,11 @@ def test_axes_keep_their_names_beside_one_without():
     root = json.loads(store["zarr.json"])
     del root["consolidated_metadata"]
     store["zarr.json"] = json.dumps(root).encode()
-    with ZarrIO(store, "r") as io:
-        assert io.read_builder()["a"].data.to_xarray().dims == ("time", "dim_1")
+    assert read_builder(store)["a"].data.to_xarray().dims == ("time", "dim_1")
 
 
 @needs_zarr_3
 def test_the_store_of_a_dataset_is_that_of_zarr(path):
     """As hdmf-zarr has it, whose users look at the path of the store."""
-    with ZarrIO(path, "r") as io:
-        data = io.read_builder()["a"].data
+    data = read_builder(path)["a"].data
     assert str(path) in str(getattr(data.store, "root", None) or data.store.path)

@@ -12,6 +12,7 @@ from hdmf_zarr_backend.comparison import compare, open_content, summarise
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.element import Target
+from tests.places import store_files
 
 
 def dataset(node: NodeContent) -> DatasetContent:
@@ -21,14 +22,10 @@ def dataset(node: NodeContent) -> DatasetContent:
 
 def hand_made(path: Path, **attributes: Any) -> Path:
     """A Zarr file of a group, an array of shape (10, 4) in it, and attributes of the root; not consolidated."""
-    (path / "group/data").mkdir(parents=True)
     array = {"chunks": [10, 4], "compressor": None, "dtype": "<i4", "fill_value": 3, "filters": None, "order": "C",
              "shape": [10, 4], "zarr_format": 2}  # fmt: skip
-    (path / "group/data/.zarray").write_text(json.dumps(array))
-    for folder in (path, path / "group"):
-        (folder / ".zgroup").write_text('{"zarr_format": 2}')
-    (path / ".zattrs").write_text(json.dumps(attributes))
-    return path
+    groups = {key: {"zarr_format": 2} for key in (".zgroup", "group/.zgroup")}
+    return store_files(path, {**groups, "group/data/.zarray": array, ".zattrs": attributes})
 
 
 def stored(path: str, source: str = ".", **more: Any) -> dict[str, Any]:
@@ -80,8 +77,7 @@ def test_references_lead_through_links_and_never_astray(tmp_path: Path, referenc
     ]
     path = hand_made(tmp_path / "a.zarr", zarr_link=links, ref=reference)
     assert attribute(path, "ref") == meant
-    content = ZarrContent(path)
-    assert str(content["/outside"]) == "external link to ../b.zarr:/there"
+    assert str(ZarrContent(path)["/outside"]) == "external link to ../b.zarr:/there"
     assert compare(path, path) == []
 
 

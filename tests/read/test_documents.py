@@ -22,17 +22,11 @@ GRID = np.arange(6, dtype="<i2").reshape(2, 3)
 def document(shape: Any = (2, 3), **changes: Any) -> dict[str, Any]:
     """Return the document of an array of one chunk of int16, with changes; None removes a key."""
     found = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(shape),
-        "data_type": "int16",
+        "zarr_format": 3, "node_type": "array", "shape": list(shape), "data_type": "int16",
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(shape)}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": 0,
-        "codecs": LITTLE,
-        "attributes": {},
-        **changes,
-    }
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 0,
+        "codecs": LITTLE, "attributes": {}, **changes,
+    }  # fmt: skip
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -122,11 +116,8 @@ def test_codecs(codecs, chunk):
 
 
 @pytest.mark.parametrize(("encoding", "key"), [
-    ({"name": "default"}, "c/0/0"),
-    (named("default", separator="."), "c.0.0"),
-    ({"name": "v2"}, "0.0"),
-    (named("v2", separator="/"), "0/0"),
-    ("v2", "0.0"),
+    ({"name": "default"}, "c/0/0"), (named("default", separator="."), "c.0.0"), ({"name": "v2"}, "0.0"),
+    (named("v2", separator="/"), "0/0"), ("v2", "0.0"),
 ])  # fmt: skip
 def test_keys_of_chunks(encoding, key):
     np.testing.assert_array_equal(read(document(chunk_key_encoding=encoding), {key: RAW}), GRID)
@@ -162,18 +153,12 @@ def test_types(data_type, dtype, order):
 
 
 @pytest.mark.parametrize(("fill", "data_type", "value"), [
-    ("0x7fc00000", "float32", np.nan),
-    ("0x3c00", "float16", 1.0),
-    ("-Infinity", "float64", -np.inf),
-    ([1.0, "NaN"], "complex64", complex(1, np.nan)),
-    (True, "bool", True),
-    (7, "uint8", 7),
+    ("0x7fc00000", "float32", np.nan), ("0x3c00", "float16", 1.0), ("-Infinity", "float64", -np.inf),
+    ([1.0, "NaN"], "complex64", complex(1, np.nan)), (True, "bool", True), (7, "uint8", 7),
     (-(2**63), named("numpy.datetime64", unit="s", scale_factor=1), np.datetime64("NaT", "s")),
     (base64.b64encode(b"ab").decode(), named("null_terminated_bytes", length_bytes=2), b"ab"),
-    ("0x10", named("fixed_length_utf32", length_bytes=16), "0x10"),
-    ([0, 255], "r16", np.void(b"\0\xff")),
-    ({"n": -2, "x": 0.5, "s": "YWI="}, named("structured", fields=FIELDS), (-2, 0.5, b"ab")),
-    ("0", "string", "0"),
+    ("0x10", named("fixed_length_utf32", length_bytes=16), "0x10"), ([0, 255], "r16", np.void(b"\0\xff")),
+    ({"n": -2, "x": 0.5, "s": "YWI="}, named("structured", fields=FIELDS), (-2, 0.5, b"ab")), ("0", "string", "0"),
 ], ids=str)  # fmt: skip
 def test_fill_values(fill, data_type, value):
     found = read(document((2,), data_type=data_type, fill_value=fill, codecs=VLEN if data_type == "string" else LITTLE))

@@ -69,8 +69,7 @@ def test_references_links_and_rows(written):
         assert row.timeseries is nwbfile.acquisition["trace"]
         timeseries = nwbfile.trials["timeseries"].target
         assert timeseries.data[0][2] is timeseries.data[:][0][2]
-        builder = io.read_builder()
-        assert builder["acquisition"]["sharing"].links["timestamps"].builder.name == "timestamps"
+        assert io.read_builder()["acquisition"]["sharing"].links["timestamps"].builder.name == "timestamps"
 
 
 def test_export(source, written, tmp_path, zarr_format):

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.model.links import (
-    THIS_FILE,
-    is_url,
-    relative_source,
-    resolve_source,
-    sibling_source,
-    to_posix,
-)
+from hdmf_zarr_backend.model.links import THIS_FILE, is_url, relative_source, resolve_source, sibling_source, to_posix
 
 PARTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=4).filter(
     lambda part: part not in (".", "..")
@@ -132,13 +125,10 @@ def test_old_sources_are_relative_to_the_folder(source, origin, location):
     assert sibling_source(source, origin) == location
 
 
-@pytest.mark.parametrize(
-    ("location", "answer"),
-    [
-        ("s3://b/a", True), ("memory://x", True), ("C:/a", False), ("C:\\a", False), ("c://a", False),
-        ("/a://b", False), ("a:/b", False), ("", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("location", "answer"), [
+    ("s3://b/a", True), ("memory://x", True), ("C:/a", False), ("C:\\a", False), ("c://a", False),
+    ("/a://b", False), ("a:/b", False), ("", False),
+])  # fmt: skip
 def test_a_drive_is_not_a_url(location, answer):
     assert is_url(location) is answer
 

@@ -91,7 +91,6 @@ def test_a_file_of_both_formats(tmp_path: Path) -> None:
     assert "Zarr 2 and 3" in Page(report(path)).text
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_chunks_sizes_and_ratios_are_those_of_the_file(tmp_path: Path, zarr_format: int) -> None:
     data = ZarrDataIO(np.zeros((1000, 4), "i2"), chunks=(250, 4), compressor={"id": "zlib", "level": 1})
     path = write(tmp_path / "a.zarr", DatasetBuilder("zeros", data), zarr_format=zarr_format)
@@ -105,8 +104,7 @@ def test_chunks_sizes_and_ratios_are_those_of_the_file(tmp_path: Path, zarr_form
 
 
 def test_damage_is_on_the_page(tmp_path: Path) -> None:
-    data = ZarrDataIO(np.arange(100), chunks=(10,))
-    path = write(tmp_path / "a.zarr", DatasetBuilder("numbers", data))
+    path = write(tmp_path / "a.zarr", DatasetBuilder("numbers", ZarrDataIO(np.arange(100), chunks=(10,))))
     (path / "numbers" / "3").unlink()
     unchecked = Page(report(path)).text
     assert "1 problem" not in unchecked
@@ -121,8 +119,7 @@ def test_damage_is_on_the_page(tmp_path: Path) -> None:
 def test_crafted_names_are_text(tmp_path: Path) -> None:
     data = DatasetBuilder("<img src=x onerror=alert(1)>", np.arange(3), attributes={"<script>": "</style><script>"})
     path = write(tmp_path / "<b>.zarr", data)
-    page = Page(report(path))
-    assert "<img src=x onerror=alert(1)>" in page.text
+    assert "<img src=x onerror=alert(1)>" in Page(report(path)).text
     with ZarrIO(path, "r") as io:
         Page(io._repr_html_())
 
@@ -130,8 +127,7 @@ def test_crafted_names_are_text(tmp_path: Path) -> None:
 def test_a_file_of_many_objects_makes_a_page_of_bounded_size(tmp_path: Path) -> None:
     datasets = [DatasetBuilder(f"trace_{number:04}", np.arange(9.0)) for number in range(1600)]
     text = report(write(tmp_path / "many.zarr.zip", *datasets))
-    page = Page(text)
-    assert "1,597 more like these: trace_0003 to trace_1599" in page.text
+    assert "1,597 more like these: trace_0003 to trace_1599" in Page(text).text
     assert len(text) < 400_000
 
 
@@ -275,8 +271,7 @@ def test_the_command_writes_a_page_and_replaces_none(
     monkeypatch.chdir(tmp_path)
     assert main(["report", str(plain)]) == 0
     assert capsys.readouterr().out.strip() == "plain.nwb.zarr.html"
-    made = (tmp_path / "plain.nwb.zarr.html").read_text(encoding="utf-8")
-    Page(made)
+    Page((tmp_path / "plain.nwb.zarr.html").read_text(encoding="utf-8"))
     assert main(["report", str(plain)]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert main(["report", str(plain), "--overwrite", "--level", "chunks"]) == 0
@@ -319,12 +314,9 @@ def test_the_page_fits_its_window(width: int, rich: Path, tmp_path: Path) -> Non
     measured.write_text(MEASURE.format(width=width, page=escape(report(rich))), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     found = subprocess.run(
-        [browser, *options, "--window-size=1600,1000", "--dump-dom", measured.as_uri()],
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=600,
-    )
+        [browser, *options, "--window-size=1600,1000", "--dump-dom", measured.as_uri()], capture_output=True,
+        check=True, text=True, timeout=600,
+    )  # fmt: skip
     size = re.search(r"measured (\d+) of (\d+)", found.stdout)
     assert size is not None
     assert size[1] == size[2]
