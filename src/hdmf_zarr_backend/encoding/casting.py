@@ -424,16 +424,27 @@ def count_axes(data: Any) -> int:
 
 def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _ANYWHERE) -> Array:
     """Return rows as an array of ``dtype``, each value as by `cast`; fields of structured rows match by name."""
-    data = unmasked(data, location)
+    data, names = unmasked(data, location), dtype.names or ()
+    columns: dict[str, Any]
     if isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None:
-        return _by_name(np.asarray(data), dtype, location)
-    shape, rows = _rows(data, ndim, location)
-    location = location if location.shape is not None else replace(location, shape=shape)
-    names = dtype.names or ()
-    ordered = [row_values(row, names, n, location) for n, row in enumerate(rows)]
-    result = np.empty(len(rows), dtype)
-    for position, name in enumerate(names):
-        result[name] = _column(list(map(itemgetter(position), ordered)), dtype[name], location.inside(name))
+        array = np.asarray(data)
+        if array.dtype == dtype:
+            return array
+        if set(data.dtype.names) != set(names):
+            raise location.refused((), f"the fields {data.dtype.names} are not those of the dataset, {names}", _ROWS)
+        shape, count = array.shape, array.size
+        # Copied one by one, since NumPy matches fields by position.
+        columns = {name: array[name].reshape(count, *array.dtype[name].shape) for name in names}
+        location = location if location.shape is not None else replace(location, shape=shape)
+    else:
+        shape, rows = _rows(data, ndim, location)
+        count = len(rows)
+        location = location if location.shape is not None else replace(location, shape=shape)
+        ordered = [row_values(row, names, n, location) for n, row in enumerate(rows)]
+        columns = {name: list(map(itemgetter(position), ordered)) for position, name in enumerate(names)}
+    result = np.empty(count, dtype)
+    for name, values in columns.items():
+        result[name] = _column(values, dtype[name], location.inside(name))
     return result.reshape(shape)
 
 
@@ -479,22 +490,6 @@ def _column(values: Any, field: np.dtype[Any], location: Location) -> Array:
         problem = f"the field {location.field!r} needs a value of shape {field.shape}, not {result.shape[1:]}"
         raise location.refused((0,), problem, _ROWS)
     return result.reshape(len(values), *field.shape)
-
-
-def _by_name(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
-    """Return structured rows with the fields of ``dtype``: copied one by one, since NumPy matches by position."""
-    if array.dtype == dtype:
-        return array
-    names = dtype.names or ()
-    if set(array.dtype.names or ()) != set(names):
-        raise location.refused((), f"the fields {array.dtype.names} are not those of the dataset, {names}", _ROWS)
-    result = np.empty(array.shape, dtype)
-    location = location if location.shape is not None else replace(location, shape=array.shape)
-    for name in names:
-        column = np.reshape(array[name], (array.size, *array.dtype[name].shape))
-        values = _column(column, dtype[name], location.inside(name))
-        result[name] = values.reshape((*array.shape, *dtype[name].shape))  # () for one row, so no separate arguments
-    return result
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, relative
+from hdmf_zarr_backend.model.render import number_key
 
 # hdmf writes "unversioned" or "None" for a namespace without a version.
 _UNVERSIONED = ("None", "unversioned")
@@ -38,23 +39,17 @@ def version_key(version: str) -> tuple[Any, ...]:
     match = _VERSION.match(version)
     if match is None:
         return (1, version)
-    release = [_number(part) for part in match["release"].split(".")]
+    release = [number_key(part) for part in match["release"].split(".")]
     while release and not release[-1][0]:
         release.pop()
     suffix = match["suffix"].lower()
     rank = 0 if not suffix else 1 if suffix.startswith("+") else 2 if _POST.match(suffix) else -1
     # numbers come before names, "dev" before both, and the end of the version before all but "dev"
     identifiers = [
-        (2, _number(part)) if part[0].isdigit() else (0,) if part == "dev" else (3, _LONG.get(part, part))
+        (2, number_key(part)) if part[0].isdigit() else (0,) if part == "dev" else (3, _LONG.get(part, part))
         for part in _IDENTIFIER.findall(suffix)
     ]
     return (2, release, rank, [*identifiers, _END])
-
-
-def _number(digits: str) -> tuple[int, str]:
-    """Return a key that sorts like the number; a crafted version may have more digits than `int` accepts."""
-    significant = digits.lstrip("0")
-    return len(significant), significant
 
 
 NAMESPACE = "namespace"

@@ -33,7 +33,14 @@ from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.dtypes import plain
 from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note, raw_of, text_of, to_hdf5, to_note
-from hdmf_zarr_backend.encoding.hdf5_values import array_of, decode_array, decode_text, encode_array, encode_text
+from hdmf_zarr_backend.encoding.hdf5_values import (
+    array_of,
+    decode_array,
+    decode_text,
+    encode_array,
+    encode_text,
+    object_array,
+)
 from hdmf_zarr_backend.encoding.references import (
     ZarrReference,
     decode_attribute_reference,
@@ -132,7 +139,7 @@ def _value(values: Array, element: Element) -> Any:
         texts = [encode_text(item) for item in values.flat]
         if not all(isinstance(text, str) for text in texts):
             texts = [decode_text(text) for text in texts]
-        values = array_of(texts, values.shape, np.dtype(object))
+        values = object_array(texts, values.shape)
     elif not values.dtype.hasobject and values.dtype.names is None:
         values = values.astype(plain(values.dtype), copy=False)  # without the dtype metadata of h5py
     return values if values.ndim else values[()]
@@ -259,7 +266,7 @@ def refer_json(refer: Refer) -> Callable[[Any], Any]:
 def _references(value: Any) -> Any:
     """Return an array of references if the value is a reference or consists of references."""
     if isinstance(value, ZarrReference):
-        return array_of([value], (), np.dtype(object))
+        return object_array([value], ())
     if not isinstance(value, (list, np.ndarray)):
         return None
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)

@@ -116,11 +116,16 @@ def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
     return root
 
 
+def number_key(digits: str) -> tuple[int, str]:
+    """Return a key that sorts like the number; crafted text may have more digits than `int` accepts."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
 def natural(name: str) -> tuple[Any, ...]:
     """Return a key that sorts ``trial_2`` before ``trial_10``."""
-    # `int` refuses a number of thousands of digits
-    parts = ((part, part.lstrip("0")) for part in re.split(r"([0-9]+)", name) if part)
-    return tuple((0, len(digits), digits) if part[0] in "0123456789" else (1, 0, part) for part, digits in parts)
+    parts = filter(None, re.split(r"([0-9]+)", name))
+    return tuple((0, *number_key(part)) if part[0] in "0123456789" else (1, 0, part) for part in parts)
 
 
 def _summarise(root: Item) -> None:
