@@ -371,7 +371,7 @@ def test_hdmf_zarr_that_is_installed_or_imported_is_not_replaced_unasked(tmp_pat
     installed, imported = run_beside(tmp_path, REFUSED)
     assert f"hdmf_zarr is installed, at {tmp_path / 'hdmf_zarr' / '__init__.py'}" in installed
     assert "install_hdmf_zarr_alias(replace=True)" in installed
-    assert f"hdmf_zarr has been imported already, from {tmp_path / 'hdmf_zarr' / '__init__.py'}" in imported
+    assert f"hdmf_zarr was already imported, from {tmp_path / 'hdmf_zarr' / '__init__.py'}" in imported
     assert "before the first import of hdmf_zarr" in imported
 
 

@@ -1,4 +1,4 @@
-"""What is in a file beside its nodes and chunks: chunks without a document, and what is in the place of a chunk."""
+"""What is in a file beside its nodes and chunks: chunks without a document, and what has the name of a chunk."""
 
 import os
 import shutil

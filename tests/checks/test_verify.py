@@ -127,7 +127,7 @@ def test_a_chunk_that_is_gone(store):
     report = verify(store)
     assert found(report) == {("/numbers", "chunk-missing")}
     (problem,) = report.problems
-    assert "a chunk is gone, though all were stored" in problem.message
+    assert "a chunk is missing, although all were stored" in problem.message
     assert chunk(store, "numbers", 1, 0).name[-1] in problem.message
     assert trees.read_builder(store)["numbers"].data[:][2].tolist() == [0, 0, 0, 0]
     with ZarrIO(store, read_options=ReadOptions(missing_chunks="error")) as io:

@@ -134,7 +134,7 @@ def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3,
         imported = sys.modules.get(NAME)
         if imported is not None:
             raise AliasRefusedError(
-                f"hdmf_zarr has been imported already, from {getattr(imported, '__file__', None)}",
+                f"hdmf_zarr was already imported, from {getattr(imported, '__file__', None)}",
                 remedy="Call install_hdmf_zarr_alias(replace=True) before the first import of hdmf_zarr, and of pynwb, "
                 "neuroconv and other packages that import it; or start the program with 'zarrio exec'.",
             )

@@ -255,7 +255,7 @@ class ChunkCheck:
         number = "chunks are" if count is None else "a chunk is" if count == 1 else f"{count:,} chunks are"
         kind, what = "unwritten", "not stored"
         if self._should_all_be_stored:  # else it is not known whether the writer left them out: Zarr reads fill values
-            kind, what = "chunk-missing", "gone, though all were stored"
+            kind, what = "chunk-missing", "missing, although all were stored"
         self._report.add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:FEW])}")
 
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
@@ -294,7 +294,7 @@ class ChunkCheck:
             blocked, _ = stored.sort(self._store.names_without_values(path))
             if blocked:
                 shown = few(list(map(node.chunk_name, sorted(blocked))))
-                what = "a folder, a pipe or a device is in the place of"
+                what = "a folder, a pipe or a device has the name of"
                 self._report.add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
             if names := stored.first_missing(indices | blocked):
                 self._add_missing(path, count - len(indices | blocked), names)

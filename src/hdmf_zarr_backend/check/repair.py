@@ -113,7 +113,7 @@ def consolidate(
         if lost and structure is not None and structure.is_consolidated:
             shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
             raise ConflictError(
-                f"what is gone or damaged would be forgotten: {shown}",
+                f"this would drop what only the consolidated document has: {shown}",
                 store=store.location,
                 remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio "
                 "consolidate --forget`.",

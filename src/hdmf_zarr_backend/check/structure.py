@@ -58,7 +58,7 @@ Documents = dict[str, Any]
 
 _MAIN = (zarr2.GROUP, zarr2.ARRAY)
 _SEPARATOR = "dimension_separator"
-_ONLY = "is in the consolidated document only"
+_ONLY = "is only in the consolidated document"
 _GROUP_KEYS = zarr3.GROUP_KEYS | {zarr3.CONSOLIDATED}
 _BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
 _LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
@@ -128,7 +128,7 @@ class _Check:
         if not self._store.abilities.listing:
             # a web server gives what is asked for by name: a document that is missing there would not be noticed
             parsed = parse(self._store)  # raises an error if there is nothing to read
-            self._report.add("", "not-listed", "this server cannot list what it has: its documents were not compared")
+            self._report.add("", "not-listed", "this server cannot list its keys, so the documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
         documents = self._documents({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
@@ -190,7 +190,7 @@ class _Check:
         else:
             wrong.append(zarr3.DOCUMENT)
         if wrong:
-            what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
+            what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in the document of the root"
             self._report.add("", "formats-differ", f"{what}: {few(sorted(wrong))}", is_repairable=True)
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
@@ -235,14 +235,14 @@ class _Check:
                 continue
             self._check_unknown(path, key, unknown)
             if (array := _array_above(documents, path)) is not None:
-                self._report.add(path, "document-damaged", f"it is inside of the array {absolute(array)!r}")
+                self._report.add(path, "document-damaged", f"it is inside the array {absolute(array)!r}")
             else:
                 good[key] = document
         if zarr3.DOCUMENT not in documents:
             # Zarr v2: each ancestor MUST have a .zgroup; format 3 has no such rule
             known = {path for path, name in map(split, (*good, *self._copies)) if name in _MAIN}
             for path in sorted(_ancestors(known) - known):
-                self._report.add(path, "group-implied", "members are there, and no .zgroup")
+                self._report.add(path, "group-implied", "it has members but no .zgroup")
         for key in sorted(good) if zarr3.DOCUMENT in good else ():
             try:
                 zarr3.parse_node(good[key], split(key)[0])
@@ -256,7 +256,7 @@ class _Check:
     def _check_unknown(self, path: str, key: str, unknown: Collection[str]) -> None:
         if unknown:
             names = ", ".join(sorted(map(str, unknown)))
-            self._report.add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
+            self._report.add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not define")
 
     def _check_unseen(self, documents: Documents, hierarchy: Hierarchy, texts: Mapping[str, bytes]) -> None:
         """Report what no reader shows: nodes with chunks or attributes but no document; format 3 without its root."""
@@ -282,7 +282,7 @@ class _Check:
             remains = [key for key in self._store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
             if remains:
                 self._has_remains = True
-                message = f"there are {len(remains):,} documents of Zarr format 3, but not that of the root"
+                message = f"there are {len(remains):,} documents of Zarr format 3, but none of the root"
                 self._report.add(
                     "", "format-3-incomplete", f"{message}: programs that read format 3 cannot open the file"
                 )
@@ -449,7 +449,7 @@ def _differences(consolidated: Documents, documents: Documents, damaged: Collect
         kind, is_good = "consolidated-stale", False
         if key in begun:
             kind, is_good = "incomplete", True
-            message = f"{key!r} is that of a file that is being written, but the consolidated document is the old one"
+            message = f"{key!r} belongs to a file that is being written; the consolidated document is still the old one"
         elif key in documents:
             what = "differs from its copy in" if key in consolidated else "is not in"
             message = f"{key!r} {what} the consolidated document"

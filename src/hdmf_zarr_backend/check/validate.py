@@ -191,7 +191,7 @@ def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[s
                 raise
             # hdmf ends in an error on some damaged files; what the other namespaces find is still worth reporting
             except HDMF_ERRORS as error:
-                problem = f"the validator of hdmf ends in an error ({type(error).__name__}: {error})"
+                problem = f"hdmf's validator failed ({type(error).__name__}: {error})"
                 findings.append(Finding("/", None, "failed", problem))
             else:
                 findings += map(_finding_of, errors)

@@ -136,7 +136,7 @@ def _check_copies(store: Store, hierarchy: Hierarchy, report: Report, workers: R
             with suppress(ZarrBackendError, OSError):
                 names = list(_differing(store, path, node.stored, _planned(store, hierarchy, path)))
                 if names:
-                    what = f"the values in Zarr format 3 are not those in format 2: {few(names)}"
+                    what = f"the values in Zarr format 3 differ from those in format 2: {few(names)}"
                     report.add(path, "formats-differ", what, is_repairable=True)
 
 

@@ -346,7 +346,7 @@ def _check_report(arguments: Namespace, output: str) -> None:
 
 def _exists(output: str) -> StoreExistsError:
     return StoreExistsError(
-        "the page exists already", store=output, remedy="Use --overwrite, or name another file with -o."
+        "the page already exists", store=output, remedy="Use --overwrite, or name another file with -o."
     )
 
 
