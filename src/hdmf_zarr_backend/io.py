@@ -115,9 +115,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
         raise _missing(error, store, mode) from error
     if parsed.is_foreign and not is_read:
         raise ReadOnlyStoreError(
-            "LINDI files can only be read",
-            store=store.location,
-            remedy="Export it to a new file, and change that.",
+            "a LINDI file can only be read", store=store.location, remedy="Export it to a new file, and change that."
         )
     if writer is not None:
         from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, make_alike

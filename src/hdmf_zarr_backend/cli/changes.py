@@ -83,8 +83,7 @@ _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
         "records that all chunks were stored)",
     ),
     cli.flag(
-        "--no-link-data",
-        "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)",
+        "--no-link-data", "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)"
     ),
     cli.shared("--external-links"),
     cli.exclusive(

@@ -105,11 +105,7 @@ def complain(message: str | BaseException, *, is_warning: bool = False) -> None:
 
 
 def finding_lines(
-    findings: Iterable[T],
-    line: Callable[[T], str],
-    alike: Callable[[T], str],
-    *,
-    verbose: bool,
+    findings: Iterable[T], line: Callable[[T], str], alike: Callable[[T], str], *, verbose: bool
 ) -> list[str]:
     """Return lines about findings, with those that are alike in one line."""
     groups: dict[object, list[T]] = {}

@@ -84,9 +84,7 @@ def _program(name: str) -> str:
 
 
 @command(
-    "completion",
-    "SHELL",
-    argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that the script is for"),
+    "completion", "SHELL", argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that the script is for")
 )
 def completion_command(arguments: Namespace) -> Exit:
     """Print a script that completes commands and options.
