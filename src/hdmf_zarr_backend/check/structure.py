@@ -239,7 +239,7 @@ class _Check:
             else:
                 good[key] = document
         if zarr3.DOCUMENT not in documents:
-            # Zarr v2: each ancestor MUST have a .zgroup; format 3 has no such rule
+            # Zarr v2, "Hierarchies": each ancestor MUST have a .zgroup
             known = {path for path, name in map(split, (*good, *self._copies)) if name in _MAIN}
             for path in sorted(_ancestors(known) - known):
                 self._report.add(path, "group-implied", "it has members but no .zgroup")
