@@ -121,7 +121,7 @@ def test_chunks_that_are_gone_are_told_from_those_that_are_blocked(store):
     assert found(verify(store)) == {("/numbers", "chunk-missing"), ("/numbers", "chunk-damaged")}
     messages = {problem.kind: problem.message for problem in verify(store).problems}
     assert chunk(store, "numbers", 1, 0).name in messages["chunk-damaged"]
-    assert "a chunk is gone" in messages["chunk-missing"]
+    assert "a chunk is missing" in messages["chunk-missing"]
 
 
 @pytest.mark.parametrize("make", KINDS)
