@@ -1,7 +1,7 @@
 """`Assembler`: makes the builders of a file, with lazy data, from its metadata, and resolves links and references.
 
-All builders of a file are made first, without links and references, which are filled in afterwards. So a reference to
-an ancestor, to the root or in a circle needs no recursion, and each node has exactly one builder.
+All builders of a file are created first, and links and references filled in afterwards. So a reference to an ancestor,
+to the root or in a circle needs no recursion, and each node has exactly one builder.
 
 Apart from `reading`, which opens the files that it makes builders of, because one file has one assembler and a read
 may need several.
@@ -251,7 +251,7 @@ class Assembler:
     def _built(self, path: str) -> Any:
         """Return the builder of the node at ``path``, made together with all that is below it.
 
-        In a linked file no parents are made: as with HDF5IO, the target of a link has no parent.
+        In a linked file no parents are created: as with HDF5IO, the target of a link has no parent.
         """
         if path not in self.builders:
             count = self.levels[0]
@@ -268,7 +268,7 @@ class Assembler:
 
     @contextmanager
     def _making(self) -> Iterator[list[str]]:
-        """Yield a list for the paths of the builders that are made.
+        """Yield a list for the paths of the builders that are created.
 
         If the block fails, they are forgotten: half a tree must not pass for a whole one when it is asked for again.
         """
@@ -348,7 +348,7 @@ class Assembler:
             raise error from error.__cause__
 
     def _fill(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> None:
-        """Fill in the references and links of builders that were made."""
+        """Fill in the references and links of builders that were created."""
         for path, name, value in pending:
             builder, references = self.builders[path], value if isinstance(value, list) else [value]
             try:

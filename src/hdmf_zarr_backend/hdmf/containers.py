@@ -98,7 +98,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
         read = self.read_by.get_builder(container)
         if above is None:
             return read
-        unmade = read  # a container may have been made only to resolve a reference of another
+        unmade = read  # a container may have been created only to resolve a reference of another
         while unmade is not None and id(unmade) not in self.unmade:
             unmade = unmade.parent
         return None if unmade is None else read
@@ -188,8 +188,8 @@ class _Merge:
     """Puts what was read into the builder of a container, where the container does not say otherwise.
 
     Some of what a file holds does not reach a container, or not as it is: what the schema does not know, and values
-    that a class replaces by its own. Such a piece is written as it was read if a container that is made of the file
-    once more has the same value.
+    that a class replaces by its own. Such a piece is written as it was read if a second container of the same builder
+    has the same value.
     """
 
     def __init__(self, manager: _ExportManager, again: BuildManager, container: Any, old: Any) -> None:

@@ -1,13 +1,15 @@
-"""`LazyContainers`: makes the containers of a file, and their builders, when they are touched.
+"""`LazyContainers`: creates the containers of a file, and their builders, when they are accessed.
 
-hdmf makes the container of a group together with all that is in it. Here the groups whose members are collections or
+hdmf creates the container of a group together with all that is in it. Here the groups whose members are collections or
 optional fields (an ``NWBFile``, a ``ProcessingModule``, an ``LFP``) are *open* groups: hdmf's object mapper matches
-their members with the schema, given one small builder for all members of one type, and the container is made without
-those members that its constructor does not need. In their place it has entries that are replaced by the container of
-the member when somebody asks for it. Every other group or dataset is made by hdmf with all that is in it.
+their members with the schema, given one small builder for all members of one type, and the container is created without
+those members that its constructor does not need. It has an entry for each, which the container of the member replaces
+on the first access. Every other group or dataset is created by hdmf with all that is in it.
+
+What hdmf has no public names for is behind `internals`; this module uses public ones otherwise.
 
 Containers are hdmf's own, of their usual classes; only three of their attributes are of a subclass until all members
-are made: the dictionary of fields, the dictionaries of members, and the list of children.
+are created: the dictionary of fields, the dictionaries of members, and the list of children.
 
 Source: hdmf 6.2, ``ObjectMapper.construct``, ``AbstractContainer`` and ``MultiContainerInterface``.
 """
@@ -82,7 +84,7 @@ def construction_errors(builder: Any, source: str, catalog: Any, hierarchy: Hier
 
 
 def _completed(name: str, doc: str) -> Any:
-    """Return a property of an open group whose builders are made before it is read."""
+    """Return a property of an open group whose builders are created before it is read."""
 
     def value(builder: Any) -> Any:
         builder.file.complete()
@@ -92,7 +94,7 @@ def _completed(name: str, doc: str) -> Any:
 
 
 class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
-    """The builder of an open group: the builders of its members are made when one of them is asked for."""
+    """The builder of an open group: the builders of its members are created when one of them is asked for."""
 
     file: LazyAssembler
 
@@ -111,7 +113,7 @@ class LazyAssembler(Assembler):
 
     # of a type, given as namespace and name
     is_open_type: Callable[[Any, Any], bool] = field(init=False)
-    # receives the paths of the builders that were made
+    # receives the paths of the builders that were created
     on_made: Callable[[list[str]], None] = field(init=False)
     needed: dict[str, list[str]] = field(default_factory=dict, init=False)
     """By unit, the units that its links and references lead to."""
@@ -161,7 +163,7 @@ class LazyAssembler(Assembler):
             self._fill([], pending)
             self._check_left_out([path], strict=False)  # an open group is needed for all others
             # hdmf reads the members of a builder through its properties only; the class of an instance is all that has
-            # to change for them to be made on use
+            # to change for them to be created on use
             builder.__class__ = OpenGroupBuilder
             builder.file = self
             self._open_groups[path] = builder
@@ -272,12 +274,12 @@ class LazyAssembler(Assembler):
 
 # ---- what a container has instead of its members -------------------------------------------------------------------
 # hdmf and its users read a container through its fields, its dictionaries of members and its children. These three are
-# replaced, until all members are made; the containers have their own classes.
+# replaced, until all members are created; the containers have their own classes.
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A member of a container that is not made yet."""
+    """A member of a container that does not exist yet."""
 
     file: LazyContainers
     path: str
@@ -327,7 +329,7 @@ class _Lazy(dict):  # type: ignore[type-arg]
     # along fields and children, and would make all members of a large file for an export that changes one.
 
     def _seen(self) -> dict[Any, Any]:
-        """Return the members, all of them made; those that are hidden from this thread are left out."""
+        """Return the members, all of them created; those that are hidden from this thread are left out."""
         if any(type(value) is Entry and value.file.hides(value.path) for value in dict.values(self)):
             made = [(key, self._made(key, value)) for key, value in dict.items(self)]
             return {key: value for key, value in made if value is not None}
@@ -346,11 +348,11 @@ class _Lazy(dict):  # type: ignore[type-arg]
         return dict.__iter__(self)
 
     def values(self) -> Any:
-        """Return the values, all of them made."""
+        """Return the values, all of them created."""
         return dict.values(self._seen())
 
     def items(self) -> Any:
-        """Return names and values, all of them made."""
+        """Return names and values, all of them created."""
         return dict.items(self._seen())
 
     def __ne__(self, other: object) -> bool:
@@ -377,7 +379,7 @@ class LazyFields(_Lazy):
 
 @_make_before(LabelledDict, "pop", "popitem", "clear", "__delitem__", "__reduce_ex__")
 class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
-    """The members of a container by name; a plain ``LabelledDict`` once all of them are made."""
+    """The members of a container by name; a plain ``LabelledDict`` once all of them are created."""
 
     def _make_all(self) -> None:
         super()._make_all()
@@ -393,7 +395,7 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
 
 @_make_before(list, "__iter__", "__len__", "__getitem__")
 class LazyList(list):  # type: ignore[type-arg]
-    """A list of containers, all of which are made by ``make`` when somebody looks at it."""
+    """A list of containers, all of which are created by ``make`` when somebody looks at it."""
 
     make: Callable[[], None]
 
@@ -522,7 +524,7 @@ class LazyContainers:
         self._lock = file.lock
         # of members without a container: their parent and subspec
         self._waiting: dict[str, tuple[Any, Any]] = {}
-        # by id of a container: its children in hdmf's order, as paths or as containers that were made with their parent
+        # by id of a container: its children in hdmf's order, as paths, or as containers that came with their parent
         self._children: dict[int, list[Any]] = {}
         self._containers: dict[str, Any] = {}
         # hdmf asks for what is in them, or for them, while it makes them
@@ -539,7 +541,7 @@ class LazyContainers:
         return construction_errors(builder, self._file.source, catalog, hierarchy)
 
     def are_lazy(self) -> bool:
-        """Return whether the container of the root can be made without its members."""
+        """Return whether the container of the root can be created without its members."""
         root = self._file.hierarchy.root
         data_type = data_type_of(root)
         with self._errors(make_group(ROOT, {}, {}, "")):
@@ -547,14 +549,14 @@ class LazyContainers:
         return is_open and LazyBuildManager.serve(self._manager, self)
 
     def hides(self, path: str) -> bool:
-        """Return whether the member at ``path`` is not made and hidden from this thread."""
+        """Return whether the member at ``path`` does not exist yet and is hidden from this thread."""
         return self._hidden_from == get_ident() and path not in self._containers
 
     @contextmanager
     def only_made(self) -> Iterator[list[tuple[Any, str, Any]]]:
-        """Hide the members that are not made from this thread; give the container, path and builder of each.
+        """Hide the members that are not created from this thread; give the container, path and builder of each.
 
-        Those that the schema requires are made before, and those that are links, whose builders are elsewhere.
+        Those that the schema requires are created before, and those that are links, whose builders are elsewhere.
         """
         with self._lock:
             self._file.complete()
@@ -570,13 +572,13 @@ class LazyContainers:
                 self._hidden_from = None
 
     def _unmade(self) -> list[tuple[Any, str]]:
-        """Return the container and the path of each member that is not made."""
+        """Return the container and the path of each member that is not created."""
         parents = {id(parent): parent for parent, _ in self._waiting.values()}.values()
         entries = [(parent, entry.path) for parent in parents for entry in _entries(parent)]
         return [(parent, path) for parent, path in entries if path not in self._containers]
 
     def make_everything(self) -> None:
-        """Make all containers, if that of the root was made."""
+        """Make all containers, if that of the root was created."""
         if "" in self._containers:
             self._containers[""].all_children()
 
@@ -621,7 +623,7 @@ class LazyContainers:
             self.make([path])
             with self._lock:
                 container = self._containers.get(path)
-                if container is None:  # it is in a unit, and was made with that
+                if container is None:  # it is in a unit, and was created with that
                     container = self._manager.construct(self._file.builder_at(path))
         return container
 
@@ -708,12 +710,18 @@ class LazyContainers:
             self._making.remove(path)
         self._containers[path] = container
         del self._waiting[path]
-        # lists of those that share data, whose members are made on use
-        for (series_path, attribute), others in self._sharing.get(path, {}).items():
+        # lists of those that share data, whose members are created on use
+        for (series_path, attribute), units in self._sharing.get(path, {}).items():
             series = self._manager.construct(self._file.builder_at(series_path))
             if hasattr(type(series), attribute):
+
+                def make(waiting: list[str] = list(units)) -> None:  # noqa: B006 - a list for each series
+                    todo = waiting.copy()
+                    waiting.clear()  # before the constructors of these units look at the list, to append to it
+                    self.make(todo)
+
                 links = LazyList(series.fields.get(attribute, ()))
-                links.make = partial(self._make_sharing, list(others))
+                links.make = make
                 series.fields[attribute] = links
 
     @cached_property
@@ -734,7 +742,7 @@ class LazyContainers:
             try:
                 links = [link for link in file.file.links(path, node) if link.name in _SHARED]
             except ZarrBackendError:
-                continue  # raised where the group is made
+                continue  # raised where the group is created
             for link in links:
                 target_path = file.target_path(link.target)
                 unit, other = None if target_path is None else file.unit_of(target_path), file.unit_of(path)
@@ -742,12 +750,6 @@ class LazyContainers:
                     key = split(target_path)[0], _SHARED[link.name]
                     sharing.setdefault(unit, {}).setdefault(key, []).append(other)
         return sharing
-
-    def _make_sharing(self, paths: list[str]) -> None:
-        """Make the series that share data, whose constructors append them to the list of the shared series."""
-        todo = paths.copy()
-        paths.clear()  # before they look at the list
-        self.make(todo)
 
     def _open_container(self, path: str, parent: Any) -> Any:
         """Return the container of an open group, without the members that its constructor does not need."""
@@ -831,7 +833,7 @@ class LazyContainers:
         self._file.set_links(builder, path, others)
 
     def _can_wait(self, cls: Any, described: dict[str, Any], members: list[_Member], *, is_one: bool) -> bool:
-        """Return whether a container can be made without some members, which are then put where it keeps them."""
+        """Return whether a container can be created without some members, which it gets as entries."""
         name = described["name"]
         if not is_one:
             names = [split(member.path)[1] for member in members]
@@ -875,7 +877,7 @@ class LazyContainers:
     def _defer(
         self, container: Any, later: dict[str, list[_Member]], given: dict[str, Any], arguments: dict[str, Any]
     ) -> None:
-        """Put entries into a container in the place of members that were left out."""
+        """Give a container entries for the members that were left out."""
         fields: dict[str, Any] = {}
         for name, members in later.items():
             entries = {split(member.path)[1]: Entry(self, member.path) for member in members}
@@ -930,6 +932,6 @@ def _named(spec: GroupSpec | None) -> set[str]:
 
 
 def _entries(container: Any) -> list[Entry]:
-    """Return what a container has in the place of members that are not made."""
+    """Return the entries of a container, for members that do not exist yet."""
     groups = [container.fields, *(getattr(container, name) for name in collections_of(type(container)))]
     return [each for group in groups for each in dict.values(group) if type(each) is Entry]

@@ -211,8 +211,10 @@ class Planner:
                 return
             given = unwrapped(builder.data)
             data = data if given.shape else given[()]
-        if isinstance(builder.data, ZarrDataIO) and builder.data.link_data:
-            self._warn_of_copy(data, path)
+        asks_for_link = isinstance(builder.data, ZarrDataIO) and builder.data.link_data
+        if asks_for_link and (is_hdf5_dataset(data) or isinstance(data, UnlinkedArray)):
+            kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
+            self._warn(path, f"link_data=True has no effect: the data are {kind}, and are copied")
         sharding = options.sharding()
         kept = _kept(builder.data, options)
         with at(self.targets, path):
@@ -228,12 +230,6 @@ class Planner:
         self._finish(builder, planned, options, path, group.taken)
         group.node.members[name] = planned.node
         self.plan.arrays[path] = planned
-
-    def _warn_of_copy(self, data: Any, path: str) -> None:
-        """Warn of a stored array that is copied although `ZarrDataIO` asks for a link to it."""
-        if is_hdf5_dataset(data) or isinstance(data, UnlinkedArray):
-            kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
-            self._warn(path, f"link_data=True has no effect: the data are {kind}, and are copied")
 
     def _warn(self, path: str, what: str) -> None:
         warn(f"{self.targets.location}, {absolute(path)}: {what}", UserWarning, stacklevel=3)
