@@ -325,7 +325,11 @@ class ZarrContent(Mapping[str, NodeContent]):
             return self._links[path]
         with at(self.source, path):
             if path in self._datatypes:
-                return self._datatype(self._datatypes[path])
+                note = self._datatypes[path]
+                noted = as_dict(note.get("attributes")).items()
+                of_type = {name: _noted_attribute(None, as_dict(value), self._resolve) for name, value in noted}
+                named = {name: value for name, value in of_type.items() if value is not None}
+                return DatatypeContent(named, from_note(note.get("type")))
             node = self._hierarchy.get(path)
             if node is None:
                 raise KeyError(path)
@@ -334,14 +338,6 @@ class ZarrContent(Mapping[str, NodeContent]):
                 return GroupContent(attributes)
             is_spec = self._spec_path is not None and path.startswith(f"/{self._spec_path}/")
             return self._arrays.content(relative(path), node, attributes, is_spec=is_spec)
-
-    def _datatype(self, note: dict[str, Any]) -> DatatypeContent:
-        attributes = {}
-        for name, noted in as_dict(note.get("attributes")).items():
-            noted_content = _noted_attribute(None, as_dict(noted), self._resolve)
-            if noted_content is not None:
-                attributes[name] = noted_content
-        return DatatypeContent(attributes, from_note(note.get("type")))
 
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
         """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
