@@ -169,8 +169,9 @@ class Hdf5Planner:
 
     def _dataset(self, node: Any, placed: Placed) -> None:
         data = Hdf5Data(placed.file, placed.raw)
+        dataset = data.dataset()
         if self.rules is not None:
-            check_allocated(data.dataset(), self.rules)
+            check_allocated(dataset, self.rules)
         description = data.describe()
         description.note.update(self._named_type(node))
         values: Any = data
@@ -182,7 +183,7 @@ class Hdf5Planner:
         options = Layout(compressor=None if self.codec == "keep" else self.codec)
         if self.keeps_chunks and description.kind == "number" and description.chunks is not None:
             options.chunks = description.chunks + description.inner
-        dataset, encode, keep = data.dataset(), self._encoder(placed.file), self.codec == "keep"
+        encode, keep = self._encoder(placed.file), self.codec == "keep"
         planned = plan_described(values, dataset, description, options, encode, keep=keep)
         if is_joined(description, planned):
             self.joined.append(placed.path)

@@ -73,13 +73,9 @@ class NewerFormatNeededError(Exception):
 
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
     """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
-    tid = attribute.get_type()
-    element = storable_type(tid)
-    note = {"type": to_note(element)}
-    dtype = numpy_type(tid)
-    if attribute.shape is None:
-        return h5py.Empty(dtype), {**note, "space": "null"}
-    values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
+    element, values, note = _read(attribute)
+    if values is None:
+        return h5py.Empty(numpy_type(attribute.get_type())), note
     if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _from_json(values["json"][()])) is not None:
         return value, {}
     try:
@@ -96,14 +92,21 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
 
 def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
     """Return an attribute as a note, for an object that Zarr does not have. `write_attribute` is the inverse."""
+    element, values, note = _read(attribute)
+    if values is None:
+        return note
+    return {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
+
+
+def _read(attribute: Any) -> tuple[Element, Array | None, dict[str, Any]]:
+    """Return the type of an attribute, its values (None without a dataspace), and a note of both."""
     tid = attribute.get_type()
     element = storable_type(tid)
     note = {"type": to_note(element)}
     if attribute.shape is None:
-        return {**note, "space": "null"}
+        return element, None, {**note, "space": "null"}
     dtype = numpy_type(tid)
-    values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
-    return {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
+    return element, read_values(attribute, dtype, memory_type(tid, dtype, writing=False)), note
 
 
 def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:

@@ -202,7 +202,21 @@ def creation_list(
     # compact values are in the header of the dataset, and HDF5 allows 64 KiB for a header message
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < 60_000:
         properties.set_layout(h5d.COMPACT)
-    _set_fill(properties, stored, note or {}, element, tid)
+    noted, dtype = (note or {}).get("fill"), numpy_type(tid)
+    if isinstance(noted, dict) and "value" in noted:
+        value = decode_array(noted["value"], (), element, dtype, lambda reference: None)
+    else:  # a note may say "undefined", which h5py cannot set; it does not change what is stored
+        own = numpy_dtype(stored.data_type)
+        has_fill = dtype.subdtype is None and (not own.hasobject or elements.stored_text(stored) is not None)
+        fill = fill_scalar(stored, own) if has_fill else None
+        if not fill if own.hasobject else fill is None or dtype.kind == "O":
+            return properties
+        value = np.array(fill, own).astype(dtype)
+    if dtype.kind in "OS":
+        # of any other type of text h5py writes wrong values
+        charset = element.charset if isinstance(element, Text) else "utf-8"
+        value = np.array(value[()], dtype=h5py.string_dtype(charset))
+    properties.set_fill_value(value.astype(widened(value.dtype), copy=False))
     return properties
 
 
@@ -264,24 +278,3 @@ def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipe
 def _default_filters(tid: Any) -> Pipeline:
     shuffle: Pipeline = [[SHUFFLE, OPTIONAL, []]] if tid.get_size() > 1 else []
     return [*shuffle, [DEFLATE, OPTIONAL, [4]]]
-
-
-def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], element: Element, tid: Any) -> None:
-    """Set the fill value of a new dataset."""
-    # a note may say "undefined", which h5py cannot set; it does not change what is stored
-    noted = note.get("fill")
-    dtype = numpy_type(tid)
-    if isinstance(noted, dict) and "value" in noted:
-        value = decode_array(noted["value"], (), element, dtype, lambda reference: None)
-    else:
-        own = numpy_dtype(stored.data_type)
-        has_fill = dtype.subdtype is None and (not own.hasobject or elements.stored_text(stored) is not None)
-        chosen = fill_scalar(stored, own) if has_fill else None
-        if not chosen if own.hasobject else chosen is None or dtype.kind == "O":
-            return
-        value = np.array(chosen, own).astype(dtype)
-    if dtype.kind in "OS":
-        charset = element.charset if isinstance(element, Text) else "utf-8"
-        # of any other type of text h5py writes wrong values
-        value = np.array(value[()], dtype=h5py.string_dtype(charset))
-    properties.set_fill_value(value.astype(widened(value.dtype), copy=False))
