@@ -95,17 +95,17 @@ def cell(request: pytest.FixtureRequest) -> Iterator[Cell | None]:
 
     It is for all tests, since pytest forgets a parameter of a fixture that a test does not ask for.
     """
-    found: Cell | None = getattr(request, "param", None)
-    if found is None:
+    result: Cell | None = getattr(request, "param", None)
+    if result is None:
         yield None
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "DEFAULT_FORMAT", found.zarr_format)
-        if found.kind == "s3":
+        patch.setattr(registry, "DEFAULT_FORMAT", result.zarr_format)
+        if result.kind == "s3":
             server: S3Server = request.getfixturevalue("_s3_session")
             for name, value in {**server.environment, "AWS_ENDPOINT_URL": server.endpoint}.items():
                 patch.setenv(name, value)
-        yield found
+        yield result
 
 
 def _folder(cell: Cell, path: Path, request: pytest.FixtureRequest) -> Place:

@@ -83,9 +83,9 @@ def obtain_fake_gcs() -> Path:
 
 # ---- what runs ------------------------------------------------------------------------------------------------------
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        return int(result.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -148,16 +148,16 @@ class GoogleFront(Proxy):
 
     def passed_on(self, headers: dict[str, str]) -> dict[str, str]:
         """Return the headers, signed in a way that the server behind does not check."""
-        found = {name.lower(): value for name, value in headers.items()}
-        found["authorization"] = "AWS4-HMAC-SHA256 Credential=tester/20200101/us-east-1/s3/aws4_request"
-        if found.pop("x-goog-if-generation-match", None) == "0":
-            found["if-none-match"] = "*"
-        return found
+        result = {name.lower(): value for name, value in headers.items()}
+        result["authorization"] = "AWS4-HMAC-SHA256 Credential=tester/20200101/us-east-1/s3/aws4_request"
+        if result.pop("x-goog-if-generation-match", None) == "0":
+            result["if-none-match"] = "*"
+        return result
 
     def passed_path(self, path: str) -> str:
         """Return the path without the escapes of what need not be escaped, which the server behind keeps in a name."""
-        place, mark, query = path.partition("?")
-        return f"{quote(unquote(place))}{mark}{query}"
+        location, mark, query = path.partition("?")
+        return f"{quote(unquote(location))}{mark}{query}"
 
 
 class Cloud(NamedTuple):

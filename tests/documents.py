@@ -23,9 +23,9 @@ def document(place: Place, key: str) -> Any:
         return _there(place, key)
     node, _, name = key.rpartition("/")
     if name == zarr2.CONSOLIDATED:
-        found = registry.parse_consolidated({zarr3.DOCUMENT: root})
-        assert found is not None
-        return {"metadata": zarr2.encode_documents(found[0])}
+        result = registry.parse_consolidated({zarr3.DOCUMENT: root})
+        assert result is not None
+        return {"metadata": zarr2.encode_documents(result[0])}
     stored = _there(place, _key(node, zarr3.DOCUMENT))
     empty = {"zarr_format": 3, "node_type": "group"}
     found_node = registry.parse_documents({zarr3.DOCUMENT: empty, f"x/{zarr3.DOCUMENT}": stored}).get("x")
@@ -38,9 +38,9 @@ def metadata(source: Place | Hierarchy) -> dict[str, str]:
     hierarchy = source if isinstance(source, Hierarchy) else parse(open_store(source)).hierarchy
     kind = registry.FORMATS[hierarchy.zarr_format]
     return {
-        key: json.dumps(found, sort_keys=True)
+        key: json.dumps(entry, sort_keys=True)
         for path, node in hierarchy.walk()
-        for key, found in kind.documents(path, node)
+        for key, entry in kind.documents(path, node)
     }
 
 
@@ -65,9 +65,9 @@ def _load(place: Place, key: str) -> Any:
 
 
 def _there(place: Place, key: str) -> Any:
-    found = _load(place, key)
-    assert found is not None, f"{place} has no {key}"
-    return found
+    result = _load(place, key)
+    assert result is not None, f"{place} has no {key}"
+    return result
 
 
 def _store(place: Place, key: str, found: Any) -> None:

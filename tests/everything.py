@@ -54,9 +54,11 @@ def regions_of(target: h5py.Dataset) -> list[Any]:
     points, nothing = target.id.get_space(), target.id.get_space()
     points.select_elements(np.array([[3, 1], [0, 0]], "u8"))
     nothing.select_none()
-    made = [h5r.create(target.file.id, target.name.encode(), h5r.DATASET_REGION, space) for space in (points, nothing)]
+    result = [
+        h5r.create(target.file.id, target.name.encode(), h5r.DATASET_REGION, space) for space in (points, nothing)
+    ]
     blocks = [target.regionref[1:3, 0:2], target.regionref[...], target.regionref[::2, 1:4:2]]
-    return [*blocks, target.regionref[[0, 2, 5], :], *made]
+    return [*blocks, target.regionref[[0, 2, 5], :], *result]
 
 
 def write_everything(path: Path) -> Path:
@@ -217,35 +219,35 @@ def _links(group: h5py.Group, target: h5py.Dataset) -> None:
 
 
 def _attributes(group: h5py.Group, target: h5py.Dataset) -> None:
-    made = group.attrs
-    made["text"], made["texts"], made["bool"], made["nan"] = "å", ["a", "b"], True, np.nan
-    made.create("ascii", "a", dtype=ASCII)
-    made.create("asciis", ["a", "b"], dtype=ASCII)
-    made.create("one text", "a", shape=(1,), dtype=UTF8)
-    made["fixed"], made["fixeds"] = np.bytes_(b"abc"), np.array([b"abc", b"d"])
-    made["grid"] = np.array([["a", "b"], ["c", "d"]], dtype=object)
-    made.create("no utf8", b"\xff", dtype=UTF8)
-    made.create("fixed no utf8", np.array([b"\xff"]))
-    made["empty"], made["empty text"] = h5py.Empty("<f4"), h5py.Empty(UTF8)
-    made["none"], made["bools"] = np.zeros((0, 2), "<i2"), np.array([True, False])
-    made.create("no text", np.zeros(0), dtype=UTF8)
-    made.create("no fixed", np.zeros(0, "S4"))
-    made["matrix"], made["opaque"] = np.arange(6, dtype=">u2").reshape(2, 3), np.void(b"ab")
-    made.create("enum", 1, dtype=COLOURS)
+    result = group.attrs
+    result["text"], result["texts"], result["bool"], result["nan"] = "å", ["a", "b"], True, np.nan
+    result.create("ascii", "a", dtype=ASCII)
+    result.create("asciis", ["a", "b"], dtype=ASCII)
+    result.create("one text", "a", shape=(1,), dtype=UTF8)
+    result["fixed"], result["fixeds"] = np.bytes_(b"abc"), np.array([b"abc", b"d"])
+    result["grid"] = np.array([["a", "b"], ["c", "d"]], dtype=object)
+    result.create("no utf8", b"\xff", dtype=UTF8)
+    result.create("fixed no utf8", np.array([b"\xff"]))
+    result["empty"], result["empty text"] = h5py.Empty("<f4"), h5py.Empty(UTF8)
+    result["none"], result["bools"] = np.zeros((0, 2), "<i2"), np.array([True, False])
+    result.create("no text", np.zeros(0), dtype=UTF8)
+    result.create("no fixed", np.zeros(0, "S4"))
+    result["matrix"], result["opaque"] = np.arange(6, dtype=">u2").reshape(2, 3), np.void(b"ab")
+    result.create("enum", 1, dtype=COLOURS)
     regions = regions_of(target)
-    made["ref"], made["region"] = target.ref, regions[0]
-    made.create("refs", references(target, group, group.file))
-    made.create("grid of refs", references(target, group, group.file, target).reshape(2, 2))
-    made.create("regions", np.array(regions, REGION))
-    made.create("null ref", np.array(None, REF))
-    made.create("no refs", np.zeros(0), dtype=REF)
-    made["rows"] = np.zeros(2, PLAIN_ROW)
-    made.create("pairs", np.arange(6).reshape(3, 2), shape=(3, 2), dtype=np.dtype(("<i2", (2,))))
-    made.create("table", np.array([(1, target.ref, "x", np.nan, regions[0])], ROW))
+    result["ref"], result["region"] = target.ref, regions[0]
+    result.create("refs", references(target, group, group.file))
+    result.create("grid of refs", references(target, group, group.file, target).reshape(2, 2))
+    result.create("regions", np.array(regions, REGION))
+    result.create("null ref", np.array(None, REF))
+    result.create("no refs", np.zeros(0), dtype=REF)
+    result["rows"] = np.zeros(2, PLAIN_ROW)
+    result.create("pairs", np.arange(6).reshape(3, 2), shape=(3, 2), dtype=np.dtype(("<i2", (2,))))
+    result.create("table", np.array([(1, target.ref, "x", np.nan, regions[0])], ROW))
     ragged = np.empty(2, object)
     ragged[0], ragged[1] = np.array([1, 2]), np.array([3])
-    made.create("ragged", ragged, dtype=h5py.vlen_dtype("<i8"))
-    made["zarr_dtype"], made["_ARRAY_DIMENSIONS"], made["_hdmf"] = "mine", ["x", "y"], 5
+    result.create("ragged", ragged, dtype=h5py.vlen_dtype("<i8"))
+    result["zarr_dtype"], result["_ARRAY_DIMENSIONS"], result["_hdmf"] = "mine", ["x", "y"], 5
 
 
 def _scales(file: h5py.File, target: h5py.Dataset) -> None:

@@ -37,8 +37,8 @@ def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO, knob: st
     for namespace in namespaces:
         type_map.load_namespaces(namespace)
         name = Path(namespace).name.removesuffix(".namespace.yaml")
-        made = type_map.get_dt_container_cls(type_name(name), name)
-        nwbfile.add_acquisition(made(name=name, data=[1.0, 2.0], unit="m", rate=1.0, **{knob: np.uint8(7)}))
+        result = type_map.get_dt_container_cls(type_name(name), name)
+        nwbfile.add_acquisition(result(name=name, data=[1.0, 2.0], unit="m", rate=1.0, **{knob: np.uint8(7)}))
     with backend(str(path), "w", extensions=type_map) as io:
         io.write(nwbfile)
     return path

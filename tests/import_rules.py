@@ -124,10 +124,10 @@ def find_violations(source: Path) -> list[str]:
         if package not in PACKAGES:
             findings.append(f"{where}:1: package {package!r} is not in the table PACKAGES")
             continue
-        for found in _imports(ast.parse(path.read_text(encoding="utf-8")), module, at_start=True):
-            problem = _problem_with(found, package, module)
+        for entry in _imports(ast.parse(path.read_text(encoding="utf-8")), module, at_start=True):
+            problem = _problem_with(entry, package, module)
             if problem is not None:
-                findings.append(f"{where}:{found.line}: {problem}")
+                findings.append(f"{where}:{entry.line}: {problem}")
     return findings
 
 
@@ -138,7 +138,7 @@ def imports_of_modules(source: Path) -> dict[str, set[str]]:
     imported = {}
     for module, path in paths.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        targets = [found.target for found in _imports(tree, module, at_start=True)]
+        targets = [entry.target for entry in _imports(tree, module, at_start=True)]
         # `from a import b` takes the module `a.b` if there is one, else a name of the module `a`
         others = {named.get(target) or named.get(target.rpartition(".")[0]) for target in targets}
         imported[module] = {other for other in others if other not in (None, module)}

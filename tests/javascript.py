@@ -45,10 +45,10 @@ def run_node(script: str, folder: Path, *arguments: str | Path, told: Any, modul
 
 def zarrita_folder() -> Path:
     """Return a folder whose ``node_modules`` has zarrita; skip where it cannot be had, with the reason."""
-    found = _zarrita()
-    if isinstance(found, str):
-        pytest.skip(found)
-    return found
+    result = _zarrita()
+    if isinstance(result, str):
+        pytest.skip(result)
+    return result
 
 
 @lru_cache(maxsize=1)

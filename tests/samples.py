@@ -250,11 +250,11 @@ def dataset_builders() -> dict[str, DatasetBuilder]:
     data: dict[str, tuple[Any, Any]] = {}
     for code in NUMBERS:
         values = number_values(code)
-        word = values.dtype.name
-        data[f"array_{word}"] = (values, word)
-        data[f"matrix_{word}"] = (np.stack([values, values[::-1]]), word)
-        data[f"scalar_{word}"] = (values[-1], word)
-        data[f"empty_{word}"] = (values[:0], word)
+        dtype_name = values.dtype.name
+        data[f"array_{dtype_name}"] = (values, dtype_name)
+        data[f"matrix_{dtype_name}"] = (np.stack([values, values[::-1]]), dtype_name)
+        data[f"scalar_{dtype_name}"] = (values[-1], dtype_name)
+        data[f"empty_{dtype_name}"] = (values[:0], dtype_name)
     data["big_endian"] = (np.arange(3, dtype=">i4"), "int32")
     data["python_ints"] = ([1, 2, 3], "int")
     data["python_floats"] = ([1.5, 2.5], "float")

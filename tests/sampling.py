@@ -35,8 +35,8 @@ def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list
         functions[item.nodeid.partition("[")[0]].append(item)
     chosen = {
         item.nodeid
-        for found in functions.values()
-        for item in sorted(found, key=lambda item: zlib.crc32(item.nodeid.encode()))[: most * _times(found[0].nodeid)]
+        for entry in functions.values()
+        for item in sorted(entry, key=lambda item: zlib.crc32(item.nodeid.encode()))[: most * _times(entry[0].nodeid)]
     }
     kept = [item for item in items if item.nodeid in chosen]
     return kept, [item for item in items if item.nodeid not in chosen]

@@ -122,9 +122,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> StoreKind:
     kind = request.param
     if kind in CLOUDS:
         cloud: Cloud = request.getfixturevalue(kind)
-        made = StoreKind(tmp_path, kind, lambda name: f"{cloud.url}/folder/{name}", storage_options=cloud.options)
-        made.cloud = cloud
-        return made
+        result = StoreKind(tmp_path, kind, lambda name: f"{cloud.url}/folder/{name}", storage_options=cloud.options)
+        result.cloud = cloud
+        return result
     if "s3" in kind:
         return s3_store(kind, tmp_path, request.getfixturevalue("s3"))
     return plain_store(kind, tmp_path)

@@ -163,8 +163,8 @@ def expected(array: np.ndarray[Any, Any], key: Any) -> np.ndarray[Any, Any]:
     parts = list(key) if isinstance(key, tuple) else [key]
     if Ellipsis not in [part if part is Ellipsis else None for part in parts]:
         parts.append(Ellipsis)
-    place = next(i for i, part in enumerate(parts) if part is Ellipsis)
-    parts[place : place + 1] = [slice(None)] * (array.ndim - len(parts) + 1)
+    location = next(i for i, part in enumerate(parts) if part is Ellipsis)
+    parts[location : location + 1] = [slice(None)] * (array.ndim - len(parts) + 1)
     for axis in reversed(range(array.ndim)):
         part = parts[axis]
         if isinstance(part, (list, range)):

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.skipif(find_spec("hdmf_zarr") is not None, reason="hdmf
 @pytest.fixture(scope="module")
 def runner() -> Iterator[PageRunner]:
     """A process with the alias, which is for good."""
-    made = PageRunner({})
-    yield made
-    made.close()
+    result = PageRunner({})
+    yield result
+    result.close()
 
 
 @pytest.fixture
@@ -326,14 +326,14 @@ print(importlib.util.find_spec("hdmf_zarr").name, hdmf_zarr.__version__)
 
 def test_modules_and_names(run):
     names, version = run(MODULES).splitlines()
-    found = json.loads(names)
-    assert " ".join(found["hdmf_zarr"]) == (
+    document = json.loads(names)
+    assert " ".join(document["hdmf_zarr"]) == (
         "IncompleteConversionError NWBZarrIO NWBZarrV2IO ZarrDataIO ZarrIO ZarrV2IO is_zarr_v2_file"
     )
-    assert " ".join(found["hdmf_zarr.backend"]) == (
+    assert " ".join(document["hdmf_zarr.backend"]) == (
         "DEFAULT_SPEC_LOC_DIR ROOT_NAME SPEC_LOC_ATTR SUPPORTED_ZARR_STORES ZarrIO"
     )
-    assert found["hdmf_zarr.utils"] == ["HDMFZarrArray", "ZarrDataIO", "ZarrReference", "get_store_path"]
+    assert document["hdmf_zarr.utils"] == ["HDMFZarrArray", "ZarrDataIO", "ZarrReference", "get_store_path"]
     assert "ContainerZarrReferenceDataset" in names
     assert version.startswith("hdmf_zarr 0.13.0+")
 
@@ -451,10 +451,10 @@ print(json.dumps([[m.check_function_name, m.importance.name, m.location] for m i
 def test_nwbinspector_by_path(tmp_path, run):
     """It validates the file by its path, reads it with pynwb, and names the place of each object."""
     samples.write_zarr(tmp_path / "file.nwb.zarr")
-    found = json.loads(run(NWBINSPECTOR).splitlines()[-1])
-    assert [entry for entry in found if entry[1] in ("ERROR", "PYNWB_VALIDATION")] == []
-    assert len(found) > 3
-    assert any(location and location != "/" for _, _, location in found)
+    document = json.loads(run(NWBINSPECTOR).splitlines()[-1])
+    assert [entry for entry in document if entry[1] in ("ERROR", "PYNWB_VALIDATION")] == []
+    assert len(document) > 3
+    assert any(location and location != "/" for _, _, location in document)
 
 
 @pytest.mark.peer

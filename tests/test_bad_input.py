@@ -128,8 +128,8 @@ def test_mode_a_of_a_path_without_a_file_has_nothing_to_read(tmp_path):
     """A mistyped path: mode ``a`` would make a new file, so the error of reading says so and names what is similar."""
     (tmp_path / "sesion.nwb.zarr").mkdir()
     for opened in (NWBZarrIO, ZarrIO):
-        for place, meant in (("session.nwb.zarr", " Did you mean 'sesion.nwb.zarr'?"), ("other/a.zarr", "")):
-            path = tmp_path / place
+        for location, meant in (("session.nwb.zarr", " Did you mean 'sesion.nwb.zarr'?"), ("other/a.zarr", "")):
+            path = tmp_path / location
             with (
                 opened(path, "a") as io,
                 pytest.raises(StoreNotFoundError, match="mode 'a' creates a new one") as caught,
@@ -150,10 +150,10 @@ def test_a_path_without_a_file_names_the_part_that_is_wrong(tmp_path, mode):
         "data/a.nwb.zarr": "Check the path. Did you mean 'b.nwb.zarr'? Use mode 'w' to create a new file.",
         "dta/b.nwb.zarr": "Check the path. Did you mean 'data'? Use mode 'w' to create a new file.",
     }
-    for place, remedy in remedies.items():
+    for location, remedy in remedies.items():
         with pytest.raises(StoreNotFoundError) as caught:
-            NWBZarrIO(tmp_path / place, mode)
-        check(caught.value, tmp_path / place)
+            NWBZarrIO(tmp_path / location, mode)
+        check(caught.value, tmp_path / location)
         assert caught.value.remedy == remedy
     with pytest.raises(StoreError, match=r"file\.nwb' is a file, not a folder"):
         NWBZarrIO(tmp_path / "file.nwb" / "acquisition", mode)

@@ -106,7 +106,7 @@ def test_only_references_and_rows_are_stored_twice(rich):
     twice = {key.partition("/c/")[0] for key in rich if "/c/" in key}
     stored = {path: json.loads(rich[f"{path}/.zattrs"])["zarr_dtype"] for path in twice}
     assert stored
-    assert all(word == "object" or isinstance(word, list) for word in stored.values())
+    assert all(name == "object" or isinstance(name, list) for name in stored.values())
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -125,10 +125,10 @@ def test_a_new_file_in_a_folder_a_zip_file_and_a_bucket(s3, tmp_path):
     samples.write_zarr(tmp_path / "a.nwb.zarr.zip", nwbfile(), zarr_format="both")
     url = f"s3://{s3.bucket}/both.nwb.zarr"
     samples.write_zarr(url, nwbfile(), storage_options=s3.options, zarr_format="both")
-    for place, options in ((tmp_path / "a.nwb.zarr", {}), (tmp_path / "a.nwb.zarr.zip", {}), (url, s3.options)):
-        found = compare(tmp_path / "2.nwb.zarr", place, ignore={"object_id"}, storage_options=options)
-        assert [str(each) for each in found if "file_create_date" not in str(each)] == []
-        report = verify(place, storage_options=options)
+    for location, options in ((tmp_path / "a.nwb.zarr", {}), (tmp_path / "a.nwb.zarr.zip", {}), (url, s3.options)):
+        differences = compare(tmp_path / "2.nwb.zarr", location, ignore={"object_id"}, storage_options=options)
+        assert [str(each) for each in differences if "file_create_date" not in str(each)] == []
+        report = verify(location, storage_options=options)
         assert report.problems == []
         assert {remark.kind for remark in report.remarks} <= {"unchecked", "no-schema"}
     with NWBZarrIO(url, "r+", storage_options=s3.options) as io:
@@ -194,9 +194,9 @@ def test_a_file_of_one_format_stays_one_unless_it_is_upgraded(tmp_path):
     other = samples.write_zarr(tmp_path / "b.nwb.zarr", samples.plain_nwbfile(), zarr_format=3)
     with pytest.raises(UsageError, match="--zarr-format both"):
         upgrade(other, keep=True)
-    for place, number in ((path, 2), (other, 3)):
+    for location, number in ((path, 2), (other, 3)):
         with pytest.raises(UsageError, match=f"format {number} only"):
-            upgrade(place, drop=number)
+            upgrade(location, drop=number)
     zipped = samples.write_zarr(tmp_path / "a.nwb.zarr.zip", samples.plain_nwbfile(), zarr_format="both")
     with pytest.raises(ReadOnlyStoreError, match="zip"):
         upgrade(zipped, drop=3)
@@ -327,10 +327,10 @@ def changed_in_format_3(files: Files) -> Files:
 def one_warning(files: Files) -> tuple[str, set[str], Any]:
     """Return the only warning that reading gives, the groups that are read, and the format."""
     with warnings.catch_warnings(record=True, action="always") as caught, ZarrIO(Keys(dict(files))) as io:
-        found = set(io.read_builder().groups)
+        result = set(io.read_builder().groups)
         number = io._parsed.zarr_format if io._parsed is not None else None
     (warning,) = [each for each in caught if issubclass(each.category, FormatsDifferWarning)]
-    return str(warning.message), found, number
+    return str(warning.message), result, number
 
 
 def test_a_writer_of_format_2(small):

@@ -49,10 +49,10 @@ PEER_CANNOT_EXPORT = {"pynapple__sub-4_ses-4_ecephys+image.nwb"}
 
 
 def there_and_back(source: Path, folder: Path, **options: Any) -> tuple[Path, Path]:
-    made, back = folder / f"{source.name}.zarr", folder / f"back_{source.name}"
-    convert(source, made, **options)
-    convert(made, back, **options)
-    return made, back
+    result, back = folder / f"{source.name}.zarr", folder / f"back_{source.name}"
+    convert(source, result, **options)
+    convert(result, back, **options)
+    return result, back
 
 
 def differences(one: Place, other: Place, *, ignore: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
@@ -93,20 +93,20 @@ def test_the_place_of_the_specifications_may_be_said_by_text(tmp_path: Path) -> 
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["cached/core/2.0/namespace"] = "{}"
         file.attrs[".specloc"] = "/cached"
-    made, back = there_and_back(tmp_path / "a.h5", tmp_path)
-    assert document(made, ".zattrs")[".specloc"] == "cached"
-    assert differences(tmp_path / "a.h5", made) == differences(tmp_path / "a.h5", back) == []
+    result, back = there_and_back(tmp_path / "a.h5", tmp_path)
+    assert document(result, ".zattrs")[".specloc"] == "cached"
+    assert differences(tmp_path / "a.h5", result) == differences(tmp_path / "a.h5", back) == []
 
 
 @pytest.mark.corpus
 def test_every_real_file_comes_back_as_it_was(nwbfiles: list[Path], tmp_path: Path) -> None:
     """Also those that pynwb cannot read: conversion does not depend on it."""
-    found = {}
+    result = {}
     for source in nwbfiles:
         with warnings.catch_warnings(action="ignore", category=BrokenLinkWarning):  # links to files that are not here
             _, back = there_and_back(source, tmp_path, check=False)
-        found[source.name] = differences(source, back)
-    assert {name: lines for name, lines in found.items() if lines} == {}
+        result[source.name] = differences(source, back)
+    assert {name: lines for name, lines in result.items() if lines} == {}
 
 
 @pytest.mark.corpus
@@ -172,8 +172,8 @@ def test_external_links_become_external_links_again_or_copies(neighbours: Path, 
         convert(neighbours / "a.h5", tmp_path / "a.zarr")
     convert(tmp_path / "a.zarr", tmp_path / "back.h5")
     # a link to the file itself would lead back to the old file
-    found = differences(neighbours / "a.h5", tmp_path / "back.h5")
-    assert found == ["/to itself link: external link to a.h5:/own | soft link to /own"]
+    result = differences(neighbours / "a.h5", tmp_path / "back.h5")
+    assert result == ["/to itself link: external link to a.h5:/own | soft link to /own"]
     for name, options in (("copied.h5", {"link_data": False}), ("alone.h5", {})):
         if name == "alone.h5":
             (neighbours / "b.h5").unlink()
@@ -429,11 +429,11 @@ def test_what_pynwb_cannot_read_is_refused_unless_requested(
     with h5py.File(source, "r+") as file:
         if path == "nwb_version":  # as NWB 1 has it
             del file.attrs[path]
-        place, name = (file, path) if attribute is None else (file[path].attrs, attribute)
-        if name in place:
-            del place[name]
+        location, name = (file, path) if attribute is None else (file[path].attrs, attribute)
+        if name in location:
+            del location[name]
         if value is not None:
-            place[name] = value
+            location[name] = value
     with pytest.raises(UnsupportedFileError, match=words) as caught:
         convert(source, tmp_path / "a.nwb.zarr")
     assert "\n" not in str(caught.value)
@@ -510,8 +510,8 @@ def test_axes_of_a_file_without_a_schema_have_the_names_of_the_installed_one(tmp
     with h5py.File(source, "r+") as file:
         del file["specifications"], file.attrs[".specloc"]
     convert(source, tmp_path / "a.zarr")
-    found = zarr.open_group(tmp_path / "a.zarr")["acquisition/trace/data"].attrs["_ARRAY_DIMENSIONS"]
-    assert found == ["num_times", "num_DIM2"]
+    result = zarr.open_group(tmp_path / "a.zarr")["acquisition/trace/data"].attrs["_ARRAY_DIMENSIONS"]
+    assert result == ["num_times", "num_DIM2"]
 
 
 def test_a_filter_that_is_not_installed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

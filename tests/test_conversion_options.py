@@ -83,11 +83,11 @@ def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr
         json.loads(path.read_text(), parse_constant=refuse)
     convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
-        found = file["values"].attrs
-        assert np.isnan(found["resolution"])
-        assert found["resolution"].dtype == "f8"
-        assert found["range"].tolist() == [1.0, np.inf]
-        assert found["range"].dtype == "f4"
+        attributes = file["values"].attrs
+        assert np.isnan(attributes["resolution"])
+        assert attributes["resolution"].dtype == "f8"
+        assert attributes["range"].tolist() == [1.0, np.inf]
+        assert attributes["range"].dtype == "f4"
 
 
 def test_chosen_shards_fit_into_the_budget_of_a_store_of_complete_values(tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_chosen_shards_fit_into_the_budget_of_a_store_of_complete_values(tmp_pat
         plain, other = "memory://options/b.zarr", "memory://options/c.zarr"
         convert(url, plain, zarr_format=2)
         convert(plain, other, zarr_format=3, shards="auto", write_options=WriteOptions(memory_budget=budget))
-        for made in (url, other):
-            node = read_builder(made).datasets["values"].data.node.stored
+        for result in (url, other):
+            node = read_builder(result).datasets["values"].data.node.stored
             assert node.shards is not None
             assert np.prod(node.shards.shape) * 4 <= budget // 2
     finally:
@@ -124,18 +124,18 @@ def test_a_shard_goes_to_a_bucket_in_parts(tmp_path: Path, s3: S3Server) -> None
 @pytest.mark.parametrize("call", [convert, dry_run])
 def test_a_raw_file_that_is_missing_is_named(tmp_path: Path, call: Any) -> None:
     raw, path, other = tmp_path / "raw.bin", tmp_path / "a.h5", tmp_path / "b.h5"
-    for place, options in ((path, {"external": [(str(raw), 0, 8000)]}), (other, {})):
-        with h5py.File(place, "w") as file:
+    for location, options in ((path, {"external": [(str(raw), 0, 8000)]}), (other, {})):
+        with h5py.File(location, "w") as file:
             file.create_dataset("box/x", data=np.arange(1000), **options)
     raw.unlink()
     with pytest.raises(DamagedFileError, match=r"external file '.*raw\.bin', which does not exist") as caught:
         call(path, tmp_path / "a.zarr")
     assert (caught.value.store, caught.value.path) == (str(path), "/box/x")
     assert "hdf5plugin" not in str(caught.value)
-    (found,) = [difference for difference in compare(path, other) if difference.kind == "unreadable"]
-    assert (found.path, found.b) == ("/box/x", None)
-    assert re.search(r"external file '.*raw\.bin', which does not exist", str(found.a))
-    assert "hdf5plugin" not in str(found.a)
+    (difference,) = [difference for difference in compare(path, other) if difference.kind == "unreadable"]
+    assert (difference.path, difference.b) == ("/box/x", None)
+    assert re.search(r"external file '.*raw\.bin', which does not exist", str(difference.a))
+    assert "hdf5plugin" not in str(difference.a)
 
 
 @pytest.mark.parametrize("formats", [(2, 3), (3, 2), (2, 2)], ids=str)
@@ -154,5 +154,5 @@ def test_an_export_keeps_the_largest_shape_of_rows(tmp_path: Path, formats: tupl
         out.export(io, write_args={"link_data": False})
     convert(tmp_path / "b.zarr", tmp_path / "b.h5")
     with h5py.File(tmp_path / "b.h5") as file:
-        found = {name: file[name].maxshape for name in ("texts", "references", "bound")}
-    assert found == {"texts": (None,), "references": (9,), "bound": (2,)}
+        result = {name: file[name].maxshape for name in ("texts", "references", "bound")}
+    assert result == {"texts": (None,), "references": (9,), "bound": (2,)}

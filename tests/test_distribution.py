@@ -75,21 +75,21 @@ def test_the_source_distribution_has_what_its_users_need(built):
     wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "noxfile.py", "pyproject.toml"}
     assert wanted <= names
     assert {"docs/index.md", "gallery/plot_first_file.py", "tests/test_io.py", "benchmarks/README.md"} <= names
-    made = ("docs/_build", "docs/auto_gallery")
-    assert [name for name in names if name.startswith(made) or name.endswith(".pyc")] == []
+    result = ("docs/_build", "docs/auto_gallery")
+    assert [name for name in names if name.startswith(result) or name.endswith(".pyc")] == []
 
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_what_was_built_installs_and_works(kind, built, tmp_path):
     archive = built / (f"{STEM}-py3-none-any.whl" if kind == "wheel" else f"{STEM}.tar.gz")
-    place, work = tmp_path / "place", tmp_path / "work"
+    location, work = tmp_path / "place", tmp_path / "work"
     work.mkdir()
-    run("-m", "pip", "install", "--no-deps", "--target", place, archive, folder=work)
-    run("-c", SMOKE, place, folder=work, PYTHONPATH=str(place))
-    said = run("-m", f"{PACKAGE}.cli.main", "inspect", "b.nwb.zarr", folder=work, PYTHONPATH=str(place))
+    run("-m", "pip", "install", "--no-deps", "--target", location, archive, folder=work)
+    run("-c", SMOKE, location, folder=work, PYTHONPATH=str(location))
+    said = run("-m", f"{PACKAGE}.cli.main", "inspect", "b.nwb.zarr", folder=work, PYTHONPATH=str(location))
     assert "acquisition" in said
     assert f"zarrio {PROJECT['version']}" in run(
-        "-m", f"{PACKAGE}.cli.main", "--version", folder=work, PYTHONPATH=str(place)
+        "-m", f"{PACKAGE}.cli.main", "--version", folder=work, PYTHONPATH=str(location)
     )
 
 

@@ -74,9 +74,9 @@ def test_everything_that_a_page_names_is_there(page, least):
     names = _NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
     assert len(names) > least
     for module, name in names:
-        found = named(module, name)
-        place = getattr(inspect.unwrap(found) if inspect.isfunction(found) else found, "__module__", "")
-        assert place in ("", f"{PACKAGE}.{module}"), f"{name} is in {place}"  # "" is that of a constant
+        result = named(module, name)
+        location = getattr(inspect.unwrap(result) if inspect.isfunction(result) else result, "__module__", "")
+        assert location in ("", f"{PACKAGE}.{module}"), f"{name} is in {location}"  # "" is that of a constant
 
 
 @pytest.mark.parametrize("page", ["docs/explanation/architecture.md", "CONTRIBUTING.md"])
@@ -101,8 +101,8 @@ def test_each_of_the_twelve_questions_has_an_answer_that_leads_to_the_file():
 
 
 def paragraph(title: str) -> str:
-    (found,) = re.findall(rf"^{re.escape(title)}(?:.+\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return found
+    (result,) = re.findall(rf"^{re.escape(title)}(?:.+\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return result
 
 
 def calls_of(action: Callable[[], Any], *, until: str = "") -> list[tuple[str, str]]:
@@ -110,14 +110,14 @@ def calls_of(action: Callable[[], Any], *, until: str = "") -> list[tuple[str, s
 
     The call of a function ``until`` writes them as JSON, and this process is killed.
     """
-    found: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         module = frame.f_globals.get("__name__", "")
         if event == "call" and module.startswith(f"{PACKAGE}."):
-            found.append((module.removeprefix(f"{PACKAGE}."), frame.f_code.co_qualname))
-            if ":".join(found[-1]) == until:
-                os.write(sys.stdout.fileno(), json.dumps(found).encode())
+            result.append((module.removeprefix(f"{PACKAGE}."), frame.f_code.co_qualname))
+            if ":".join(result[-1]) == until:
+                os.write(sys.stdout.fileno(), json.dumps(result).encode())
                 os.kill(os.getpid(), signal.SIGKILL)
 
     before = sys.getprofile()
@@ -126,13 +126,13 @@ def calls_of(action: Callable[[], Any], *, until: str = "") -> list[tuple[str, s
         action()
     finally:
         sys.setprofile(before)
-    return found
+    return result
 
 
 def code_name(module: str, name: str) -> tuple[str, str]:
     """Return what a call of ``module:name`` is known by; a class is called by its ``__init__``."""
-    found = named(module, name)
-    return module, f"{name}.__init__" if inspect.isclass(found) else inspect.unwrap(found).__qualname__
+    result = named(module, name)
+    return module, f"{name}.__init__" if inspect.isclass(result) else inspect.unwrap(result).__qualname__
 
 
 def session_file(data: Any) -> NWBFile:
@@ -240,13 +240,13 @@ def width(place: Path) -> int:
 
 
 def the_width_of_text(folder: Path) -> list[tuple[str, str]]:
-    place = folder / "a.zarr"
-    calls = calls_of(lambda: write_rows(place, "a"))
-    assert width(place) == 512
-    calls += calls_of(lambda: append_to_rows(place, 600 * "a"))
-    assert width(place) == 1024
-    write_rows(place, 600 * "a")
-    assert width(place) == 600
+    location = folder / "a.zarr"
+    calls = calls_of(lambda: write_rows(location, "a"))
+    assert width(location) == 512
+    calls += calls_of(lambda: append_to_rows(location, 600 * "a"))
+    assert width(location) == 1024
+    write_rows(location, 600 * "a")
+    assert width(location) == 600
     return calls
 
 
@@ -273,18 +273,18 @@ def killed(action: Callable[..., None], until: str, *arguments: str) -> list[tup
 
 
 def what_a_killed_process_leaves(folder: Path) -> list[tuple[str, str]]:
-    place = folder / "a.nwb.zarr"
-    calls = killed(write, "store.files:move_into_place", f"Path({str(place)!r})", "DATA")
+    location = folder / "a.nwb.zarr"
+    calls = killed(write, "store.files:move_into_place", f"Path({str(location)!r})", "DATA")
     (partial,) = folder.glob(".a.nwb.zarr.*.partial")
-    assert not place.exists()
-    write(place, DATA)
+    assert not location.exists()
+    write(location, DATA)
     assert not partial.exists()
-    before = contents(place)
-    calls += killed(append_row, "store.transaction:JournalledChange._commit", f"Path({str(place)!r})")
-    assert JOURNAL in contents(place)
+    before = contents(location)
+    calls += killed(append_row, "store.transaction:JournalledChange._commit", f"Path({str(location)!r})")
+    assert JOURNAL in contents(location)
     with pytest.warns(JournalWarning, match="undone"):
-        calls += calls_of(lambda: NWBZarrIO(place, "r+").close())
-    assert contents(place) == before
+        calls += calls_of(lambda: NWBZarrIO(location, "r+").close())
+    assert contents(location) == before
     return calls
 
 

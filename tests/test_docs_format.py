@@ -59,7 +59,7 @@ def test_every_block_of_json_is_an_example(script, name):
 def test_what_the_note_of_format_3_may_say_is_on_a_page(folder):
     listed = set(re.findall(r"`(\w+)`", PAGE_3.read_text(encoding="utf-8") + page().split("## The note")[1]))
     documents = [json.loads(path.read_text("utf-8")) for path in folder.rglob("zarr.json")]
-    used = {key for found in documents for key in found["attributes"].get(NOTES, {})}
+    used = {key for entry in documents for key in entry["attributes"].get(NOTES, {})}
     assert {"version", "escaped", "attributes", "text", "maxshape", "dims", "hdf5"} <= used <= listed
 
 
@@ -114,7 +114,7 @@ def test_what_the_note_may_say_is_in_its_table(arrays, folder):
     table = page().split("## The note")[1].split("###")[0]
     listed = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
     attributes = [json.loads(path.read_text("utf-8")) for path in folder.rglob(".zattrs")]
-    used = {key for found in attributes for key in found.get(NOTES, {})}
+    used = {key for entry in attributes for key in entry.get(NOTES, {})}
     assert used <= listed
     assert {"version", "escaped", "attributes", "text", "scalar", "rows", "maxshape", "dims", "hdf5"} <= used
     # one needs a schema, the other a store without a rename: see the tests of the writer and of the stores
@@ -128,7 +128,7 @@ def hdf5_notes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]
     with warnings.catch_warnings(action="ignore", category=BrokenLinkWarning):  # it has broken links as well
         convert(write_everything(folder / "everything.h5"), folder / "everything.zarr", check=False)
     attributes = [json.loads(path.read_text("utf-8")) for path in sorted(folder.rglob(".zattrs"))]
-    return [found[NOTES]["hdf5"] for found in attributes if "hdf5" in found.get(NOTES, {})]
+    return [entry[NOTES]["hdf5"] for entry in attributes if "hdf5" in entry.get(NOTES, {})]
 
 
 def first_cells(section: str) -> set[str]:
@@ -167,7 +167,7 @@ def test_types_of_hdf5_are_in_their_table(hdf5_notes):
 
 
 def _typed(note: dict[str, Any]) -> list[dict[str, Any]]:
-    found = [note, *note.get("attributes", {}).values()]
+    result = [note, *note.get("attributes", {}).values()]
     for datatype in note.get("datatypes", {}).values():
-        found += [datatype, *datatype.get("attributes", {}).values()]
-    return [remark for remark in found if "type" in remark]
+        result += [datatype, *datatype.get("attributes", {}).values()]
+    return [remark for remark in result if "type" in remark]

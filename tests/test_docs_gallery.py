@@ -29,10 +29,10 @@ def test_an_example_runs(example, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert "assert " in example.read_text(encoding="utf-8")
-    made = runpy.run_path(str(example), run_name="__main__")
+    result = runpy.run_path(str(example), run_name="__main__")
     plt.close("all")
     capsys.readouterr()
-    made["_temporary"].cleanup()
+    result["_temporary"].cleanup()
     assert list(tmp_path.iterdir()) == []
 
 

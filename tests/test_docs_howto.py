@@ -46,9 +46,9 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[Block]:
-    found = [match.groupdict() | {"start": match.start(), "end": match.end()} for match in _BLOCK.finditer(page)]
-    found.append({"language": "", "start": len(page), "text": ""})
-    for block, after in pairwise(found):
+    result = [match.groupdict() | {"start": match.start(), "end": match.end()} for match in _BLOCK.finditer(page)]
+    result.append({"language": "", "start": len(page), "text": ""})
+    for block, after in pairwise(result):
         if block["language"] == "python":
             adjacent = after["language"] == "text" and not page[block["end"] : after["start"]].strip()
             yield Block(block["text"], after["text"] if adjacent else "")
@@ -57,29 +57,29 @@ def blocks(page: str) -> Iterator[Block]:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the example file of the guides, in Zarr and in HDF5, as its page makes it."""
-    made = tmp_path_factory.mktemp("files")
+    result = tmp_path_factory.mktemp("files")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made)
+        patch.chdir(result)
         for block in blocks(ALL_PAGES[EXAMPLE_FILE]):
             exec(block.code, {})  # noqa: S102 - our own page
-    return made
+    return result
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the first command of the README leaves."""
-    made = tmp_path_factory.mktemp("first") / "first"
+    result = tmp_path_factory.mktemp("first") / "first"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()):
-        patch.setattr(sys, "argv", ["plot_first_file.py", str(made)])
+        patch.setattr(sys, "argv", ["plot_first_file.py", str(result)])
         runpy.run_path(str(ROOT / "gallery" / "plot_first_file.py"), run_name="__main__")
-    return made
+    return result
 
 
 @pytest.fixture(scope="module")
 def runner(_s3_session: S3Server) -> Iterator[PageRunner]:
-    made = PageRunner(_s3_session.environment)
-    yield made
-    made.close()
+    result = PageRunner(_s3_session.environment)
+    yield result
+    result.close()
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ _CONVERTED = re.compile(r"""convert(?:\("[^"]+", "| \S+ )(?P<target>[\w./]+)""")
 
 def without_targets(folder: Path, page: str) -> Path:
     """Remove from a folder what a page converts to, as an existing target is refused."""
-    for found in _CONVERTED.finditer(page):
-        target = folder / found["target"]
+    for entry in _CONVERTED.finditer(page):
+        target = folder / entry["target"]
         if target.is_dir():
             shutil.rmtree(target)
         else:
@@ -107,14 +107,14 @@ def test_the_code_of_a_page_runs(name, folder, runner, s3, first, tmp_path):
     s3.make_bucket("my-bucket")
     if name == README:
         folder = Path(shutil.copytree(first, tmp_path / "first"))
-    found = list(blocks(ALL_PAGES[name]))
-    without_targets(folder, "\n".join(block.code for block in found))
+    result = list(blocks(ALL_PAGES[name]))
+    without_targets(folder, "\n".join(block.code for block in result))
     who = PageRunner(s3.environment) if name in ALONE else runner
-    answer = who.run([block.code for block in found], folder)
+    answer = who.run([block.code for block in result], folder)
     if who is not runner:
         who.close()
     assert answer.complaints == ""
-    for block, output in zip(found, answer.printed, strict=True):
+    for block, output in zip(result, answer.printed, strict=True):
         assert output == block.output, block.code
 
 
@@ -207,11 +207,11 @@ def is_shown(shown: list[str], printed: str) -> bool:
 
 def test_the_commands_of_the_readme_print_what_it_shows(first, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(without_targets(Path(shutil.copytree(first, tmp_path / "first")), ALL_PAGES[README]))
-    found = list(sessions(ALL_PAGES[README]))
-    assert [command.split()[:2] for command, _ in found] == [
+    result = list(sessions(ALL_PAGES[README]))
+    assert [command.split()[:2] for command, _ in result] == [
         ["zarrio", name] for name in ("convert", "inspect", "convert", "compare")
     ]
-    for command, shown in found:
+    for command, shown in result:
         call, _, then = command.partition(" && ")
         code = main(shlex.split(call)[1:])
         said = capsys.readouterr()

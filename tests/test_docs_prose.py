@@ -8,13 +8,13 @@ SCRIPT = "prose"
 def test_pages_have_no_phrase_to_be_rewritten(script):
     checked = script.pages()
     assert {"README.md", "docs/index.md", "gallery/plot_write.py"} <= checked.keys()
-    assert [str(found) for path, prose in checked.items() for found in script.phrases(path, prose)] == []
+    assert [str(entry) for path, prose in checked.items() for entry in script.phrases(path, prose)] == []
 
 
 def test_docstrings_and_messages_have_no_phrase_to_be_rewritten(script):
     checked = script.sources()
     assert "src/hdmf_zarr_backend/errors.py" in checked
-    assert [str(found) for path, prose in checked.items() for found in script.phrases(path, prose)] == []
+    assert [str(entry) for path, prose in checked.items() for entry in script.phrases(path, prose)] == []
 
 
 def test_links_of_the_markdown_files_at_the_root_lead_to_files(script):

@@ -73,11 +73,11 @@ _IMPORTS = re.compile(
 def imported() -> set[str]:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "gallery").glob("*.py")]
     texts = [path.read_text(encoding="utf-8") for path in pages if not {"_build", "auto_gallery"} & set(path.parts)]
-    found = set()
+    result = set()
     for match in (match for text in texts for match in _IMPORTS.finditer(text)):
         names = (match["several"] or match["one"].partition("#")[0]).split(",")
-        found |= {f"{match['module']}.{name.partition(' as ')[0].strip()}" for name in names if name.strip()}
-    return found
+        result |= {f"{match['module']}.{name.partition(' as ')[0].strip()}" for name in names if name.strip()}
+    return result
 
 
 def test_what_the_reference_names_is_there():
@@ -96,13 +96,13 @@ def test_what_pages_and_examples_import_is_in_the_reference():
 
 def test_every_warning_is_in_the_reference():
     source = ROOT / "src"
-    found = {
+    result = {
         ".".join([*path.relative_to(source).with_suffix("").parts, name])
         for path in source.rglob("*.py")
         for name in re.findall(r"^class (\w+Warning)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert len(found) > 7
-    assert sorted(found - {f"hdmf_zarr_backend.errors.{name}" for name in errors.__all__}) == []
+    assert len(result) > 7
+    assert sorted(result - {f"hdmf_zarr_backend.errors.{name}" for name in errors.__all__}) == []
 
 
 def _find(name: str) -> Any:
@@ -131,10 +131,10 @@ def public_names() -> Iterator[Public]:
     seen: set[int] = set()
     for name in [*listed, *IN_REFERENCE]:  # what is in the reference besides is what those take and return
         try:
-            found = Public(name, _find(name))
+            result = Public(name, _find(name))
         except AttributeError:  # a test of its own names it
             continue
-        for public in (found, *(_members(found.value) if isinstance(found.value, type) else ())):
+        for public in (result, *(_members(result.value) if isinstance(result.value, type) else ())):
             if isinstance(public.value, (type, FunctionType, property)) and id(public.value) not in seen:
                 seen.add(id(public.value))
                 yield public
@@ -157,15 +157,15 @@ CALLABLE = [public for public in PUBLIC if not isinstance(public.value, property
 def sections(docstring: str) -> dict[str, list[str]]:
     """Return ``{title: lines}`` of a docstring in NumPy's style; the text before the first title is under ""."""
     lines = inspect.cleandoc(docstring).splitlines()
-    found: dict[str, list[str]] = {"": []}
+    result: dict[str, list[str]] = {"": []}
     title = ""
     for line, after in pairwise([*lines, ""]):
         if after and set(after) == {"-"} and len(after) == len(line):
             title = line
-            found[title] = []
+            result[title] = []
         elif not (line and set(line) == {"-"}):
-            found[title].append(line)
-    return found
+            result[title].append(line)
+    return result
 
 
 def entries(lines: list[str]) -> set[str]:
@@ -176,8 +176,8 @@ def entries(lines: list[str]) -> set[str]:
 def parameters(public: Public) -> set[str]:
     value = public.value
     if isinstance(value, type):
-        made = [name for name in ("__init__", "__new__") if name in vars(value)]
-        if issubclass(value, BaseException) and not made:
+        result = [name for name in ("__init__", "__new__") if name in vars(value)]
+        if issubclass(value, BaseException) and not result:
             return set()
     return set(inspect.signature(value).parameters) - {"self", "cls"}
 

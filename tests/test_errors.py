@@ -16,8 +16,8 @@ CLASSES = [getattr(errors, name) for name in errors.__all__ if name.endswith("Er
 
 
 def test_all_errors_are_listed_and_drawn():
-    found = {cls.__name__ for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)}
-    assert found == set(errors.__all__)
+    result = {cls.__name__ for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)}
+    assert result == set(errors.__all__)
     drawn = re.findall(r"^ *[│├└─ ]*(\w+Error)\b", errors.__doc__, re.MULTILINE)
     assert sorted(drawn) == sorted(cls.__name__ for cls in CLASSES)
 
@@ -77,19 +77,19 @@ def test_who_handles_the_familiar_error_handles_ours(cls, base):
 
 def raised_without_remedy(path: Path) -> list[str]:
     """Return where a module raises an error of this package that says nothing about what to do."""
-    found = []
+    result = []
     for statement in ast.walk(ast.parse(path.read_text())):
         call = statement.exc if isinstance(statement, ast.Raise) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
         kind = getattr(errors, call.func.id, None)
         is_ours = isinstance(kind, type) and issubclass(kind, ZarrBackendError)
-        if is_ours and not kind.advice and not any(word.arg in ("remedy", None) for word in call.keywords):
-            found.append(f"{path.name}:{call.lineno}: {ast.unparse(call)}")
-    return found
+        if is_ours and not kind.advice and not any(keyword.arg in ("remedy", None) for keyword in call.keywords):
+            result.append(f"{path.name}:{call.lineno}: {ast.unparse(call)}")
+    return result
 
 
 def test_every_error_that_is_raised_says_what_to_do():
     modules = sorted(Path(errors.__file__).parent.rglob("*.py"))
     assert len(modules) > 100
-    assert [found for module in modules for found in raised_without_remedy(module)] == []
+    assert [entry for module in modules for entry in raised_without_remedy(module)] == []

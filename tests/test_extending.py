@@ -44,8 +44,6 @@ SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 VALUES = np.arange(1000, dtype="i4").reshape(100, 10)
 
-formats = pytest.mark.parametrize("zarr_format", [2, 3])
-
 
 def root_of(**datasets: DatasetBuilder) -> GroupBuilder:
     return GroupBuilder("root", datasets=datasets)
@@ -59,7 +57,6 @@ def read(place: Any, name: str) -> Any:
     return read_builder(place).datasets[name].data[:]
 
 
-@formats
 def test_a_store_of_five_methods_is_written_read_and_changed(zarr_format):
     shelf = DictStore("shelf://one")
     written(shelf, root_of(numbers=DatasetBuilder("numbers", VALUES)), zarr_format)
@@ -89,16 +86,15 @@ def registered() -> Iterator[None]:
     del numcodecs.registry.codec_registry["inverted"]
 
 
-@formats
 def test_a_codec_is_written_and_read(tmp_path, registered, zarr_format):
-    place = tmp_path / "a.zarr"
+    location = tmp_path / "a.zarr"
     wrapped = ZarrDataIO(VALUES, compressor=Inverted(), chunks=(50, 10))
-    written(place, root_of(numbers=DatasetBuilder("numbers", wrapped)), zarr_format)
-    with ZarrIO(place, "r") as io:
+    written(location, root_of(numbers=DatasetBuilder("numbers", wrapped)), zarr_format)
+    with ZarrIO(location, "r") as io:
         data = io.read_builder().datasets["numbers"].data
         assert data.compressor == Inverted()
         np.testing.assert_array_equal(data[:], VALUES)
-    stored = [path.read_bytes() for path in place.rglob("*") if path.is_file()]
+    stored = [path.read_bytes() for path in location.rglob("*") if path.is_file()]
     assert (~VALUES[:50].view("u1")).tobytes() in stored
 
 
@@ -133,7 +129,6 @@ def test_the_recipe_names_each_function_with_a_case_for_a_type_of_hdf5():
     assert sorted(name for name in cases if f"`{name}`" not in recipe("A kind of element")) == []
 
 
-@formats
 def test_another_name_of_text_is_one_row_for_datasets_and_fields_of_rows(tmp_path, monkeypatch, zarr_format):
     monkeypatch.setitem(elements.WORDS, "uri", "text")
     assert elements.word_element("uri") == UTF8
@@ -202,35 +197,35 @@ def test_a_number_of_another_library_is_one_row_for_all_formats(tmp_path, added,
         list=DatasetBuilder("list", [1, 2], dtype=name),
         scalars=DatasetBuilder("scalars", list(values[1])),
     )
-    place, hdf5, back = (str(tmp_path / name) for name in ("a.zarr", "a.h5", "b.zarr"))
-    written(place, root, zarr_format)
-    convert(place, hdf5)
+    location, hdf5, back = (str(tmp_path / name) for name in ("a.zarr", "a.h5", "b.zarr"))
+    written(location, root, zarr_format)
+    convert(location, hdf5)
     convert(hdf5, back, zarr_format=zarr_format)
-    for file in (place, back):
+    for file in (location, back):
         with ZarrIO(file, "r") as io:
-            found = io.read_builder().datasets
-            assert same(found["values"].data[:], values)
-            assert found["values"].dtype == added
+            datasets = io.read_builder().datasets
+            assert same(datasets["values"].data[:], values)
+            assert datasets["values"].dtype == added
             assert {
-                key: same(found["values"].attributes[key], value) for key, value in attributes.items()
+                key: same(datasets["values"].attributes[key], value) for key, value in attributes.items()
             } == dict.fromkeys(attributes, True)
-            assert same(found["rows"].data[:]["x"], rows["x"])
-            assert [tuple(row) for row in found["mixed"].data[:]] == [("a", 1), ("b", 2)]
-            assert same(np.asarray(found["scalar"].data), values[1, 1])
-            assert same(found["list"].data[:], np.array([1, 2], added))
-            assert same(found["scalars"].data[:], values[1])
-    assert list(compare(place, hdf5)) == list(compare(hdf5, back)) == []
-    assert {difference.kind for difference in compare(place, back)} <= {"chunks", "filters"}
+            assert same(datasets["rows"].data[:]["x"], rows["x"])
+            assert [tuple(row) for row in datasets["mixed"].data[:]] == [("a", 1), ("b", 2)]
+            assert same(np.asarray(datasets["scalar"].data), values[1, 1])
+            assert same(datasets["list"].data[:], np.array([1, 2], added))
+            assert same(datasets["scalars"].data[:], values[1])
+    assert list(compare(location, hdf5)) == list(compare(hdf5, back)) == []
+    assert {difference.kind for difference in compare(location, back)} <= {"chunks", "filters"}
 
 
 @zarr_formats
 def test_an_array_of_such_numbers_grows_and_refuses_what_does_not_fit(tmp_path, added, zarr_format):
     values = every(added)[:4]
-    place = str(tmp_path / "a.zarr")
+    location = str(tmp_path / "a.zarr")
     wrapped = ZarrDataIO(values, chunks=(3, 2), maxshape=(None, 2), fillvalue=2)
-    written(place, root_of(values=DatasetBuilder("values", wrapped)), zarr_format)
-    before = [str(difference) for difference in compare(place, place)]
-    with ZarrIO(place, "r+") as io:
+    written(location, root_of(values=DatasetBuilder("values", wrapped)), zarr_format)
+    before = [str(difference) for difference in compare(location, location)]
+    with ZarrIO(location, "r+") as io:
         data = io.read_builder().datasets["values"].data
         data.append([[1, 1.0]])
         data.resize((7, 2))
@@ -240,11 +235,11 @@ def test_an_array_of_such_numbers_grows_and_refuses_what_does_not_fit(tmp_path, 
                 data.append(wrong)
     expected = np.array([*values, [1, 1], [2, 2], [2, 2]], added)
     expected[0] = values[1]
-    assert same(read(place, "values"), expected)
+    assert same(read(location, "values"), expected)
     assert before == []
-    with ZarrIO(place, "r+") as io:
+    with ZarrIO(location, "r+") as io:
         io.read_builder().datasets["values"].data[3, 0] = 2
-    assert read(place, "values")[3, 0] == 2
+    assert read(location, "values")[3, 0] == 2
 
 
 def test_numbers_of_another_library_are_rounded_as_floats_are_and_integers_must_be_exact(tmp_path, added):
@@ -253,17 +248,16 @@ def test_numbers_of_another_library_are_rounded_as_floats_are_and_integers_must_
     is_float = letter_of(added) == "f"
     for given, fits in ((numbers, is_float), (np.array([1, 2]), True), (integers, False), ([1, True], False)):
         io_root = root_of(data=DatasetBuilder("data", given, dtype=added.name))
-        place = tmp_path / f"{len(list(tmp_path.iterdir()))}.zarr"
+        location = tmp_path / f"{len(list(tmp_path.iterdir()))}.zarr"
         if fits:
-            written(place, io_root)
-            assert same(read(place, "data"), np.asarray(given).astype(added))
+            written(location, io_root)
+            assert same(read(location, "data"), np.asarray(given).astype(added))
         else:
             with pytest.raises(ValueRefusedError):
-                written(place, io_root)
+                written(location, io_root)
 
 
 @pytest.mark.parametrize("added", EXAMPLES, indirect=True, ids=lambda row: row.name)
-@formats
 def test_tensorstore_reads_such_numbers(tmp_path, added, zarr_format):
     tensorstore = pytest.importorskip("tensorstore")
     values = every(added)
@@ -290,9 +284,9 @@ def test_such_numbers_of_hdf5_come_back_with_the_bits_of_each_nan(tmp_path, adde
         chunked.set_chunk((512, 2))
         chunked.set_deflate(1)
         chunked.set_fill_value(np.float32([2]))
-        made = h5d.create(file.id, b"values", tid, h5s.create_simple(values.shape), chunked)
-        made.write(h5s.ALL, h5s.ALL, raw, tid)
-        h5a.create(made, b"several", tid, h5s.create_simple((4,))).write(raw.reshape(-1)[-4:], mtype=tid)
+        result = h5d.create(file.id, b"values", tid, h5s.create_simple(values.shape), chunked)
+        result.write(h5s.ALL, h5s.ALL, raw, tid)
+        h5a.create(result, b"several", tid, h5s.create_simple((4,))).write(raw.reshape(-1)[-4:], mtype=tid)
         rows = np.array([(1, raw[-1, 0]), (2, raw[1, 1])], [("number", "<i4"), ("small", "V2")])
         low_level(file, "rows", row, rows, row)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
@@ -333,8 +327,8 @@ def test_such_numbers_are_compared_by_value_with_numbers_of_each_type(tmp_path, 
     assert {difference.kind for difference in same_values} <= {"dtype", "byte-order"}
     assert f"{added.name}{' little-endian' * (added.itemsize > 1)} | " in str(same_values[0])
     for pair in (("a", "c"), ("c", "a")):
-        found = compare(*(tmp_path / f"{name}.zarr" for name in pair))
-        (value,) = (difference for difference in found if difference.kind == "value")
+        differences = compare(*(tmp_path / f"{name}.zarr" for name in pair))
+        (value,) = (difference for difference in differences if difference.kind == "value")
         assert (value.place, value.count, value.largest) == ("[1]", 1, 1)
 
 
@@ -351,7 +345,6 @@ def absent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     return request.param
 
 
-@formats
 def test_a_file_with_numbers_of_a_library_that_is_absent_is_listed_and_read_but_for_these(absent, zarr_format):
     store = MemoryStore({})
     numbers = np.array([1, 2], "u2")
@@ -361,25 +354,24 @@ def test_a_file_with_numbers_of_a_library_that_is_absent_is_listed_and_read_but_
     written(store, root_of(**{name: DatasetBuilder(name, given) for name, given in data.items()}), zarr_format)
     for key in store.mapping:
         if key.endswith(("zarr.json", ".zarray", ".zmetadata")):
-            for word in (b"uint16", b"<u2"):
-                store.mapping[key] = store.mapping[key].replace(word, absent.name.encode())
+            for text in (b"uint16", b"<u2"):
+                store.mapping[key] = store.mapping[key].replace(text, absent.name.encode())
     hierarchy = parse(store).hierarchy
     labels = {path: elements.type_label(node) for path, node in hierarchy.walk() if isinstance(node, Dataset)}
     rows_label = f"{{x: {absent.name}, y: int32}}"
     assert labels == {"others": "int32", "rows": rows_label, "scalar": absent.name, "values": absent.name}
     with ZarrIO(store, "r") as io:
-        found = io.read_builder().datasets
-        np.testing.assert_array_equal(found["others"].data[:], VALUES)
+        datasets = io.read_builder().datasets
+        np.testing.assert_array_equal(datasets["others"].data[:], VALUES)
         for name in ("values", "rows", "scalar"):
             with pytest.raises(UnsupportedFileError, match=f"/{name}.*Install {absent.library}"):
-                found[name].data[:]
+                datasets[name].data[:]
     problems = {problem.path: problem for problem in verify(store).problems}
     assert problems.keys() == {"/values", "/rows", "/scalar"}
     assert {problem.kind for problem in problems.values()} == {"library-missing"}
     assert all(absent.library in problem.message for problem in problems.values())
 
 
-@formats
 def test_an_attribute_with_numbers_of_a_library_that_is_absent_names_it(absent, zarr_format):
     store = MemoryStore({})
     attribute = {"numbers": np.zeros(2, "f2")}

@@ -220,13 +220,13 @@ def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
     )
     copied = 0
     for path, node in old.walk():
-        made = new.get(path)
+        result = new.get(path)
         first = (node.stored.filters or [{}])[0].get("id") if isinstance(node, Dataset) else "group"
-        if first in ("group", "json2", "references", "struct") or not isinstance(made, Dataset):
+        if first in ("group", "json2", "references", "struct") or not isinstance(result, Dataset):
             continue
         for index in np.ndindex(*node.stored.grid):
             stored = (rich[number] / path / node.stored.chunk_name(index)).read_bytes()
-            assert (tmp_path / "other.nwb.zarr" / path / made.stored.chunk_name(index)).read_bytes() == stored, path
+            assert (tmp_path / "other.nwb.zarr" / path / result.stored.chunk_name(index)).read_bytes() == stored, path
             copied += 1
     assert copied > 100
 
@@ -267,7 +267,9 @@ def test_a_copy_keeps_the_keys_of_chunks(encoding, tmp_path):
     with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, write_options=WriteOptions(chunk_key_encoding=encoding)) as io:
         io.write_builder(root(dataset("data", ZarrDataIO(np.zeros((4, 4)), chunks=(2, 2)))))
     convert(tmp_path / "a.zarr", tmp_path / "b.zarr")
-    keys = [sorted(p.relative_to(place) for p in place.rglob("*") if p.is_file()) for place in tmp_path.iterdir()]
+    keys = [
+        sorted(p.relative_to(location) for p in location.rglob("*") if p.is_file()) for location in tmp_path.iterdir()
+    ]
     assert len(keys) == 2
     assert keys[0] == keys[1]
 
@@ -293,8 +295,8 @@ def test_links_and_references_to_other_files_lead_there_from_the_new_place(numbe
     source = write_builder(tmp_path / "old" / "a.zarr", root(holder), zarr_format=number)
     convert(source, tmp_path / "new" / "deeper" / "a.zarr", zarr_format=other)
     with ZarrIO(tmp_path / "new" / "deeper" / "a.zarr") as io:
-        found = io.read_builder()["holder"]
-        targets = [found.links["link"].builder, found.attributes["attribute"], *found.attributes["several"],
-                   *found["refs"].data[:], found["rows"].data[0][1]]  # fmt: skip
+        result = io.read_builder()["holder"]
+        targets = [result.links["link"].builder, result.attributes["attribute"], *result.attributes["several"],
+                   *result["refs"].data[:], result["rows"].data[0][1]]  # fmt: skip
     assert {builder.source for builder in targets} == {str(neighbour)}
     assert {builder.location for builder in targets} == {"/"}

@@ -78,16 +78,16 @@ def _export(source: Path, target: Path, zarr_format: Any) -> None:
 def results(source: Path, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each way and what it makes of a file: a hash, or the error."""
     for name, zarr_format in FORMATS.items():
-        made, back, exported = (folder / f"{way}.{name}.zarr" for way in ("converted", "back", "exported"))
-        yield f"convert {name}", _digest(made, convert, source, made, zarr_format=zarr_format, check=False)
-        yield f"back {name}", _digest(back, convert, made, back, to="hdf5", check=False)
+        converted, back, exported = (folder / f"{way}.{name}.zarr" for way in ("converted", "back", "exported"))
+        yield f"convert {name}", _digest(converted, convert, source, converted, zarr_format=zarr_format, check=False)
+        yield f"back {name}", _digest(back, convert, converted, back, to="hdf5", check=False)
         yield f"export {name}", _digest(exported, _export, source, exported, zarr_format)
         if name == "2":
             for way, options in (("upgrade 2", {}), ("upgrade keep", {"keep": True})):
                 upgraded = folder / f"{way}.zarr"
-                shutil.copytree(made, upgraded)
+                shutil.copytree(converted, upgraded)
                 yield way, _digest(upgraded, upgrade, upgraded, **options)
-        yield f"append {name}", _digest(made, _append, made)
+        yield f"append {name}", _digest(converted, _append, converted)
 
 
 def _digest(target: Path, work: Callable[..., object], *arguments: Any, **options: Any) -> str:

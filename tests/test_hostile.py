@@ -221,8 +221,8 @@ def test_a_malicious_fill_value(tmp_path, marker, nothing_runs, dtype, chunk):
         with ZarrIO(path, mode) as io:
             builder = io.read_builder()["rows"]
             with suppress(DamagedFileError):  # a chunk that is missing has no references
-                found = builder.data[0]
-                assert (found["to"] if isinstance(dtype, list) else found) is (builder if chunk else None)
+                result = builder.data[0]
+                assert (result["to"] if isinstance(dtype, list) else result) is (builder if chunk else None)
             assert not marker.exists()
 
 
@@ -308,9 +308,9 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
     shutil.copytree(written, store)
     document = json.loads((store / ".zmetadata").read_text())
     document.pop("hdmf_inline", None)
-    place = name.format(absolute=outside)
+    location = name.format(absolute=outside)
     for key in (".zarray", ".zattrs"):
-        document["metadata"][f"{place}/{key}"] = json.loads((outside / key).read_text())
+        document["metadata"][f"{location}/{key}"] = json.loads((outside / key).read_text())
     (store / ".zmetadata").write_text(json.dumps(document))
     touched = _touches_outside(store, nothing_runs)
     if name in OUTSIDE:
@@ -319,6 +319,6 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
         assert caught.value.store == str(store)
     else:  # leading slashes have no meaning: a node of that name inside the store
         with NWBZarrIO(store, mode) as io:
-            assert io.read_builder().get(place.strip("/")).data == ""
+            assert io.read_builder().get(location.strip("/")).data == ""
     assert touched() == []
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.zarr", "outside"]

@@ -67,9 +67,9 @@ def test_a_planted_fault_is_found(tmp_path, module, code, finding):
     path = tmp_path / module
     path.parent.mkdir(exist_ok=True)
     path.write_text(code)
-    (found,) = find_violations(tmp_path)
-    assert finding in found
-    assert found.startswith(module + ":")
+    (result,) = find_violations(tmp_path)
+    assert finding in result
+    assert result.startswith(module + ":")
 
 
 def test_sub_packages_have_empty_init():
@@ -118,16 +118,16 @@ def changes_of_stores(text: str) -> set[str]:
     """Return the expressions in a module that change the keys of a store, other than in the class of a store."""
     tree = ast.parse(text)
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    found = set()
+    result = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in WRITES:
             is_own = ast.unparse(node.value) in ("self", "super()") and node.attr in own
-            found |= set() if is_own else {ast.unparse(node)}
+            result |= set() if is_own else {ast.unparse(node)}
         elif isinstance(node, ast.Constant) and node.value in WRITES:  # for getattr
-            found.add(node.value)
+            result.add(node.value)
         elif isinstance(node, ast.alias) and node.name in ALONE:
-            found.add(node.name)
-    return found
+            result.add(node.name)
+    return result
 
 
 def test_a_store_is_changed_by_its_transaction_only() -> None:
@@ -138,7 +138,7 @@ def test_a_store_is_changed_by_its_transaction_only() -> None:
     assert changes_of_stores("beside._set(key, b'')\nfile.store._delete([key])\nputs = getattr(store, '_set')") == {
         "beside._set", "file.store._delete", "_set",
     }  # fmt: skip
-    found = {path: changes_of_stores(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
-    modules = {path.relative_to(SOURCE).as_posix(): changes for path, changes in found.items() if changes}
+    result = {path: changes_of_stores(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+    modules = {path.relative_to(SOURCE).as_posix(): changes for path, changes in result.items() if changes}
     assert modules.pop("virtual.py") == {"DirectChange"}  # in memory
     assert modules.keys() == {f"store/{name}.py" for name in ("files", "journal", "lock", "memory", "transaction")}

@@ -26,7 +26,7 @@ def test_a_file_that_zarr_consolidated_again_reads_the_same(tmp_path: Path, zarr
     assert b"hdmf_inline" not in document.read_bytes()
     assert json.loads(document.read_bytes())
     assert verify(path).is_sound
-    assert [str(found) for found in compare(path, copy)] == []
+    assert [str(entry) for entry in compare(path, copy)] == []
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         nwbfile.add_scratch([1.0, 2.0], name="more", description="later")

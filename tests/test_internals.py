@@ -154,14 +154,14 @@ def test_the_error_names_the_release_the_name_and_what_it_is_needed_for():
 
 def test_no_other_module_uses_a_private_name_of_hdmf():
     """Python mangles most of them; so no reader finds them by the name of their class."""
-    found = {}
+    result = {}
     for path in sorted(SOURCE.rglob("*.py")):
         names = re.findall(
             r"\b_[A-Z][A-Za-z]+__[a-z]\w*|\b__(?:new_container|clsconf)__", path.read_text(encoding="utf-8")
         )
         if {*names} - OWN:
-            found[path.relative_to(SOURCE).as_posix()] = {*names} - OWN
-    assert found.keys() == {"hdmf/internals.py"}
+            result[path.relative_to(SOURCE).as_posix()] = {*names} - OWN
+    assert result.keys() == {"hdmf/internals.py"}
 
 
 def test_only_that_module_imports_what_hdmf_does_not_export():

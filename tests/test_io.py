@@ -94,14 +94,14 @@ def test_a_rich_file_is_copied_from_zarr_to_zarr(rich_hdf5, rich_zarr, folder):
     assert contents(rich_zarr) == before
     with NWBHDF5IO(rich_hdf5, "r") as one, NWBZarrIO(folder / "copy.zarr") as other:
         same_containers(other.read(), one.read())
-    found = _links(folder / "copy.zarr")
-    assert found == _links(rich_zarr)
-    assert {source for _, _, source in found} == {"."}
+    result = _links(folder / "copy.zarr")
+    assert result == _links(rich_zarr)
+    assert {source for _, _, source in result} == {"."}
 
 
 def _links(path: Place) -> list[tuple[str, str, str]]:
     metadata = document(path, ".zmetadata")["metadata"]
-    attributes = {key: found for key, found in metadata.items() if key.endswith(".zattrs")}
+    attributes = {key: entry for key, entry in metadata.items() if key.endswith(".zattrs")}
     return sorted(
         (key, link["name"], link["source"]) for key in attributes for link in attributes[key].get("zarr_link", ())
     )
@@ -228,11 +228,11 @@ _DTYPES = {
 
 @pytest.mark.parametrize("mode", ["r", "r-", pytest.param("r+", marks=APPEND)])
 def test_every_kind_of_dataset_comes_back(values_file, mode):
-    written, found = samples.dataset_builders(), read_builder(values_file, mode).datasets
-    assert found.keys() == written.keys()
+    written, result = samples.dataset_builders(), read_builder(values_file, mode).datasets
+    assert result.keys() == written.keys()
     wrong = []
     for name, builder in written.items():
-        data = found[name].data
+        data = result[name].data
         if name == "text_rows":
             assert [tuple(row) for row in data[:]] == builder.data
             continue
@@ -269,8 +269,8 @@ def test_strict_json(folder):
 
     for name in (".zattrs", ".zmetadata"):
         json.loads(contents(path)[name], parse_constant=refuse)
-    found = read_builder(path).attributes
-    assert all(identical(found[name], value) for name, value in attributes.items())
+    result = read_builder(path).attributes
+    assert all(identical(result[name], value) for name, value in attributes.items())
 
 
 # ---- references and links ------------------------------------------------------------------------------------------
@@ -391,9 +391,9 @@ def test_a_root_container_of_any_name(folder, name):
     with ZarrIO(path, "w", manager=get_manager()) as io:
         io.write(table)
     with ZarrIO(path, manager=get_manager()) as io:
-        found = io.read()
-        assert found["a"].data[:].tolist() == [1, 2]
-        assert found["to"].data[1] is found
+        nwbfile = io.read()
+        assert nwbfile["a"].data[:].tolist() == [1, 2]
+        assert nwbfile["to"].data[1] is nwbfile
     with ZarrIO(path, "w", manager=get_manager()) as io:
         io.write(other)
     with ZarrIO(path, manager=get_manager()) as io:

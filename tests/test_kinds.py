@@ -104,9 +104,9 @@ def dataset_of(builder: DatasetBuilder) -> dict[str, Any]:
 
 
 def attributes_of(builder: Any) -> dict[str, Any]:
-    found = {name: value for name, value in builder.attributes.items() if name != ".specloc"}
-    types = {name: kind for name, value in found.items() if (kind := make.type_of(value)) is not None}
-    attributes = {"attributes": {name: value_of(value, builder.source) for name, value in found.items()}}
+    result = {name: value for name, value in builder.attributes.items() if name != ".specloc"}
+    types = {name: kind for name, value in result.items() if (kind := make.type_of(value)) is not None}
+    attributes = {"attributes": {name: value_of(value, builder.source) for name, value in result.items()}}
     return {**attributes, "attribute_types": types} if types else attributes
 
 
@@ -114,12 +114,12 @@ def group_of(builder: GroupBuilder) -> dict[str, Any]:
     datasets = {name: dataset_of(each) for name, each in builder.datasets.items()}
     groups = {name: group_of(each) for name, each in builder.groups.items()}
     places = {name: place_of(each.builder, builder.source) for name, each in builder.links.items()}
-    links = {name: place if "source" in place else place["path"] for name, place in places.items()}
+    links = {name: location if "source" in location else location["path"] for name, location in places.items()}
     return {**attributes_of(builder), "datasets": datasets, "groups": groups, "links": links}
 
 
 def stated_types(specifications: dict[str, Any]) -> dict[str, str]:
-    sources = [text for versions in specifications.values() for found in versions.values() for text in found.values()]
+    sources = [text for versions in specifications.values() for entry in versions.values() for text in entry.values()]
     groups = [group for text in sources for group in json.loads(text).get("groups", [])]
     return {group["data_type_def"]: group["doc"] for group in groups}
 
@@ -149,10 +149,10 @@ def refers_to_others(statement: Path) -> bool:
 def stated_at(statement: Path, place: dict[str, str]) -> dict[str, Any]:
     """Return what another vector states about the object at a place."""
     other = statement.with_name(Path(place["source"]).name).with_suffix(".json")
-    found = json.loads(other.read_text(encoding="utf-8"))["root"]
+    document = json.loads(other.read_text(encoding="utf-8"))["root"]
     for name in place["path"].split("/")[1:]:
-        found = {**found["groups"], **found["datasets"]}[name]
-    return found
+        document = {**document["groups"], **document["datasets"]}[name]
+    return document
 
 
 def unpacked(statement: Path, folder: Path) -> Path:
@@ -190,19 +190,19 @@ def test_a_vector_is_read_as_it_is_stated(path, tmp_path):
                          ids=lambda path: f"{path.parent.name}/{path.stem}")  # fmt: skip
 def test_an_external_link_leads_to_what_the_other_vector_states(path, tmp_path):
     links = json.loads(path.read_text(encoding="utf-8"))["root"]["links"]
-    outside = {name: place for name, place in links.items() if isinstance(place, dict)}
+    outside = {name: location for name, location in links.items() if isinstance(location, dict)}
     with ZarrIO(store_of(unpacked(path, tmp_path)), "r") as file:
         root = file.read_builder()
-        for name, place in outside.items():
+        for name, location in outside.items():
             target = root.links[name].builder
-            found = group_of(target) if isinstance(target, GroupBuilder) else dataset_of(target)
-            assert found == stated_at(path, place)
+            result = group_of(target) if isinstance(target, GroupBuilder) else dataset_of(target)
+            assert result == stated_at(path, location)
     assert outside
 
 
 def test_each_vector_is_made_by_the_generator():
-    made = {f"format-{zarr_format}/{name}" for name, zarr_format, _ in make.vectors()}
-    assert {f"{path.parent.name}/{path.stem}" for path in STATEMENTS} == made
+    result = {f"format-{zarr_format}/{name}" for name, zarr_format, _ in make.vectors()}
+    assert {f"{path.parent.name}/{path.stem}" for path in STATEMENTS} == result
 
 
 @pytest.mark.parametrize("path", STATEMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -210,9 +210,9 @@ def test_a_vector_is_written_byte_by_byte(path):
     number = path.parent.name.removeprefix("format-")
     store, statement = make.made(path.stem, number if number == "both" else int(number), make.cases()[path.stem])
     assert path.read_bytes() == statement
-    found, known = stored_in(io.BytesIO(store)), stored_in(path.with_suffix(".zarr.zip"))
-    assert found.keys() == known.keys()
-    for key, value in found.items():
+    result, known = stored_in(io.BytesIO(store)), stored_in(path.with_suffix(".zarr.zip"))
+    assert result.keys() == known.keys()
+    for key, value in result.items():
         assert value == known[key], key
 
 
@@ -240,8 +240,8 @@ def test_statements_follow_the_schema():
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     for path in STATEMENTS:
-        found = [error.message for error in validator.iter_errors(json.loads(path.read_text(encoding="utf-8")))]
-        assert found == [], path.name
+        document = [error.message for error in validator.iter_errors(json.loads(path.read_text(encoding="utf-8")))]
+        assert document == [], path.name
     assert not validator.is_valid({"name": "x", "about": "y", "zarr_format": 4, "root": {}})
 
 
@@ -311,13 +311,13 @@ def test_another_file_says_the_same(path, way, tmp_path):
             WAYS[way](source, target, other)
         return
     WAYS[way](source, target, other)
-    found, wanted = content(target), stated(path)
+    result, wanted = content(target), stated(path)
     if way == "HDF5":
-        found, wanted = for_hdf5(found), for_hdf5(wanted)
+        result, wanted = for_hdf5(result), for_hdf5(wanted)
     if way == "HDF5" and path.stem == "link-hard":
-        assert (found["datasets"].keys(), found["links"]) == ({"link"}, {"trace": "/link"})  # in the order of names
+        assert (result["datasets"].keys(), result["links"]) == ({"link"}, {"trace": "/link"})  # in the order of names
     else:
-        assert found == wanted
+        assert result == wanted
 
 
 @of([path for path in ALONE if path.parent.name == "format-2"])
@@ -338,9 +338,9 @@ def test_datasets_and_attributes_are_added_to_their_file_again(path, tmp_path):
             again.set_dataset(DatasetBuilder(name, each.data, dtype=each.dtype, attributes=dict(each.attributes)))
         root.set_group(again)
         file.write_builder(root, link_data=False)
-    found, wanted = content(source), stated(path)
-    copy = found["groups"].pop("again")
-    assert found == wanted
+    result, wanted = content(source), stated(path)
+    copy = result["groups"].pop("again")
+    assert result == wanted
     assert {**copy, "groups": wanted["groups"], "links": wanted["links"]} == wanted
     assert verify(source).problems == []
 

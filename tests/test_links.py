@@ -387,8 +387,8 @@ def answers(path: Path, tmp_path: Path) -> Iterator[tuple[str, float | None]]:
     yield "builders", value(read_builder(path))
     for lazy in (True, False):
         with NWBZarrIO(path, lazy=lazy) as io:
-            found = io.read().stimulus
-            yield f"lazy={lazy}", float(found["series"].data[0]) if "series" in found else None
+            result = io.read().stimulus
+            yield f"lazy={lazy}", float(result["series"].data[0]) if "series" in result else None
     with ZarrIO(path) as src_io, ZarrIO(tmp_path / "exported.zarr", "w") as io:
         io.export(src_io=src_io)
     yield "export", value(read_builder(tmp_path / "exported.zarr"))
@@ -405,12 +405,12 @@ def answers(path: Path, tmp_path: Path) -> Iterator[tuple[str, float | None]]:
 
 def is_followed(path: Path, tmp_path: Path) -> Iterator[tuple[str, bool]]:
     """Yield for each check whether it takes the link for one that leads to something."""
-    place = f"/{LINKS}/there"
+    location = f"/{LINKS}/there"
     dangling = ("link-dangling", "link-circular")
-    yield "verify", not [each for each in verify(path).problems if each.path == place and each.kind in dangling]
+    yield "verify", not [each for each in verify(path).problems if each.path == location and each.kind in dangling]
     convert(path, path.parent / "deep" / "compared.nwb.zarr", check=False)
     assert list(compare(path, path.parent / "deep" / "compared.nwb.zarr")) == []
-    yield "validate", not [each for each in validate(path).findings if each.path == place and each.kind == "target"]
+    yield "validate", not [each for each in validate(path).findings if each.path == location and each.kind == "target"]
     copy = Path(shutil.copytree(path, path.parent / "repaired.nwb.zarr"))
     change(copy, LINKS, lambda attributes: None)
     repair(copy, drop_links=True)
@@ -433,9 +433,9 @@ def test_all_programs_follow_a_link_to_the_same_place(tmp_path, case, capsys):
         change(path, "acquisition", lambda held: held.update(root={"zarr_dtype": "object", "value": value}))
     link_to(path, *[(name, source.format(folder=tmp_path), target) for name, source, target in links])
     with warnings.catch_warnings(action="ignore"):
-        found = dict(answers(path, tmp_path))
+        result = dict(answers(path, tmp_path))
         followed = dict(is_followed(path, tmp_path))
-    assert found == dict.fromkeys(found, expected)
+    assert result == dict.fromkeys(result, expected)
     if case == "66 links":  # it may lead to something for who raises the limit, so it is not dropped
         assert followed.pop("repair")
     assert followed == dict.fromkeys(followed, expected is not None)

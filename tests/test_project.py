@@ -53,7 +53,7 @@ def test_all_means_all():
 
 def test_the_advice_to_install_names_the_libraries_of_each_extra():
     libraries = {name: [re.split("[<>=!]", bound)[0] for bound in EXTRAS[name]] for name in EXTRAS if name != "all"}
-    assert {name: list(found) for name, found in extras.EXTRAS.items()} == libraries
+    assert {name: list(entry) for name, entry in extras.EXTRAS.items()} == libraries
 
 
 def test_the_required_libraries_are_the_dependencies():
@@ -154,13 +154,13 @@ ACTIONS = (
 
 def sessions():
     tree = ast.parse((REPOSITORY / "noxfile.py").read_text(encoding="utf-8"))
-    found = set()
+    result = set()
     for function in [node for node in tree.body if isinstance(node, ast.FunctionDef)]:
         for decorator in function.decorator_list:
             if ast.unparse(decorator).startswith("nox.session"):
                 options = {option.arg: option.value for option in getattr(decorator, "keywords", [])}
-                found.add(options["name"].value if "name" in options else function.name)
-    return found
+                result.add(options["name"].value if "name" in options else function.name)
+    return result
 
 
 def jobs_of(workflow):
@@ -177,7 +177,7 @@ def sessions_of(job):
         if words[1:] == ["${{", "matrix.session", "}}"]:
             called += job["strategy"]["matrix"]["session"]
             continue
-        options = [number for number, word in enumerate(words) if number and word.startswith("-")]
+        options = [number for number, name in enumerate(words) if number and name.startswith("-")]
         called += words[1 : options[0] if options else None]
     return called
 

@@ -131,14 +131,14 @@ def rich3(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def scalar_chunks(path: Path) -> set[str]:
-    found: set[str] = set()
+    result: set[str] = set()
     with ZarrIO(path, "r-") as io:
         stack = [("", io.read_builder())]
         while stack:
             here, group = stack.pop()
             stack.extend((f"{here}{name}/", child) for name, child in group.groups.items())
-            found |= {f"{here}{name}/0" for name, child in group.datasets.items() if not np.shape(child.data)}
-    return {key for key in found if (path / key).exists()}
+            result |= {f"{here}{name}/0" for name, child in group.datasets.items() if not np.shape(child.data)}
+    return {key for key in result if (path / key).exists()}
 
 
 def test_opening_is_one_read_and_the_values_that_builders_must_hold(rich, tmp_path):
@@ -188,9 +188,9 @@ def test_without_the_consolidated_document_documents_are_read_once(rich):
     with watching(rich) as watched, ZarrIO(rich, "r-") as io:
         io.read_builder()
     documents = {key for key in keys_of(rich) if key.rpartition("/")[2] in (".zgroup", ".zarray", ".zattrs")}
-    found = Counter(key for key in watched.reads if key in documents)
-    assert found.keys() == documents
-    assert {key for key, count in found.items() if count > 1} <= {".zgroup"}
+    result = Counter(key for key in watched.reads if key in documents)
+    assert result.keys() == documents
+    assert {key for key, count in result.items() if count > 1} <= {".zgroup"}
     assert ".zmetadata" not in watched.reads
     assert watched.sets == []
     chunks = [key for key in watched.lists if (rich / key / ".zarray").exists()]

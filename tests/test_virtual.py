@@ -70,8 +70,8 @@ def make_kinds(path: Path) -> Path:
 
 
 def references(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())["refs"]
-    return found
+    document: dict[str, Any] = json.loads(path.read_text())["refs"]
+    return document
 
 
 def referred(path: Path) -> dict[str, int]:
@@ -132,9 +132,12 @@ def test_differs_from_a_copy_in_nothing_but_how_it_is_stored(tmp_path):
     source = make_kinds(tmp_path / "a.h5")
     convert(source, tmp_path / "a.zarr.json", to="virtual")
     convert(source, tmp_path / "b.zarr")
-    found = compare(tmp_path / "a.zarr.json", tmp_path / "b.zarr", ignore=["filters", "chunks"])
+    differences = compare(tmp_path / "a.zarr.json", tmp_path / "b.zarr", ignore=["filters", "chunks"])
     # chunks that are not written are the fill value, where the copy has the values
-    assert {(one.path, one.kind) for one in found} == {("/few_chunks_of_zero", "fill"), ("/never_written", "fill")}
+    assert {(one.path, one.kind) for one in differences} == {
+        ("/few_chunks_of_zero", "fill"),
+        ("/never_written", "fill"),
+    }
     notes = json.loads(references(tmp_path / "a.zarr.json")[".zattrs"])["_hdmf"]
     assert "chunks" not in notes  # a missing chunk is not damage
 
@@ -191,10 +194,10 @@ def test_nwb_containers(tmp_path):
     assert compare(source, tmp_path / "a.nwb.zarr.json") == []
     assert referred(tmp_path / "a.nwb.zarr.json") == {"acquisition": 1}
     with NWBZarrIO(tmp_path / "a.nwb.zarr.json", "r") as io:
-        found = io.read()
-        assert found.identifier == "rich"
-        np.testing.assert_array_equal(found.acquisition["large"].data[10:20, 5], SQUARE[10:20, 5])
-        again = pickle.loads(pickle.dumps(found.acquisition["large"].data))
+        result = io.read()
+        assert result.identifier == "rich"
+        np.testing.assert_array_equal(result.acquisition["large"].data[10:20, 5], SQUARE[10:20, 5])
+        again = pickle.loads(pickle.dumps(result.acquisition["large"].data))
         np.testing.assert_array_equal(again[-3:], SQUARE[-3:])
     with pytest.raises(ReadOnlyStoreError):
         NWBZarrIO(tmp_path / "a.nwb.zarr.json", "r+")
@@ -203,8 +206,8 @@ def test_nwb_containers(tmp_path):
 def test_xarray_reads_it(pair):
     xarray = pytest.importorskip("xarray")
     store = through_fsspec(pair[1]).store
-    with xarray.open_zarr(store, consolidated=True, zarr_format=2, drop_variables=["last"]) as found:
-        np.testing.assert_array_equal(found["data"].values, SQUARE)
+    with xarray.open_zarr(store, consolidated=True, zarr_format=2, drop_variables=["last"]) as result:
+        np.testing.assert_array_equal(result["data"].values, SQUARE)
 
 
 @pytest.mark.corpus
@@ -324,8 +327,8 @@ def test_over_http(web, tmp_path):
     (tmp_path / "down").mkdir()
     for name in ("a.nwb", "a.nwb.zarr.json"):
         shutil.copyfile(web.folder / name, tmp_path / "down" / name)
-    for place in (f"{url}.zarr.json", tmp_path / "down" / "a.nwb.zarr.json"):
-        with NWBZarrIO(place, "r") as io:
+    for location in (f"{url}.zarr.json", tmp_path / "down" / "a.nwb.zarr.json"):
+        with NWBZarrIO(location, "r") as io:
             np.testing.assert_array_equal(io.read().acquisition["large"].data[:], SQUARE)
     os.utime(web.folder / "a.nwb", ns=(1, 1))
     with NWBZarrIO(f"{url}.zarr.json", "r") as io, pytest.raises(StoreError, match="has changed") as caught:
@@ -433,10 +436,10 @@ def test_the_time_goes_with_the_metadata(web, tmp_path):
     assert _read_here() - before < 32 * 2**20
     for name in ("huge", "local"):
         with ZarrIO(tmp_path / f"{name}.zarr.json", "r") as io:
-            found = io.read_builder().datasets
-            np.testing.assert_array_equal(found["one_piece"].data[-1], np.arange(512))
-            assert found["chunked"].data[5000, 3] == 3 and found["chunked"].data[-1, -1] == 4
-            assert found["chunked"].data[10**6, 0] == 0
+            datasets = io.read_builder().datasets
+            np.testing.assert_array_equal(datasets["one_piece"].data[-1], np.arange(512))
+            assert datasets["chunked"].data[5000, 3] == 3 and datasets["chunked"].data[-1, -1] == 4
+            assert datasets["chunked"].data[10**6, 0] == 0
 
 
 def _read_here() -> int:

@@ -203,11 +203,11 @@ HERE = {"zarr-python": "zarr", "TensorStore": "tensorstore"}
 
 def unpack(folder: Path) -> Path:
     for path in FOLDER.glob("format-*/*.zarr.zip"):
-        place = folder / path.parent.name
+        location = folder / path.parent.name
         with zipfile.ZipFile(path) as source:
-            source.extractall(place / path.name.removesuffix(".zip"))
+            source.extractall(location / path.name.removesuffix(".zip"))
         statement = path.name.removesuffix(".zarr.zip") + ".json"
-        (place / statement).write_bytes((path.parent / statement).read_bytes())
+        (location / statement).write_bytes((path.parent / statement).read_bytes())
     return folder
 
 
@@ -217,8 +217,8 @@ def read_with(name: str, folder: Path) -> dict[str, bool]:
     if name in PEERS:
         reader, release = PEERS[name]
         unsafe = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"} if release == "0.13" else None
-        found: dict[str, bool] = obtain_peer(RECIPES[release]).run(SCRIPT, reader, folder, env=unsafe)
-        return found
+        result: dict[str, bool] = obtain_peer(RECIPES[release]).run(SCRIPT, reader, folder, env=unsafe)
+        return result
     here: dict[str, bool] = Peer(name, Path(sys.executable)).run(SCRIPT, HERE[name], folder)
     return here
 
@@ -229,14 +229,14 @@ def _read_with_zarrita(folder: Path) -> dict[str, bool]:
         for path in sorted(folder.glob("format-*/*.json"))
     }
     told, stated = [], {}
-    for place, statement in statements.items():
-        root = folder / f"{place}.zarr"
-        stated[place] = _stated(statement)
-        told.append([place, 2 if (root / ".zgroup").exists() else 3, str(root), list(stated[place])])
-    with tempfile.TemporaryDirectory() as place:
-        reported = run_node(ZARRITA, Path(place), told=told, modules=zarrita_folder())
-    return {place: all(_is_same(reported[place][name], each) for name, each in stated[place].items())
-            for place in statements}  # fmt: skip
+    for location, statement in statements.items():
+        root = folder / f"{location}.zarr"
+        stated[location] = _stated(statement)
+        told.append([location, 2 if (root / ".zgroup").exists() else 3, str(root), list(stated[location])])
+    with tempfile.TemporaryDirectory() as location:
+        reported = run_node(ZARRITA, Path(location), told=told, modules=zarrita_folder())
+    return {location: all(_is_same(reported[location][name], each) for name, each in stated[location].items())
+            for location in statements}  # fmt: skip
 
 
 def _is_same(found: Any, stated: dict[str, Any] | None) -> bool:
@@ -259,10 +259,10 @@ def _stated(statement: dict[str, Any]) -> dict[str, dict[str, Any] | None]:
 
 
 def _datasets(group: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:
-    found = [(path + name, each) for name, each in group["datasets"].items()]
+    result = [(path + name, each) for name, each in group["datasets"].items()]
     for name, each in group["groups"].items():
-        found += _datasets(each, f"{path}{name}/")
-    return found
+        result += _datasets(each, f"{path}{name}/")
+    return result
 
 
 def label(name: str) -> str:
@@ -279,7 +279,7 @@ def main() -> None:
         unpacked = unpack(Path(folder))
         readers = (*HERE, *PEERS, "zarrita") if "--here" not in sys.argv else tuple(HERE)
         for name in readers:
-            known[label(name)] = {place: int(is_read) for place, is_read in read_with(name, unpacked).items()}
+            known[label(name)] = {location: int(is_read) for location, is_read in read_with(name, unpacked).items()}
     text = json.dumps(dict(sorted(known.items())), indent=0, sort_keys=True)
     results.write_text(f"{text}\n", encoding="utf-8")
 

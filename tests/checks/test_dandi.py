@@ -38,19 +38,19 @@ def test_the_checksum_is_that_of_zarr_checksum(tmp_path, zarr_format):
     (path / "a-b").mkdir()  # sorts between "a" and "a/b" as a path
     (path / "a-b" / "empty").write_bytes(b"")
     wanted = zarr_checksum.compute_zarr_checksum(yield_files_local(path))
-    found = verify(path, "structure", dandi=True).dandi
-    assert found is not None
-    assert found.checksum == str(wanted)
-    assert (found.count, found.nbytes) == (wanted.count, wanted.size)
+    report = verify(path, "structure", dandi=True).dandi
+    assert report is not None
+    assert report.checksum == str(wanted)
+    assert (report.count, report.nbytes) == (wanted.count, wanted.size)
 
 
 def test_the_checksum_of_known_trees():
     """Values of the archive's documentation: of nothing, and of one empty file."""
     assert checking.checksum({}, {}) == "481a2f77ab786a0f45aafd5db0971caa-0--0"
     store = MemoryStore({"foo/bar": b"", "foo/baz/x": b"abc", "foo/.git/x": b"not a part of it"}, "a.zarr")
-    found = checking.check_dandi(store, Report(store.location, "chunks"))
-    assert (found.count, found.nbytes, found.depth) == (2, 3, 3)
-    assert found.checksum.endswith("-2--3")
+    result = checking.check_dandi(store, Report(store.location, "chunks"))
+    assert (result.count, result.nbytes, result.depth) == (2, 3, 3)
+    assert result.checksum.endswith("-2--3")
 
 
 def test_the_depth(tmp_path):

@@ -162,21 +162,21 @@ SPOILED = {"cut": lambda data: data[:-1], "empty": lambda data: b"", "longer": l
 
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
 def test_the_spoiled_chunk_of_a_scalar_is_written_back(store, spoil):
-    place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
-    before = place.read_bytes()
-    place.write_bytes(spoil(before))
+    location = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    before = location.read_bytes()
+    location.write_bytes(spoil(before))
     assert found(verify(store)) == {("/scalar", "chunk-damaged")}
     with pytest.raises(ConflictError):
         consolidate(store)
     assert repair(store).left == []
-    assert place.read_bytes() == before
+    assert location.read_bytes() == before
     assert verify(store).is_sound
 
 
 def test_a_value_that_both_have_otherwise_is_not_decided(store):
     """A bit that flipped looks the same as a change of another program."""
-    place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
-    place.write_bytes(np.array(4.5).tobytes())
+    location = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    location.write_bytes(np.array(4.5).tobytes())
     add_attribute(store)
     repairs = repair(store)
     assert repairs.done == ["wrote a new consolidated document"]
@@ -185,19 +185,19 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
         root = io.read_builder()
         assert (root["scalar"].data, root["box"].attributes["new"]) == (3.5, 1)
     assert repair(store).done == []
-    place.unlink()
+    location.unlink()
     assert repair(store).left == []
-    assert np.frombuffer(place.read_bytes()) == 3.5
-    place.write_bytes(np.array(4.5).tobytes())
+    assert np.frombuffer(location.read_bytes()) == 3.5
+    location.write_bytes(np.array(4.5).tobytes())
     consolidate(store)
     assert trees.read_builder(store)["scalar"].data == 4.5
     assert verify(store).is_sound
 
 
 def test_a_value_that_is_whole_nowhere_is_left(store):
-    place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
-    place.write_bytes(b"x")
-    spoil_copy(store, str(place.relative_to(store)))
+    location = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
+    location.write_bytes(b"x")
+    spoil_copy(store, str(location.relative_to(store)))
     before = stored_files(store)
     repairs = repair(store)
     assert repairs.done == []

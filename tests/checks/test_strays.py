@@ -102,9 +102,9 @@ KINDS = [Path.mkdir] + [os.mkfifo] * hasattr(os, "mkfifo")
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("array", ["numbers", "scalar"])
 def test_something_else_is_in_the_place_of_a_chunk(store, make, array):
-    place = chunk(store, array, *([1, 0] if array == "numbers" else [] if is_v3(store) else [0]))
-    place.unlink()
-    make(place)
+    location = chunk(store, array, *([1, 0] if array == "numbers" else [] if is_v3(store) else [0]))
+    location.unlink()
+    make(location)
     assert found(verify(store)) == {(f"/{array}", "chunk-damaged")}
     with ZarrIO(store) as io, pytest.raises(ChunkError, match="is a folder, a pipe or a device, not a file") as caught:
         io.read_builder()[array].data[:]
@@ -114,10 +114,10 @@ def test_something_else_is_in_the_place_of_a_chunk(store, make, array):
 
 def test_chunks_that_are_gone_are_told_from_those_that_are_blocked(store):
     for row, make in ((0, None), (1, Path.mkdir)):
-        place = chunk(store, "numbers", row, 0)
-        place.unlink()
+        location = chunk(store, "numbers", row, 0)
+        location.unlink()
         if make is not None:
-            make(place)
+            make(location)
     assert found(verify(store)) == {("/numbers", "chunk-missing"), ("/numbers", "chunk-damaged")}
     messages = {problem.kind: problem.message for problem in verify(store).problems}
     assert chunk(store, "numbers", 1, 0).name in messages["chunk-damaged"]

@@ -73,12 +73,12 @@ def _named(error: Any) -> str:
 
 def said_by_us(path: Path) -> Said | None:
     try:
-        found = validate(path)
+        report = validate(path)
     except MetadataError:
         return None
-    if any(finding.kind == "failed" for finding in found.findings):
+    if any(finding.kind == "failed" for finding in report.findings):
         return None
-    return frozenset((one.place, one.message) for one in found.findings if one.kind != "target")
+    return frozenset((one.place, one.message) for one in report.findings if one.kind != "target")
 
 
 def converted(source: Path, target: Path, **options: Any) -> Path:
@@ -169,17 +169,17 @@ def test_a_table_without_rows(zarr_format, rich, tmp_path):
 def test_real_files(some_nwbfiles, tmp_path):
     for source in some_nwbfiles:
         expected = said_by_pynwb(source)
-        found = said_by_us(converted(source, tmp_path / f"{source.name}.zarr"))
-        assert found == expected or (expected is None and found), source.name  # pynwb refuses to read some versions
+        result = said_by_us(converted(source, tmp_path / f"{source.name}.zarr"))
+        assert result == expected or (expected is None and result), source.name  # pynwb refuses to read some versions
 
 
 # ---- namespaces -----------------------------------------------------------------------------------------------------
 def test_a_valid_file(plain):
-    found = validate(plain)
-    assert found.is_valid
-    assert list(found.namespaces) == ["core"]
-    assert found.cached
-    assert found.source == str(plain)
+    report = validate(plain)
+    assert report.is_valid
+    assert list(report.namespaces) == ["core"]
+    assert report.cached
+    assert report.source == str(plain)
 
 
 def test_an_open_mapping_and_an_archive(plain, tmp_path):
@@ -191,9 +191,9 @@ def test_an_open_mapping_and_an_archive(plain, tmp_path):
 def test_a_file_without_namespaces_is_checked_against_the_installed_ones(plain):
     drop(plain, "specifications")
     change(plain, "", lambda attributes: attributes.pop(".specloc"))
-    found = validate(plain)
-    assert found.is_valid
-    assert not found.cached
+    report = validate(plain)
+    assert report.is_valid
+    assert not report.cached
     drop(plain, "identifier")
     assert places(plain) == [("/", "missing")]
 
@@ -216,10 +216,10 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("use_cached", [True, False])
 def test_a_file_of_hdmf_alone(table, use_cached):
-    found = validate(table, use_cached=use_cached)
-    assert found.is_valid
-    assert list(found.namespaces) == ["hdmf-common"]
-    assert found.cached == use_cached
+    report = validate(table, use_cached=use_cached)
+    assert report.is_valid
+    assert list(report.namespaces) == ["hdmf-common"]
+    assert report.cached == use_cached
     drop(table, "id")
     change(table, "a", lambda attributes: attributes.pop("description"))
     assert places(table, use_cached=use_cached) == [("/", "missing"), ("/a", "missing")]

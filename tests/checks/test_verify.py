@@ -157,9 +157,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("array", ["numbers", "texts"])
 def test_a_chunk_that_does_not_decode(store, array, damage):
-    place = chunk(store, array, *((0, 0) if array == "numbers" else (0,)))
-    data = damage(place.read_bytes())
-    place.write_bytes(data)
+    location = chunk(store, array, *((0, 0) if array == "numbers" else (0,)))
+    data = damage(location.read_bytes())
+    location.write_bytes(data)
     kinds = {kind for path, kind in found(verify(store)) if path == f"/{array}"}
     if data.endswith(b"x" * 9):  # Blosc knows where a chunk ends
         assert kinds <= {"chunk-damaged", "inlined-stale"}
@@ -179,10 +179,10 @@ def test_a_bit_that_flips_is_found_where_there_is_a_checksum(tmp_path, zarr_form
     report = verify(path)
     assert report.is_sound
     assert "unchecked" not in report.counts
-    place = chunk(path, "a", 0)
-    data = bytearray(place.read_bytes())
+    location = chunk(path, "a", 0)
+    data = bytearray(location.read_bytes())
     data[len(data) // 2] ^= 4
-    place.write_bytes(data)
+    location.write_bytes(data)
     assert found(verify(path)) == {("/a", "chunk-damaged")}
 
 

@@ -95,8 +95,8 @@ def test_an_hdf5_file_at_a_url(cls, web, has_ranges):
 def test_an_hdf5_file_in_the_command_line(web, tmp_path, shown):
     path = write_hdf5(web.folder / "a.nwb", plain_nwbfile())
     for command in ("inspect", "verify", "validate", "report"):
-        for place, remedy in ((f"{web.url}/a.nwb", "`zarrio convert --to virtual`"), (path, "`zarrio convert`")):
-            said = shown(command, place, code=2)
+        for location, remedy in ((f"{web.url}/a.nwb", "`zarrio convert --to virtual`"), (path, "`zarrio convert`")):
+            said = shown(command, location, code=2)
             assert "this is an HDF5 file" in said
             assert remedy in said
             assert "HDF5IO" not in said
@@ -157,8 +157,8 @@ def test_filters_of_zarr_are_taken(zarr_format, tmp_path):
 
 @pytest.mark.parametrize(("name", "codec"), [("blosc", "blosc"), ("zstd", "zstd"), ("zlib", "zlib"), ("none", None)])
 def test_data_take_the_names_that_convert_takes(name, codec, tmp_path):
-    found = json.loads(_stored(tmp_path / "a.zarr", 2, compressor=name))["compressor"]
-    assert (found and found["id"]) == codec
+    document = json.loads(_stored(tmp_path / "a.zarr", 2, compressor=name))["compressor"]
+    assert (document and document["id"]) == codec
 
 
 # ---- calls ----------------------------------------------------------------------------------------------------------
@@ -190,13 +190,13 @@ def test_a_part_of_another_file_is_not_written(how, nwb, tmp_path):
     with NWBZarrIO(nwb, "r") as io:
         container = io.read()
         series = container.acquisition["trace"] if how == "added" else container.acquisition.pop("trace")
-        made = plain_nwbfile()
-        made.create_processing_module("module", "x").add(series)
+        result = plain_nwbfile()
+        result.create_processing_module("module", "x").add(series)
         with (
             NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as out,
             pytest.raises(UsageError, match=r"TimeSeries 'trace' was read from .*manager"),
         ):
-            out.write(made)
+            out.write(result)
     assert not (tmp_path / "b.nwb.zarr").exists()
 
 
@@ -210,10 +210,10 @@ def test_links_to_another_file_are_written_with_the_manager_that_has_read_it(nwb
 
     with NWBZarrIO(nwb, "r") as io:
         series = io.read().acquisition["trace"]
-        made = plain_nwbfile()
-        made.create_processing_module("module", "x").add(series)
+        result = plain_nwbfile()
+        result.create_processing_module("module", "x").add(series)
         with NWBZarrIO(tmp_path / "b.nwb.zarr", "w", manager=io.manager) as out:
-            out.write(made)
+            out.write(result)
         with NWBZarrIO(tmp_path / "c.nwb.zarr", "w", manager=io.manager) as out:
             out.write(sharing())
         with (
@@ -448,6 +448,6 @@ def test_lines_that_are_piped_are_whole(columns, nwb, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)
-    found = subprocess.run([*COMMAND_LINE, "inspect", nwb], capture_output=True, encoding="utf-8", check=True)
-    assert "…" not in found.stdout
-    assert "blosc lz4 5 shuffle" in found.stdout
+    answer = subprocess.run([*COMMAND_LINE, "inspect", nwb], capture_output=True, encoding="utf-8", check=True)
+    assert "…" not in answer.stdout
+    assert "blosc lz4 5 shuffle" in answer.stdout

@@ -109,10 +109,10 @@ def test_each_dataset_has_a_line(tmp_path, suffixes, zarrio):
         "/x attribute 'unit': 'V0' | 'V100'", "/y attribute 'object_id': 'a' | 'b'",
         "/y attribute 'unit': 'V0' | 'V100'", "8 differences: 2 attribute, 2 object_id, 4 value",
     ]  # fmt: skip
-    found = json.loads(zarrio("compare", a, b, "--json", code=1).out)["differences"]
-    assert found[0] == {"path": "/events", "attribute": None, "kind": "value", "place": "[7]", "count": 1, "largest": 1,
-                        "a": 7, "b": 8}  # fmt: skip
-    assert [(one["path"], one["count"], one["largest"]) for one in found[1:4]] == [
+    differences = json.loads(zarrio("compare", a, b, "--json", code=1).out)["differences"]
+    assert differences[0] == {"path": "/events", "attribute": None, "kind": "value", "place": "[7]", "count": 1,
+                              "largest": 1, "a": 7, "b": 8}  # fmt: skip
+    assert [(one["path"], one["count"], one["largest"]) for one in differences[1:4]] == [
         ("/nan", 101, 0.5), ("/spikes1", 101, 4.0), ("/spikes2", 101, 4.0),
     ]  # fmt: skip
     assert [(one.path, one.count, one.largest) for one in compare(a, b)][:2] == [("/events", 1, 1), ("/nan", 101, 0.5)]
@@ -128,14 +128,14 @@ def test_each_dataset_has_a_line(tmp_path, suffixes, zarrio):
 def test_the_largest_difference(tmp_path, a, b, largest):
     for name, data in (("a", a), ("b", b)):
         trees.write_builder(tmp_path / name, trees.root(trees.dataset("x", data)))
-    found = [one for one in compare(tmp_path / "a", tmp_path / "b") if one.kind == "value"]
-    assert [(one.largest, type(one.largest)) for one in found] == [(largest, type(largest))]
+    differences = [one for one in compare(tmp_path / "a", tmp_path / "b") if one.kind == "value"]
+    assert [(one.largest, type(one.largest)) for one in differences] == [(largest, type(largest))]
 
 
 def test_json(a, b, zarrio):
-    found = json.loads(zarrio("compare", a, b, "--json", code=1).out)
-    assert found["counts"] == {"attribute": 1, "chunks": 1, "value": 1}
-    assert found["differences"][1] == {
+    document = json.loads(zarrio("compare", a, b, "--json", code=1).out)
+    assert document["counts"] == {"attribute": 1, "chunks": 1, "value": 1}
+    assert document["differences"][1] == {
         "path": "/data", "attribute": None, "kind": "chunks", "place": "", "count": 1, "a": [2], "b": [5],
     }  # fmt: skip
     assert main(["compare", str(a), str(a), "--json"]) == 0

@@ -46,11 +46,11 @@ class Calls(list[tuple[str, str, dict[str, Any]]]):
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
-    made = Calls()
+    result = Calls()
     module = ModuleType("hdmf_zarr_backend.conversion")
-    module.convert = made.convert  # type: ignore[attr-defined]
+    module.convert = result.convert  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    return made
+    return result
 
 
 def test_a_source_and_a_target(calls, capsys):

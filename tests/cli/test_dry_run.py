@@ -27,10 +27,10 @@ def test_a_plan_is_what_a_conversion_with_these_options_makes(source, options, z
     planned = json.loads(zarrio("dry-run", "--json", *options.split(), source).out)
     model = zarrio("dry-run", "--model", *options.split(), source).out
     zarrio("convert", *options.split(), source, target)
-    (made,) = json.loads(zarrio("inspect", "--json", target).out)
-    assert planned["zarr_format"] == made["zarr_format"]
+    (result,) = json.loads(zarrio("inspect", "--json", target).out)
+    assert planned["zarr_format"] == result["zarr_format"]
     assert planned["objects"] == sum(path.is_file() for path in target.rglob("*"))
-    (array,), node = planned["arrays"], next(node for node in made["nodes"] if node["path"] == "/values")
+    (array,), node = planned["arrays"], next(node for node in result["nodes"] if node["path"] == "/values")
     for name in ("chunks", "shards", "codecs", "chunk_key_encoding"):
         assert array[name] == node[name], name
     assert ("_nczarr" in model) == ("nczarr" in options)

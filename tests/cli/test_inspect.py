@@ -33,10 +33,10 @@ def inspect(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    found: dict[str, Any]
-    (found,) = json.loads(inspect(capsys, *arguments, "--json"))
-    found["nodes"] = {node["path"]: node for node in found["nodes"]}
-    return found
+    result: dict[str, Any]
+    (result,) = json.loads(inspect(capsys, *arguments, "--json"))
+    result["nodes"] = {node["path"]: node for node in result["nodes"]}
+    return result
 
 
 def line_of(shown: str, name: str) -> str:
@@ -284,7 +284,7 @@ def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(small, capsys)
 def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, heading, encoding):
     with ZarrIO(tmp_path / "a.zarr", "w", **options) as io:
         io.write_builder(root(dataset("a", np.arange(3))))
-    found = document(capsys, tmp_path / "a.zarr")
-    assert found["zarr_format"] == zarr_format
-    assert found["nodes"]["/a"]["chunk_key_encoding"] == encoding
+    result = document(capsys, tmp_path / "a.zarr")
+    assert result["zarr_format"] == zarr_format
+    assert result["nodes"]["/a"]["chunk_key_encoding"] == encoding
     assert inspect(capsys, tmp_path / "a.zarr").startswith(f"{tmp_path / 'a.zarr'}: {heading}, consolidated")

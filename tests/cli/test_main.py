@@ -83,7 +83,7 @@ def test_options_are_spelled_the_same_in_all_commands():
         for action in parser._actions:
             for option in action.option_strings:
                 forms.setdefault(option, set()).add((tuple(action.option_strings), action.nargs == 0))
-    assert {option: found for option, found in forms.items() if len(found) > 1} == {}
+    assert {option: entry for option, entry in forms.items() if len(entry) > 1} == {}
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -196,10 +196,10 @@ def test_json_is_strict_and_ascii(capsys):
 
 
 def test_the_installed_command_runs():
-    found = Path(sys.executable).with_name("zarrio")
-    if not found.exists():
+    result = Path(sys.executable).with_name("zarrio")
+    if not result.exists():
         pytest.skip("the package is not installed with its commands")
-    answer = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    answer = subprocess.run([result, "--version"], capture_output=True, text=True, check=False)
     assert answer.stdout == f"zarrio {__version__}\n"
 
 

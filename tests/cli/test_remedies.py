@@ -26,18 +26,18 @@ def texts(node: ast.AST) -> str:
 
 
 def remedies() -> list[tuple[str, str, str | None]]:
-    found = []
+    result = []
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
-                words = {word.arg: texts(word.value) for word in node.keywords if word.arg is not None}
+                words = {keyword.arg: texts(keyword.value) for keyword in node.keywords if keyword.arg is not None}
             elif isinstance(node, ast.Dict):
                 words = {texts(key): texts(value) for key, value in zip(node.keys, node.values, strict=True) if key}
             else:
                 continue
             if "remedy" in words:
-                found.append((path.relative_to(SOURCE).as_posix(), words["remedy"], words.get("remedy_cli")))
-    return found
+                result.append((path.relative_to(SOURCE).as_posix(), words["remedy"], words.get("remedy_cli")))
+    return result
 
 
 REMEDIES = remedies()

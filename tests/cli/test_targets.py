@@ -76,8 +76,8 @@ def skipped(zarrio: Callable[..., Any]) -> Callable[..., list[bool]]:
 
 def later(path: Path, seconds: float) -> None:
     for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
-        found = file.stat()
-        os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + int(seconds * 1e9)))
+        result = file.stat()
+        os.utime(file, ns=(result.st_atime_ns, result.st_mtime_ns + int(seconds * 1e9)))
 
 
 def test_files_that_are_there_are_left_out_and_told(nwb, tmp_path, zarrio, skipped):

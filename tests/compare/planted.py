@@ -17,10 +17,10 @@ NUMBERS = {"shape": (6, 4), "dtype": "<i4", "chunks": (3, 2), "maxshape": (None,
 
 
 def ragged(*rows: list[int]) -> np.ndarray:
-    made = np.empty(len(rows), dtype=h5py.vlen_dtype("<i8"))
+    result = np.empty(len(rows), dtype=h5py.vlen_dtype("<i8"))
     for index, row in enumerate(rows):
-        made[index] = np.array(row)
-    return made
+        result[index] = np.array(row)
+    return result
 
 
 RAGGED = ragged([1, 2], [4])

@@ -61,28 +61,34 @@ HDF5_ONLY = ("hard for soft link", "external, file", "external, path", "chunks",
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 def test_what_is_planted_in_hdf5_is_found_from_zarr_and_in_zarr(everything, name):
     hdf5, zarr = everything
-    kind, place, plant = planted.PLANTED[name]
+    kind, location, plant = planted.PLANTED[name]
     other = planted.changed(hdf5, hdf5.parent, plant)  # beside it: the external link is relative
-    found = compare(zarr, other)
-    assert planted.places(found) == [(kind, place)], list(map(str, found))
+    differences = compare(zarr, other)
+    assert planted.places(differences) == [(kind, location)], list(map(str, differences))
     if name in HDF5_ONLY:
         return
     converted = hdf5.with_name("b.zarr")
     convert_file(other, converted, overwrite=True)
-    found = compare(zarr, converted)  # a type may come with other filters, a shape with other chunks
-    assert (kind, place) in planted.places(found)
-    assert {where for _, where in planted.places(found)} == {place}
+    differences = compare(zarr, converted)  # a type may come with other filters, a shape with other chunks
+    assert (kind, location) in planted.places(differences)
+    assert {where for _, where in planted.places(differences)} == {location}
     mirrored = [{"missing": "extra", "extra": "missing"}.get(one.kind, one.kind) for one in compare(converted, zarr)]
-    assert mirrored == [one.kind for one in found]
-    assert compare(zarr, converted, ignore={one.kind for one in found}) == []
+    assert mirrored == [one.kind for one in differences]
+    assert compare(zarr, converted, ignore={one.kind for one in differences}) == []
 
 
 def test_a_chunk_that_is_gone_is_a_difference_in_values(everything, tmp_path):
     hdf5, zarr = everything
     other = changed(zarr, tmp_path, lambda _: None)
     (other / "numbers/0.0").unlink()
-    (found,) = compare(hdf5, other, ignore=("link",))
-    assert (found.path, found.kind, found.a, found.b, found.place) == ("/numbers", "value", 0, -1, "[0, 0]")
+    (difference,) = compare(hdf5, other, ignore=("link",))
+    assert (difference.path, difference.kind, difference.a, difference.b, difference.place) == (
+        "/numbers",
+        "value",
+        0,
+        -1,
+        "[0, 0]",
+    )
 
 
 def test_virtual_data_become_plain_data(tmp_path):
@@ -91,8 +97,8 @@ def test_virtual_data_become_plain_data(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_virtual_dataset("virtual", layout)
     convert_file(tmp_path / "a.h5", tmp_path / "a.zarr")
-    (found,) = compare(tmp_path / "a.h5", tmp_path / "a.zarr")
-    assert str(found) == "/virtual layout: ('virtual', 'elsewhere.h5:/data') | ('contiguous',)"
+    (difference,) = compare(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert str(difference) == "/virtual layout: ('virtual', 'elsewhere.h5:/data') | ('contiguous',)"
 
 
 @pytest.mark.parametrize("spoil", [{"fields": [["x", "<i4"]]}, "object", {"text": "ascii"}])
@@ -123,8 +129,8 @@ def test_a_converted_real_file_differs_in_nothing(some_nwbfiles, tmp_path):
     for path in some_nwbfiles:
         target = tmp_path / f"{path.name}.zarr"
         convert_file(path, target, check=False)
-        if found := compare(path, target):
-            unexpected[path.name] = list(map(str, found))
+        if differences := compare(path, target):
+            unexpected[path.name] = list(map(str, differences))
         shutil.rmtree(target)
     assert unexpected == {}
 
@@ -165,9 +171,9 @@ def test_an_exported_real_file_differs_as_documented(some_nwbfiles, tmp_path):
         target = tmp_path / f"{path.name}.zarr"
         with NWBHDF5IO(path, "r", load_namespaces=True) as source, NWBZarrIO(target, "w") as io:
             io.export(src_io=source)
-        found = [difference for difference in compare(path, target) if not is_documented(difference)]
-        if found:
-            unexpected[path.name] = list(map(str, found))
+        differences = [difference for difference in compare(path, target) if not is_documented(difference)]
+        if differences:
+            unexpected[path.name] = list(map(str, differences))
         compared += 1
         shutil.rmtree(target)
     assert unexpected == {}

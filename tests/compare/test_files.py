@@ -27,14 +27,14 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("kind", "place", "plant"), PLANTED.values(), ids=PLANTED)
 def test_the_planted_difference_alone_is_found(sample, tmp_path, kind, place, plant):
     other = changed(sample, tmp_path, plant)
-    found = compare(sample, other)
-    assert places(found) == [(kind, place)], list(map(str, found))
+    differences = compare(sample, other)
+    assert places(differences) == [(kind, place)], list(map(str, differences))
     assert compare(sample, other, ignore={kind}) == []
     (mirrored,) = compare(other, sample)
     assert mirrored.kind == {"missing": "extra", "extra": "missing"}.get(kind, kind)
-    assert (repr(mirrored.a), repr(mirrored.b)) == (repr(found[0].b), repr(found[0].a))
-    assert place.partition("@")[0] in str(found[0])
-    assert kind in str(found[0])
+    assert (repr(mirrored.a), repr(mirrored.b)) == (repr(differences[0].b), repr(differences[0].a))
+    assert place.partition("@")[0] in str(differences[0])
+    assert kind in str(differences[0])
 
 
 def test_every_kind_is_planted():
@@ -52,10 +52,10 @@ def test_the_finding_tells_values_place_and_count(sample, tmp_path):
         file["numbers"][4:, 1] = -5
         field("note", "z")(file)
 
-    found = {d.path: d for d in compare(sample, changed(sample, tmp_path, plant))}
-    assert found["/numbers"] == Difference("/numbers", "value", 17, -5, place="[4, 1]", count=2)
-    assert found["/table"] == Difference("/table", "value", "y", "z", place="[1]['note']", count=1)
-    assert str(found["/numbers"]) == "/numbers value[4, 1] (2 elements, largest difference 26): 17 | -5"
+    differences = {d.path: d for d in compare(sample, changed(sample, tmp_path, plant))}
+    assert differences["/numbers"] == Difference("/numbers", "value", 17, -5, place="[4, 1]", count=2)
+    assert differences["/table"] == Difference("/table", "value", "y", "z", place="[1]['note']", count=1)
+    assert str(differences["/numbers"]) == "/numbers value[4, 1] (2 elements, largest difference 26): 17 | -5"
 
 
 def test_the_text_of_a_finding_shows_where_long_texts_part():
@@ -159,8 +159,8 @@ def test_regions_are_equal_however_they_are_spelled(tmp_path, swap):
 
     def store(name: str, *selections: list[tuple[slice, slice]]) -> Path:
         with h5py.File(tmp_path / name, "w") as file:
-            made = [select(file, parts) for parts in selections]
-            file.create_dataset("regions", data=np.array(made, h5py.regionref_dtype), dtype=h5py.regionref_dtype)
+            result = [select(file, parts) for parts in selections]
+            file.create_dataset("regions", data=np.array(result, h5py.regionref_dtype), dtype=h5py.regionref_dtype)
         return tmp_path / name
 
     block = [(slice(1, 5), slice(0, 3))]
@@ -187,8 +187,8 @@ def test_point_strided_and_empty_selections_are_told_apart(tmp_path):
         spaces[0].select_elements(np.array([[7], [2]]))
         spaces[1].select_hyperslab((1,), (3,), stride=(3,), block=(1,))
         spaces[2].select_none()
-        made = [h5py.h5r.create(data.id, b".", h5py.h5r.DATASET_REGION, space) for space in spaces]
-        file.create_dataset("regions", data=np.array(made, h5py.regionref_dtype), dtype=h5py.regionref_dtype)
+        result = [h5py.h5r.create(data.id, b".", h5py.h5r.DATASET_REGION, space) for space in spaces]
+        file.create_dataset("regions", data=np.array(result, h5py.regionref_dtype), dtype=h5py.regionref_dtype)
     content = open_content(tmp_path / "a.h5")
     regions = [reference.region for reference in dataset(content["/regions"]).read((slice(0, 3),))]
     content.close()
@@ -230,16 +230,16 @@ def test_values_without_a_filter_are_unreadable_and_others_are_compared(tmp_path
         creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         creation.set_chunk((4,))
         creation.set_filter(32099, h5py.h5z.FLAG_OPTIONAL, ())  # a number without a filter
-        made = h5py.h5d.create(file.id, b"data", h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((4,)), creation)
-        made.write_direct_chunk((0,), b"0123456789abcdef")
+        result = h5py.h5d.create(file.id, b"data", h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((4,)), creation)
+        result.write_direct_chunk((0,), b"0123456789abcdef")
     shutil.copy(path, other)
     with h5py.File(other, "a") as file:
         file["later"][1] = 5
-    found = compare(path, other)
-    assert [(d.path, d.kind) for d in found] == [("/data", "unreadable"), ("/later", "value")]
-    assert "hdf5plugin" in str(found[0])
-    assert "filter" in str(found[0].a)
-    assert found[0].a == found[0].b
+    differences = compare(path, other)
+    assert [(d.path, d.kind) for d in differences] == [("/data", "unreadable"), ("/later", "value")]
+    assert "hdf5plugin" in str(differences[0])
+    assert "filter" in str(differences[0].a)
+    assert differences[0].a == differences[0].b
 
 
 @pytest.mark.parametrize("block_bytes", [1, 40, 200, 10_000])
@@ -260,9 +260,9 @@ def test_blocks_cover_every_element_once_in_whole_chunks(monkeypatch, block_byte
     shape, fill = values.shape, np.zeros((), "<i4")
     a = DatasetContent({}, Number("int", 4, "<"), shape, shape, chunks, ("contiguous",), (), fill, read)
     b = replace(a, read=lambda part: altered[part])
-    (found,) = compare(MemoryContent({"/data": a}), MemoryContent({"/data": b}))
-    assert (found.kind, found.count) == ("value", 2)
-    assert found.place in {"[1, 3, 8]", "[4, 0, 0]"}
+    (difference,) = compare(MemoryContent({"/data": a}), MemoryContent({"/data": b}))
+    assert (difference.kind, difference.count) == ("value", 2)
+    assert difference.place in {"[1, 3, 8]", "[4, 0, 0]"}
     assert (times_read == 1).all()
 
 
@@ -277,14 +277,14 @@ def test_memory_stays_bounded(tmp_path, chunks, monkeypatch):
             file.create_dataset("data", data=values, chunks=grid)
     tracemalloc.start()
     try:
-        found = compare(*paths, ignore={"chunks"})
+        differences = compare(*paths, ignore={"chunks"})
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found == [Difference("/data", "value", 1.0, 2.0, place="[9999, 499]")]
+    assert differences == [Difference("/data", "value", 1.0, 2.0, place="[9999, 499]")]
     assert peak < 8 * 2**20
 
 
 @pytest.mark.corpus
 def test_a_real_file_equals_itself(nwbfiles):
-    assert {path.name: found for path in nwbfiles if (found := list(map(str, compare(path, path))))} == {}
+    assert {path.name: differences for path in nwbfiles if (differences := list(map(str, compare(path, path))))} == {}

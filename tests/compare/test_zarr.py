@@ -48,8 +48,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_difference_of_files_that_never_were_in_hdf5_is_found(sample, tmp_path, kind, place, changes):
     """All that HDF5 can say is planted in `tests/compare/test_conversions.py`."""
     other = write(tmp_path / "b.zarr", **changes)
-    found = compare(sample, other)
-    assert places(found) == [(kind, place)], list(map(str, found))
+    differences = compare(sample, other)
+    assert places(differences) == [(kind, place)], list(map(str, differences))
     assert compare(sample, other, ignore={kind}) == []
 
 
@@ -62,11 +62,11 @@ def test_no_chunk_is_read_for_the_structure_alone(sample, tmp_path):
     for key in other.glob("numbers/[0-9]*"):
         key.write_bytes(b"no chunk")
     assert compare(sample, other, values=False) == []
-    (found,) = compare(sample, other)
-    assert (found.path, found.kind, found.a) == ("/numbers", "unreadable", None)
-    assert "cannot be decoded" in str(found.b)
+    (difference,) = compare(sample, other)
+    assert (difference.path, difference.kind, difference.a) == ("/numbers", "unreadable", None)
+    assert "cannot be decoded" in str(difference.b)
     (mirrored,) = compare(other, sample)
-    assert (mirrored.a, mirrored.b) == (found.b, None)
+    assert (mirrored.a, mirrored.b) == (difference.b, None)
 
 
 def content_of(node: NodeContent) -> DatasetContent:
@@ -82,16 +82,16 @@ def test_rows_that_do_not_fit_their_fields_are_told(tmp_path):
     table = dataset("table", [(1, "x", ReferenceBuilder(target))], words)
     path = write_builder(tmp_path / "a.zarr", root(target, table))
     change_attributes(path, "table", lambda attributes: attributes.update(zarr_dtype=words[::2]))
-    (found,) = compare(path, path)
-    assert (found.path, found.kind) == ("/table", "unreadable")
+    (difference,) = compare(path, path)
+    assert (difference.path, difference.kind) == ("/table", "unreadable")
 
 
 def test_a_region_that_repeats_an_index_is_compared(tmp_path):
     path = write_builder(tmp_path / "a.zarr", root(dataset("data", NUMBERS)))
     other = shutil.copytree(path, tmp_path / "b.zarr")
-    for place, index in ((path, [1, 1]), (other, [1, 2])):
+    for location, index in ((path, [1, 1]), (other, [1, 2])):
         value = {"source": ".", "path": "/data", "region": [{"index": index}]}
-        change_attributes(place, "", lambda it, to=value: it.update(to={"zarr_dtype": "region", "value": to}))
+        change_attributes(location, "", lambda it, to=value: it.update(to={"zarr_dtype": "region", "value": to}))
     assert compare(path, path) == []
     assert len(compare(path, other)) == 1
 

@@ -34,7 +34,7 @@ def _short(value: Any) -> str:
 
 
 def content_of(file: Any) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     names: dict[int, bytes] = {}  # first path of each object
     names[h5o.get_info(file, b"/").addr] = b"/"
     stack = [b"/"]
@@ -58,11 +58,11 @@ def content_of(file: Any) -> dict[str, dict[str, Any]]:
                     link["same as"] = min(names[address], here)
             else:
                 link["target"] = group.links.get_val(name)
-            found[f"{here.decode()} (link)"] = link
-    _name_aliases(file, names, found)
+            result[f"{here.decode()} (link)"] = link
+    _name_aliases(file, names, result)
     for path in order:
-        found[path.decode()] = dict(_object(file, path, names))
-    return found
+        result[path.decode()] = dict(_object(file, path, names))
+    return result
 
 
 def _name_aliases(file: Any, names: dict[int, bytes], found: dict[str, dict[str, Any]]) -> None:
@@ -87,9 +87,9 @@ def _object(file: Any, path: bytes, names: dict[int, bytes]) -> Iterator[tuple[s
         created = node.get_create_plist()
         yield "order of attributes is tracked", created.get_attr_creation_order()
         if created.get_attr_creation_order() & TRACKED:
-            found: list[bytes] = []
-            h5a.iterate(node, found.append, index_type=h5.INDEX_CRT_ORDER)
-            yield "order of attributes", found
+            result: list[bytes] = []
+            h5a.iterate(node, result.append, index_type=h5.INDEX_CRT_ORDER)
+            yield "order of attributes", result
     if isinstance(node, h5g.GroupID):
         flags = node.get_create_plist().get_link_creation_order()
         yield "order of links is tracked", flags
@@ -200,7 +200,7 @@ def _leaves(raw: bytes, tid: Any) -> Any:
     form = tid.get_class()
     if form == h5t.COMPOUND:
         members = [(tid.get_member_offset(i), tid.get_member_type(i)) for i in range(tid.get_nmembers())]
-        return [_leaves(raw[place : place + member.get_size()], member) for place, member in members]
+        return [_leaves(raw[location : location + member.get_size()], member) for location, member in members]
     if form == h5t.ARRAY:
         base = tid.get_super()
         return [_leaves(raw[i : i + base.get_size()], base) for i in range(0, len(raw), base.get_size())]
@@ -214,11 +214,11 @@ def _meant(file: Any, item: Any, tid: Any, names: dict[int, bytes]) -> Any:
     if form == h5t.REFERENCE:
         if not item:
             return None
-        place = names.get(h5o.get_info(h5r.dereference(item, file)).addr)
+        location = names.get(h5o.get_info(h5r.dereference(item, file)).addr)
         if tid.equal(h5t.STD_REF_OBJ):
-            return place
+            return location
         space = h5r.get_region(item, file)
-        return place, space.get_select_bounds(), space.get_select_npoints()
+        return location, space.get_select_bounds(), space.get_select_npoints()
     if form == h5t.COMPOUND and getattr(item, "dtype", None) is not None and item.dtype.names is not None:
         members = [tid.get_member_type(i) for i in range(tid.get_nmembers())]
         return [_meant(file, item[name], m, names) for name, m in zip(item.dtype.names, members, strict=True)]

@@ -137,10 +137,10 @@ class RandomFile:
         for tid, gap in zip(members, gaps[1:], strict=False):
             places.append(offset)
             offset += tid.get_size() + gap
-        made = h5t.create(h5t.COMPOUND, offset)
-        for name, place, tid in zip(NAMES, places, members, strict=False):
-            made.insert(name.encode(), place, tid)
-        return made
+        result = h5t.create(h5t.COMPOUND, offset)
+        for name, location, tid in zip(NAMES, places, members, strict=False):
+            result.insert(name.encode(), location, tid)
+        return result
 
     def _rich_type(self) -> Any:
         makers = [self._text_type, self._text_type, self._reference_type]
@@ -164,11 +164,11 @@ class RandomFile:
     def _bytes_of(self, tid: Any) -> bytes:
         form, size = tid.get_class(), tid.get_size()
         if form == h5t.COMPOUND:
-            made = bytearray(size)
+            result = bytearray(size)
             for index in range(tid.get_nmembers()):
-                place, member = tid.get_member_offset(index), tid.get_member_type(index)
-                made[place : place + member.get_size()] = self._bytes_of(member)
-            return bytes(made)
+                location, member = tid.get_member_offset(index), tid.get_member_type(index)
+                result[location : location + member.get_size()] = self._bytes_of(member)
+            return bytes(result)
         if form == h5t.ARRAY:
             return b"".join(self._bytes_of(tid.get_super()) for _ in range(int(np.prod(tid.get_array_dims()))))
         if form == _COMPLEX:
@@ -261,9 +261,9 @@ class RandomFile:
                 creation = h5p.create(h5p.GROUP_CREATE)
                 creation.set_link_creation_order(self._order())
                 creation.set_attr_creation_order(self._order())
-                made = h5g.create(group, name, lcpl=_utf8(), gcpl=creation)
+                result = h5g.create(group, name, lcpl=_utf8(), gcpl=creation)
                 self._objects.append(here)
-                self._fill_group(here, made, depth - 1)
+                self._fill_group(here, result, depth - 1)
             elif kind == "type":
                 tid = self._one(self._plain_type, self._rich_type, self._sequence_type)().copy()
                 tid.commit(group, name, _utf8())
@@ -312,17 +312,17 @@ class RandomFile:
             self._set_filters(creation, tid)
         elif self._chance(0.15) and tid.get_size() * int(np.prod(shape)) < 2000:
             creation.set_layout(h5d.COMPACT)
-        made = h5d.create(group, name, tid, h5s.create_simple(shape, maxshape), creation, lcpl=_utf8())
+        result = h5d.create(group, name, tid, h5s.create_simple(shape, maxshape), creation, lcpl=_utf8())
         if form == "empty":
             return
         is_filled_text = tid.get_class() == h5t.STRING and creation.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
         if is_filled_text:  # HDF5 itself does not read such a fill value in a file that is open for reading
-            self._write(made, tid, shape)
+            self._write(result, tid, shape)
         elif self._chance(0.25):
-            space = made.get_space()
-            self._write(made, tid, self._select(space), space)
+            space = result.get_space()
+            self._write(result, tid, self._select(space), space)
         elif not self._chance(0.1):
-            self._write(made, tid, shape)
+            self._write(result, tid, shape)
 
     def _set_fill(self, creation: Any, tid: Any) -> None:
         if not self._chance(0.4):
@@ -366,9 +366,9 @@ class RandomFile:
         shape = () if form == "scalar" else tuple(self._random.randint(1, 3) for _ in range(self._random.randint(1, 2)))
         shape = (0, *shape[1:]) if form == "empty" else shape
         space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-        made = h5a.create(node, self._name(), tid, space)
+        result = h5a.create(node, self._name(), tid, space)
         if 0 not in shape:
-            self._write(made, tid, shape)
+            self._write(result, tid, shape)
 
 
 def _utf8() -> Any:

@@ -25,8 +25,8 @@ def lost(folder: Path, seed: int, zarr_format: int) -> list[str]:
     messages = [str(w.message) for w in caught if w.category.__name__ == "NaNPayloadWarning"]
     with h5py.File(original) as file:
         reported = [file[message.partition(": ")[0].removeprefix(f"{original}, ")] for message in messages]
-        found = [line.partition(": values: ") for line in differences(original, back)]
-        left = [line for line in found if not (line[1] and file[line[0]] in reported)]  # by another path, perhaps
+        result = [line.partition(": values: ") for line in differences(original, back)]
+        left = [line for line in result if not (line[1] and file[line[0]] in reported)]  # by another path, perhaps
     return [f"seed {seed}: {''.join(line)}" for line in left]
 
 

@@ -107,10 +107,10 @@ def create_with(
 
 def _library() -> Any:
     """Return the HDF5 library that h5py has loaded, for what h5py has no name for."""
-    found = glob.glob(os.path.join(os.path.dirname(h5py.__file__), os.pardir, "h5py.libs", "libhdf5-*"))
-    if not found:
+    result = glob.glob(os.path.join(os.path.dirname(h5py.__file__), os.pardir, "h5py.libs", "libhdf5-*"))
+    if not result:
         pytest.skip("the HDF5 library of this h5py is not beside it")
-    library = ctypes.CDLL(found[0])
+    library = ctypes.CDLL(result[0])
     library.H5Pset_chunk_opts.argtypes = [ctypes.c_int64, ctypes.c_uint]
     return library
 
@@ -151,10 +151,10 @@ def check(path: Path, zarr_format: int = 2, *, raw: bool = True) -> None:
     with h5py.File(path) as file, h5py.File(back) as again, ZarrIO(stored, "r") as zarr_io:
         builder = zarr_io.read_builder()
         for name, dataset in list(file.items()):  # its view holds the lock of h5py, for which a thread of zarr may wait
-            values, found = dataset[()], builder[name].data[...]
+            values, result = dataset[()], builder[name].data[...]
             assert same(again[name][()], values), name
-            assert found.shape == values.shape, name
-            assert found.astype(values.dtype).tobytes() == values.tobytes(), name
+            assert result.shape == values.shape, name
+            assert result.astype(values.dtype).tobytes() == values.tobytes(), name
             # With numcodecs 0.13, zarr-python 2 does not decode a lone Fletcher32 into more than one axis.
             is_lone = IS_ZARR_2 and pipeline_in(dataset) == [[3, 0, []]]
             if zarr_format == 2 and values.size and not is_lone:

@@ -32,9 +32,9 @@ def there_and_back(folder: Path, write: Write, zarr_format: int = 2, *, track_or
 
 
 def sequences(*values: Any) -> np.ndarray[Any, Any]:
-    made = np.empty(len(values), object)
-    made[:] = values
-    return made
+    result = np.empty(len(values), object)
+    result[:] = values
+    return result
 
 
 def nan(code: str, bits: int) -> np.ndarray[Any, Any]:
@@ -322,8 +322,8 @@ def test_opaque_numbers_are_compared_by_value(tmp_path):
         values = file["int"][()]
         values[1] = 7
         file["int"][...] = values
-    (found,) = compare(tmp_path / "a.h5", tmp_path / "b.h5")
-    assert (found.path, found.kind, found.place, found.a, found.b) == ("/int", "value", "[1]", 0, 7)
+    (result,) = compare(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert (result.path, result.kind, result.place, result.a, result.b) == ("/int", "value", "[1]", 0, 7)
 
 
 @pytest.mark.parametrize("size", [2, 16, 4096])

@@ -196,10 +196,10 @@ def _typed(path: Path) -> None:
     given = {"bytes": np.bytes_(b"\xff\x00\x01"), "large": 2**63 - 1, "nan": float("nan")}
     with ZarrIO(path, "w", write_options=WriteOptions(strict_json=True)) as io:
         io.write_builder(trees.root(**given))
-    found = opened(path).attributes
-    assert bytes(found["bytes"]) == b"\xff\x00\x01"
-    assert found["large"] == 2**63 - 1
-    assert np.isnan(found["nan"])
+    result = opened(path).attributes
+    assert bytes(result["bytes"]) == b"\xff\x00\x01"
+    assert result["large"] == 2**63 - 1
+    assert np.isnan(result["nan"])
     assert "NaN" not in (path / ".zattrs").read_text().replace('"NaN"', "")
 
 
@@ -222,10 +222,10 @@ def attributes(**given: Any) -> Act:
 
     def act(path: Path) -> None:
         write(path, trees.group("box", **given))
-        found = opened(path)["box"].attributes
-        assert set(found) == set(given)
+        result = opened(path)["box"].attributes
+        assert set(result) == set(given)
         for name, value in given.items():
-            assert _same(found[name], value), (name, found[name])
+            assert _same(result[name], value), (name, result[name])
 
     return act
 
@@ -235,9 +235,9 @@ def datasets(**given: Any) -> Act:
 
     def act(path: Path) -> None:
         write(path, *(trees.dataset(name, value) for name, value in given.items()))
-        found = opened(path)
+        result = opened(path)
         for name, value in given.items():
-            data = found[name].data
+            data = result[name].data
             assert _same(data if np.ndim(value) == 0 else data[:], np.asarray(value)), name
 
     return act
@@ -255,18 +255,18 @@ def names(*given: str) -> Act:
 
 def _texts_with_nul(path: Path) -> None:
     write(path, trees.dataset("x", ["a\0", "\0b", "c"]), trees.group("box", text="a\0"))
-    found = opened(path)
-    assert list(found["x"].data[:]) == ["a\0", "\0b", "c"]
-    assert found["box"].attributes["text"] == "a\0"
+    result = opened(path)
+    assert list(result["x"].data[:]) == ["a\0", "\0b", "c"]
+    assert result["box"].attributes["text"] == "a\0"
 
 
 def _dates(path: Path) -> None:
     days = np.array(["2024-02-29", "1969-12-31"], "M8[D]")
     attributes(days=days, day=np.datetime64("2024-02-29", "D"))(path)
     write(path, trees.dataset("days", days), trees.group("box", moment=MOMENT))
-    found = opened(path)
-    assert _same(found["days"].data[:], days)
-    assert str(found["box"].attributes["moment"]) in (str(MOMENT), MOMENT.isoformat())
+    result = opened(path)
+    assert _same(result["days"].data[:], days)
+    assert str(result["box"].attributes["moment"]) in (str(MOMENT), MOMENT.isoformat())
 
 
 def _reserved(path: Path) -> None:

@@ -106,9 +106,9 @@ def text(key: str, value: str | bytes, *, consolidated: bool = False) -> Act:
     def spoil(path: Path) -> None:
         if not consolidated:
             (path / ".zmetadata").unlink(missing_ok=True)
-        place = path / key
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(value if isinstance(value, bytes) else value.encode())
+        location = path / key
+        location.parent.mkdir(parents=True, exist_ok=True)
+        location.write_bytes(value if isinstance(value, bytes) else value.encode())
 
     return spoil
 
@@ -203,10 +203,10 @@ def _linked(path: Path) -> None:
 
 
 def _from_afar(path: Path) -> Any:
-    place = f"memory://bad-input-{uuid.uuid4().hex}/file.zarr"
-    files = {f"{place}/{p.relative_to(path)}": p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    location = f"memory://bad-input-{uuid.uuid4().hex}/file.zarr"
+    files = {f"{location}/{p.relative_to(path)}": p.read_bytes() for p in path.rglob("*") if p.is_file()}
     fsspec.filesystem("memory").pipe(files)
-    return opened(place)  # type: ignore[arg-type]
+    return opened(location)  # type: ignore[arg-type]
 
 
 def _many_neighbours(path: Path) -> None:

@@ -89,10 +89,10 @@ def put(files: Files, path: Path) -> Path:
     """Put keys into a folder; what the disk cannot hold is left out."""
     path.mkdir()
     for key, value in files.items():
-        place = f"{path}/{key}"
+        location = f"{path}/{key}"
         try:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            Path(place).write_bytes(value)
+            os.makedirs(os.path.dirname(location), exist_ok=True)
+            Path(location).write_bytes(value)
         except (OSError, ValueError):
             continue
     return path
@@ -334,12 +334,12 @@ def attributes() -> Iterator[HostileFile]:
                     {other: value})), zarr_format=3)  # fmt: skip
     for note in ODD_NOTES:
         yield zarr(f"note {shown(note)}", setting("plain/.zattrs", _hdmf=note, x=1))
-    for word in (5, "x", "scalar", "object", "region", [], [{"name": "a"}], [{"name": "a", "dtype": 5}], [5],
+    for text in (5, "x", "scalar", "object", "region", [], [{"name": "a"}], [{"name": "a", "dtype": 5}], [5],
                  [{"name": "a", "dtype": "object"}] * 3, {"a": 1}, "datetime", "bytes"):  # fmt: skip
-        yield zarr(f"zarr_dtype of numbers {shown(word)}", setting("plain/.zattrs", zarr_dtype=word))
-        yield zarr(f"zarr_dtype of rows {shown(word)}", setting("rows/.zattrs", zarr_dtype=word))
-    for word in (5, "x", ["a"], [5, 6], ["a", "a"], ["a\0b", "../x"], ["\ud800", "b"], [None, None]):
-        yield zarr(f"dimensions {shown(word)}", setting("plain/.zattrs", _ARRAY_DIMENSIONS=word))
+        yield zarr(f"zarr_dtype of numbers {shown(text)}", setting("plain/.zattrs", zarr_dtype=text))
+        yield zarr(f"zarr_dtype of rows {shown(text)}", setting("rows/.zattrs", zarr_dtype=text))
+    for text in (5, "x", ["a"], [5, 6], ["a", "a"], ["a\0b", "../x"], ["\ud800", "b"], [None, None]):
+        yield zarr(f"dimensions {shown(text)}", setting("plain/.zattrs", _ARRAY_DIMENSIONS=text))
     yield zarr("100,000 attributes", setting("inner/.zattrs", **{f"a{n}": n for n in range(100_000)}))
     yield zarr("an attribute of 10 MB", setting("inner/.zattrs", text="x" * 10_000_000))
     yield zarr("a million numbers in an attribute", setting("inner/.zattrs", numbers=list(range(300_000))))
@@ -425,21 +425,21 @@ _LINKED = {"up": "..", "dangling": "gone", "outside": "../outside/secret"}
 
 def _replace(key: str, how: str) -> Callable[[Path], None]:
     def act(path: Path) -> None:
-        place = path / key
-        if place.is_dir() and not place.is_symlink():
-            for below, _, names in os.walk(place, topdown=False):
+        location = path / key
+        if location.is_dir() and not location.is_symlink():
+            for below, _, names in os.walk(location, topdown=False):
                 for name in names:
                     os.remove(os.path.join(below, name))
                 os.rmdir(below)
         else:
-            place.unlink(missing_ok=True)
-        place.parent.mkdir(parents=True, exist_ok=True)
+            location.unlink(missing_ok=True)
+        location.parent.mkdir(parents=True, exist_ok=True)
         if how == "folder":
-            place.mkdir()
+            location.mkdir()
         elif how == "pipe":
-            os.mkfifo(place)
+            os.mkfifo(location)
         else:
-            place.symlink_to(_LINKED.get(how, place.name))  # a loop: a link to itself
+            location.symlink_to(_LINKED.get(how, location.name))  # a loop: a link to itself
 
     return act
 
@@ -447,9 +447,9 @@ def _replace(key: str, how: str) -> Callable[[Path], None]:
 def _odd_names(document: bytes, content: bytes, *names: bytes) -> Callable[[Path], None]:
     def act(path: Path) -> None:
         for name in (b"\xff\xfe", b"a\nb", b"\x1b[2J", b"...", *names):
-            place = os.path.join(os.fsencode(path), name)
-            os.mkdir(place)
-            with open(os.path.join(place, document), "wb") as file:
+            location = os.path.join(os.fsencode(path), name)
+            os.mkdir(location)
+            with open(os.path.join(location, document), "wb") as file:
                 file.write(content)
 
     return act
@@ -665,13 +665,13 @@ def _entries(local: int, central: int, change: Callable[[bytearray, int], Any]) 
     """Return what changes all entries, at offsets in their own headers and in those of the directory."""
 
     def act(data: bytes) -> bytes:
-        found = bytearray(data)
+        result = bytearray(data)
         for mark, offset in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
-            place = found.find(mark)
-            while place >= 0:
-                change(found, place + offset)
-                place = found.find(mark, place + 4)
-        return bytes(found)
+            location = result.find(mark)
+            while location >= 0:
+                change(result, location + offset)
+                location = result.find(mark, location + 4)
+        return bytes(result)
 
     return act
 
@@ -722,8 +722,8 @@ def _entry(offset: int, value: bytes) -> Callable[[bytes], bytes]:
     """Change the first entry of the directory."""
 
     def change(data: bytes) -> bytes:
-        place = data.find(b"PK\x01\x02") + offset
-        return data[:place] + value + data[place + len(value) :]
+        location = data.find(b"PK\x01\x02") + offset
+        return data[:location] + value + data[location + len(value) :]
 
     return change
 
@@ -875,8 +875,8 @@ def _cut(data: bytearray, part: float) -> None:
 
 def _flip(data: bytearray, seed: int) -> None:
     random = np.random.default_rng(seed)
-    for place in random.integers(100, len(data), int(random.integers(1, 12))).tolist():
-        data[place] = int(random.integers(256))
+    for location in random.integers(100, len(data), int(random.integers(1, 12))).tolist():
+        data[location] = int(random.integers(256))
 
 
 def _nested_groups(depth: int) -> Callable[[h5py.File], None]:

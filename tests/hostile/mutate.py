@@ -131,8 +131,8 @@ def _change_bytes(files: Files, rng: random.Random) -> None:
     elif way == 1:
         data += rng.randbytes(rng.choice((1, 4, 100)))
     elif way == 2 and data:
-        place = rng.randrange(min(len(data), 24))  # where headers are
-        data[place : place + 4] = rng.choice((0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1)).to_bytes(4, "little")
+        location = rng.randrange(min(len(data), 24))  # where headers are
+        data[location : location + 4] = rng.choice((0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1)).to_bytes(4, "little")
     elif way == 3:
         data = bytearray(rng.choice(_hostile_bytes()))
     elif way == 4:

@@ -77,7 +77,7 @@ class Guard:
         self.is_on = self.is_reading = False
         self.heard: list[str] = []
         own = Path(__file__).resolve().parents[2] / "src"
-        self._code = tuple(str(Path(place).resolve()) for place in (sys.prefix, sys.base_prefix, own))
+        self._code = tuple(str(Path(location).resolve()) for location in (sys.prefix, sys.base_prefix, own))
 
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         """Note and forbid."""
@@ -174,9 +174,9 @@ def _datasets(place: Any, *selections: Any, **options: Any) -> None:
                 continue
             for selection in selections:
                 try:
-                    found = data[()] if data.shape == () else data[selection]
-                    if isinstance(found, np.ndarray):
-                        repr(found.reshape(-1)[:3].tolist())
+                    result = data[()] if data.shape == () else data[selection]
+                    if isinstance(result, np.ndarray):
+                        repr(result.reshape(-1)[:3].tolist())
                 except IndexError:
                     if data.shape and data.shape[0]:
                         raise
@@ -297,9 +297,9 @@ def run(files: Iterator[tuple[int, HostileFile]], operations: dict[str, Operatio
         for name, operation in operations.items():
             folder = root / "inside"
             folder.mkdir()
-            place = hostile.make(folder)
+            location = hostile.make(folder)
             guard.folder = str(folder)
-            kind, trace = _ended(guard, operation, place)
+            kind, trace = _ended(guard, operation, location)
             if _fingerprint(outside) != before:
                 kind, trace = "!outside", "what is outside has changed"
             if not kind.startswith("!") and _tells(folder):
@@ -345,11 +345,11 @@ def _fingerprint(folder: Path) -> dict[str, bytes]:
 
 def _tells(folder: Path) -> bool:
     """Tell whether something that was made in the folder has the secret in it."""
-    for place, _, names in os.walk(folder):
+    for location, _, names in os.walk(folder):
         for name in names:
-            made = os.path.join(place, name)
-            if stat.S_ISREG(os.lstat(made).st_mode) and os.lstat(made).st_size < 2**24:
-                with open(made, "rb") as file:
+            result = os.path.join(location, name)
+            if stat.S_ISREG(os.lstat(result).st_mode) and os.lstat(result).st_size < 2**24:
+                with open(result, "rb") as file:
                     if SECRET[:16] in file.read():
                         return True
     return False

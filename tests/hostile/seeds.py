@@ -79,13 +79,13 @@ def of_others() -> Files:
         "texts": ("|O", [{"id": "vlen-utf8"}], None, numcodecs.VLenUTF8().encode(texts), "str"),
         "json": ("|O", [{"id": "json2"}], None, numcodecs.JSON().encode(texts), None),
     }  # fmt: skip
-    for name, (dtype, filters, compressor, chunk, word) in arrays.items():
+    for name, (dtype, filters, compressor, chunk, text) in arrays.items():
         length = len(values) if dtype == "<i4" else 2
         document = {"shape": [length], "chunks": [length], "dtype": dtype, "filters": filters, "order": "C"}
         files[f"{name}/.zarray"] = _json({**document, "compressor": compressor, "fill_value": 0, "zarr_format": 2})
         files[f"{name}/0"] = bytes(chunk)
-        if word is not None:
-            files[f"{name}/.zattrs"] = _json({"zarr_dtype": word})
+        if text is not None:
+            files[f"{name}/.zattrs"] = _json({"zarr_dtype": text})
     return files
 
 

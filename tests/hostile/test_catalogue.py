@@ -43,8 +43,8 @@ def test_a_line(case: Case, whole: Path, tmp_path: Path) -> None:
     else:
         assert not kinds
     assert case.says in said
-    found = {problem.kind for problem in verify(path).problems}
-    assert case.finds in found if case.finds else not found
+    problems = {problem.kind for problem in verify(path).problems}
+    assert case.finds in problems if case.finds else not problems
     assert case.raises in case.happens
     assert not case.warns or case.raises or "warning" in case.happens or "verify" in case.happens
 

@@ -95,7 +95,7 @@ def test_numbers_of_pcodec_are_read_if_there_are_as_many_as_the_chunk_has():
 # ---- documents that say something of another kind -------------------------------------------------------------------
 @pytest.mark.parametrize(("key", "part", "value"), [
     *(("rows/.zarray", "dtype", fields) for fields in ([{"a": 1}], [["n"]], [[["x"], "|O"]], ["|O"], [5])),
-    *(("rows/.zattrs", "zarr_dtype", [word]) for word in ({"name": "n", "dtype": []}, {"name": []}, 5, {})),
+    *(("rows/.zattrs", "zarr_dtype", [text]) for text in ({"name": "n", "dtype": []}, {"name": []}, 5, {})),
     *((f"{name}/.zarray", "shape", [2**64, *more]) for name, more in (("references", []), ("rows", [2]))),
     *((f"{name}/.zarray", "chunks", [1, *more]) for name, more in (("plain", [4]), ("references", []), ("rows", [2]))),
 ])  # fmt: skip
@@ -371,8 +371,8 @@ def test_a_link_to_a_url_that_nobody_can_request(tmp_path, scheme):
     change_attributes(tmp_path / "a.zarr", "", lambda attributes: attributes.update(zarr_link=links))
     with pytest.warns(BrokenLinkWarning, match="70,0.. characters"), ZarrIO(tmp_path / "a.zarr", "r") as io:
         assert not io.read_builder().links
-    found = verify(tmp_path / "a.zarr", "links").problems
-    assert [(problem.path, problem.kind) for problem in found] == [("/far", "link-dangling")]
+    problems = verify(tmp_path / "a.zarr", "links").problems
+    assert [(problem.path, problem.kind) for problem in problems] == [("/far", "link-dangling")]
 
 
 @pytest.mark.parametrize(("options", "match"), [
@@ -396,9 +396,15 @@ def test_options_of_a_bucket_that_are_refused(options, match, capsys, monkeypatc
 
 @pytest.mark.parametrize("options", [{"allow_http": True}, {"timeout": "5s"}, {"user_agent": "me"}], ids=str)
 def test_options_of_the_connection_are_taken_without_client_options(options, s3):
-    place = s3.url("a.zarr")
-    trees.write_builder(place, trees.root(trees.dataset("x", np.arange(3))), storage_options={**s3.options, **options})
-    assert trees.read_builder(place, "r", storage_options={**s3.options, **options})["x"].data[:].tolist() == [0, 1, 2]
+    location = s3.url("a.zarr")
+    trees.write_builder(
+        location, trees.root(trees.dataset("x", np.arange(3))), storage_options={**s3.options, **options}
+    )
+    assert trees.read_builder(location, "r", storage_options={**s3.options, **options})["x"].data[:].tolist() == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_a_panic_of_the_library_is_an_error_of_the_store(monkeypatch):

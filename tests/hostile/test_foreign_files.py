@@ -40,8 +40,8 @@ def bound(path: Path) -> None:
     here = os.getcwd()
     os.chdir(path.parent)  # the name of a socket has at most 107 bytes
     try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
+        with socket.socket(socket.AF_UNIX) as result:
+            result.bind(path.name)
     finally:
         os.chdir(here)
 
@@ -209,12 +209,12 @@ def referring(path: Path, url: str, size: int) -> None:
 def test_a_file_of_references_reads_no_local_file(tmp_path, secret, chain, policy):
     with zipfile.ZipFile(f"{secret}.zip", "w") as archive:
         archive.write(secret, secret.name)
-    place, options = tmp_path / "theirs" / "a.zarr.json", ReadOptions(external_links=policy)
-    place.parent.mkdir()
-    referring(place, chain.format(secret), len(SECRET))
-    problems = verify(place, level="chunks", read_options=options).problems
+    location, options = tmp_path / "theirs" / "a.zarr.json", ReadOptions(external_links=policy)
+    location.parent.mkdir()
+    referring(location, chain.format(secret), len(SECRET))
+    problems = verify(location, level="chunks", read_options=options).problems
     assert not any("checksum" in problem.kind for problem in problems)
-    with ZarrIO(str(place), manager=get_manager(), mode="r", read_options=options) as io:
+    with ZarrIO(str(location), manager=get_manager(), mode="r", read_options=options) as io:
         for name in ("x", "y"):
             with pytest.raises((LinkRefusedError, StoreError), match="refused"):
                 io.read_builder()[name].data[:]

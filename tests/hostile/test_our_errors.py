@@ -104,8 +104,8 @@ def test_flipped_bytes_in_hdf5_end_in_an_error_of_ours(tmp_path, run):
     for seed in (*range(4), 45, 46, 77, 99, 102):
         data = bytearray(whole)
         random = np.random.default_rng(seed)
-        for place in random.integers(100, 60_000, 6).tolist():  # where the headers are
-            data[place] = int(random.integers(256))
+        for location in random.integers(100, 60_000, 6).tolist():  # where the headers are
+            data[location] = int(random.integers(256))
         damaged.write_bytes(data)
         try:
             convert(damaged, tmp_path / "a.zarr", overwrite=True)

@@ -44,7 +44,7 @@ and all with the variable ``HDMF_ZARR_BACKEND_EVERY_FILE``, which the nox sessio
 def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """HDF5 files by name: two rich ones, and the real ones where there are some."""
     folder = tmp_path_factory.mktemp("sources")
-    found = {
+    result = {
         "rich": samples.write_hdf5(folder / "rich.nwb"),
         "rich_without_positions": samples.write_hdf5(
             folder / "rich_without_positions.nwb", samples.rich_nwbfile(positions=False)
@@ -54,15 +54,15 @@ def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         real = {path.stem: path for path in request.getfixturevalue("nwbfiles")}
         if not os.environ.get("HDMF_ZARR_BACKEND_EVERY_FILE"):
             real = {name: path for number, (name, path) in enumerate(real.items()) if name in NAMED or number % 6 == 0}
-        found |= real
-    return found
+        result |= real
+    return result
 
 
 @pytest.fixture(scope="session")
 def ours(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """All of them converted by us, and one that was written by us; every other one has the attributes of NCZarr."""
     folder = tmp_path_factory.mktemp("ours")
-    made = {"rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr")}
+    result = {"rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr")}
     refused = set()
     for number, (name, source) in enumerate(sources.items()):
         target = folder / f"{name}.nwb.zarr"
@@ -71,9 +71,9 @@ def ours(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
         except UnsupportedFileError:
             refused.add(name)
         else:
-            made[name] = target
+            result[name] = target
     assert refused == NO_NWB_2.keys() & sources.keys()
-    return made
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -101,9 +101,9 @@ def converted(
     """Let the peer convert HDF5 files; return those that it can, where just the ``expected`` ones are others."""
     targets = {name: folder / f"{name}.nwb.zarr" for name in sources}
     rows = [[name, path, targets[name]] for name, path in sources.items()]
-    made, failed = ask_of_each(peer, _CONVERT, rows, folder, **environment)
+    result, failed = ask_of_each(peer, _CONVERT, rows, folder, **environment)
     assert_only(failed, expected, sources)
-    return {name: targets[name] for name in made}
+    return {name: targets[name] for name in result}
 
 
 def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **environment: str) -> dict[str, Any]:
@@ -132,14 +132,14 @@ def arrays_in(path: Path, zarr_format: int | None = None) -> dict[str, LazyArray
     """Return all arrays of a file, by their paths; of a file of both formats, as they are in one."""
     store, cache = LocalStore(str(path)), ChunkCache()
     nodes = parse(store, hint=zarr_format).hierarchy.walk()
-    return {place: LazyArray(store, place, node, cache) for place, node in nodes if isinstance(node, Dataset)}
+    return {location: LazyArray(store, location, node, cache) for location, node in nodes if isinstance(node, Dataset)}
 
 
 def digests_of(path: Path) -> dict[str, Any]:
     store, cache = LocalStore(str(path)), ChunkCache()
     return {
-        place: digest(ChunkReader(store, place, node.stored, cache).read())
-        for place, node in parse(store).hierarchy.walk()
+        location: digest(ChunkReader(store, location, node.stored, cache).read())
+        for location, node in parse(store).hierarchy.walk()
         if isinstance(node, Dataset)
     }
 
@@ -161,15 +161,15 @@ def exports_that_differ(
 
     Object ids are compared only where the source has some, else each export makes up its own.
     """
-    found = {}
+    result = {}
     for name in names:
         export(files[name], folder / "ours.nwb")
         ignored = set(LOSSES)
         if name in sources:
             with h5py.File(sources[name], "r") as file:
                 ignored |= set() if "object_id" in file.attrs else {"object_id"}
-        found[name] = list(map(str, compare(folder / "ours.nwb", theirs / f"{name}.nwb", ignore=ignored)))
-    return {name: lost for name, lost in found.items() if lost}
+        result[name] = list(map(str, compare(folder / "ours.nwb", theirs / f"{name}.nwb", ignore=ignored)))
+    return {name: lost for name, lost in result.items() if lost}
 
 
 def check_added(peer: Peer, path: Path, folder: Path, **environment: str) -> None:

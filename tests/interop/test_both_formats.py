@@ -161,10 +161,10 @@ def test_zarr_without_this_package(files, request, tmp_path, name, zarr_format, 
         expected = arrays_in(path, zarr_format)
         answer = ask(peer, _PLAIN, [str(path), zarr_format, pipeline], tmp_path)
         assert answer["read"].keys() == expected.keys()
-        for place, digest in answer["read"].items():
-            values = np.asarray(expected[place][...])
+        for location, digest in answer["read"].items():
+            values = np.asarray(expected[location][...])
             if values.dtype.kind in "biufc":
-                assert digest == hashlib.sha256(values.tobytes()).hexdigest(), place
+                assert digest == hashlib.sha256(values.tobytes()).hexdigest(), location
         assert "text" in answer["read"].values()
         assert [text for text in answer["warnings"] if not any(part in text for part in known)] == []
 
@@ -191,9 +191,9 @@ def test_zarr_without_this_package_and_one_format(request, tmp_path, name, zarr_
     """Files with references and rows: single arrays are read; the whole file in format 3 by zarr 3.2 and newer."""
     samples.write_zarr(tmp_path / "rich.nwb.zarr", samples.rich_nwbfile(positions=False), zarr_format=zarr_format)
     expected = arrays_in(tmp_path / "rich.nwb.zarr")
-    place = next(place for place, data in expected.items() if data.dtype.kind == "i" and data.size > 1)
-    answer = ask(request.getfixturevalue(name), _ALONE, [str(tmp_path / "rich.nwb.zarr"), place], tmp_path)
-    assert answer["sum"] == int(np.sum(expected[place][...], dtype="i8"))
+    location = next(location for location, data in expected.items() if data.dtype.kind == "i" and data.size > 1)
+    answer = ask(request.getfixturevalue(name), _ALONE, [str(tmp_path / "rich.nwb.zarr"), location], tmp_path)
+    assert answer["sum"] == int(np.sum(expected[location][...], dtype="i8"))
     if refused is None:
         assert answer["refused"] is None
         assert answer["arrays"] == len(expected)

@@ -41,12 +41,12 @@ _WAYS = {"013": ("NWBZarrIO", "read_nwb"), "014": ("NWBZarrIO", "NWBZarrV2IO", "
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Files of each format, without references in tables and with them."""
     folder = tmp_path_factory.mktemp("compatibility")
-    made = {"plain": samples.plain_nwbfile(), "rich": samples.rich_nwbfile(positions=False)}
-    for name, nwbfile in made.items():
+    result = {"plain": samples.plain_nwbfile(), "rich": samples.rich_nwbfile(positions=False)}
+    for name, nwbfile in result.items():
         samples.write_hdf5(folder / f"{name}.nwb", nwbfile)
         for kind in _KINDS:
             convert(folder / f"{name}.nwb", folder / f"{name}-{kind}.nwb.zarr", zarr_format=kind)
-    return {name: [folder / f"{name}-{kind}.nwb.zarr" for kind in _KINDS] for name in made}
+    return {name: [folder / f"{name}-{kind}.nwb.zarr" for kind in _KINDS] for name in result}
 
 
 @pytest.mark.parametrize("release", ["013", "014"])

@@ -120,13 +120,13 @@ def test_what_changes_a_strict_file_keeps_it_strict(tmp_path, zarr_format):
 def test_a_file_with_tokens_does_not_become_strict_by_the_way(tmp_path):
     """One error before anything is changed; an export makes it strict."""
     path = written_odd(tmp_path / "odd.zarr")
-    before = {place: place.read_bytes() for place in path.rglob("*") if place.is_file()}
+    before = {location: location.read_bytes() for location in path.rglob("*") if location.is_file()}
     with pytest.warns(DroppedChangesWarning), pytest.raises(UsageError, match="not strict JSON") as caught:
         add_more(path)
     assert (caught.value.store, caught.value.path) == (str(path), "/attributes")
     with pytest.raises(UsageError, match="not strict JSON"):
         add_nczarr(path, write_options=WriteOptions(strict_json=True))
-    assert {place: place.read_bytes() for place in path.rglob("*") if place.is_file()} == before
+    assert {location: location.read_bytes() for location in path.rglob("*") if location.is_file()} == before
     strict = tmp_path / "strict.zarr"
     with ZarrIO(path, "r") as io, ZarrIO(strict, "w", write_options=WriteOptions(strict_json=True)) as out:
         out.export(io)
@@ -137,7 +137,7 @@ def test_a_file_with_tokens_does_not_become_strict_by_the_way(tmp_path):
 def test_zarrita_reads_the_consolidated_document_and_every_array_that_it_can_type(written, zarr_format):
     path = written(zarr_format, True)
     arrays = arrays_in(path)
-    expected = {place for place, data in arrays.items() if not is_odd_for_zarrita(data)}
+    expected = {location for location, data in arrays.items() if not is_odd_for_zarrita(data)}
     reported = ask_zarrita(path, arrays, consolidated=True)
     print(f"\nformat {zarr_format}, {len(reported['arrays'])} of {len(arrays)} arrays, consolidated")  # noqa: T201 - the count
     assert expected - reported["arrays"].keys() == set()

@@ -36,10 +36,10 @@ def extended_nwbfile(folder: Path) -> tuple[NWBFile, Any]:
     type_map, nwbfile = get_type_map(), samples.rich_nwbfile()
     for name in ("ndx-probe", "ndx-arena"):
         type_map.load_namespaces(extension(folder, name, dtype="int32"))
-        made = type_map.get_dt_container_cls(type_name(name), name)
+        result = type_map.get_dt_container_cls(type_name(name), name)
         series = {"data": [1.0, 2.0], "unit": "m", "rate": 1.0, "knob": 1}
         # the resolution is unknown, and an attribute of the data
-        nwbfile.add_acquisition(made(name=name, resolution=math.nan, **series))
+        nwbfile.add_acquisition(result(name=name, resolution=math.nan, **series))
     return nwbfile, type_map
 
 
@@ -88,27 +88,27 @@ def open_by_zarr(path: Path, place: str, zarr_format: int) -> Any:
 def read_by_zarr(path: Path, arrays: Arrays) -> Found:
     if IS_ZARR_2 and format_of(arrays) == 3:
         pytest.skip("zarr 2 does not know format 3")
-    found: Found = {}
-    for place in arrays:
+    result: Found = {}
+    for location in arrays:
         try:
-            found[place] = open_by_zarr(path, place, format_of(arrays))[...]
+            result[location] = open_by_zarr(path, location, format_of(arrays))[...]
         except (ValueError, TypeError, KeyError):
             continue
-    return found
+    return result
 
 
 def read_by_xarray(path: Path, arrays: Arrays) -> Found:
     xarray = pytest.importorskip("xarray")
-    found: Found = {}
-    for group in {place.rpartition("/")[0] for place in arrays}:
+    result: Found = {}
+    for group in {location.rpartition("/")[0] for location in arrays}:
         try:
             options = {"consolidated": False, "zarr_format": format_of(arrays)}
             with xarray.open_zarr(path, group=group or None, chunks=None, **options) as data:
                 for name, values in data.variables.items():
-                    found[f"{group}/{name}".strip("/")] = values.values
+                    result[f"{group}/{name}".strip("/")] = values.values
         except (ValueError, TypeError, KeyError):
             continue
-    return found
+    return result
 
 
 def read_by_pydantic_zarr(path: Path, arrays: Arrays) -> Found:
@@ -116,42 +116,42 @@ def read_by_pydantic_zarr(path: Path, arrays: Arrays) -> Found:
     from pydantic_zarr.v2 import ArraySpec as ArraySpec2
     from pydantic_zarr.v3 import ArraySpec as ArraySpec3
 
-    made = ArraySpec2 if format_of(arrays) == 2 else ArraySpec3
+    created = ArraySpec2 if format_of(arrays) == 2 else ArraySpec3
     keys = {(data.node.stored.zarr_format, data.node.stored.chunk_keys.encoding) for data in arrays.values()}
     if (3, "v2") in keys and version("pydantic-zarr").startswith("0.9."):
         pytest.skip("pydantic-zarr 0.9 has no key encoding but the default one in format 3")
-    found: Found = {}
-    for place in arrays:
+    result: Found = {}
+    for location in arrays:
         try:
-            made.from_zarr(open_by_zarr(path, place, format_of(arrays)))
+            created.from_zarr(open_by_zarr(path, location, format_of(arrays)))
         except (ValueError, TypeError, KeyError):
             continue
-        found[place] = None
-    return found
+        result[location] = None
+    return result
 
 
 def read_by_tensorstore(path: Path, arrays: Arrays) -> Found:
     ts = pytest.importorskip("tensorstore")
-    found: Found = {}
-    for place, data in arrays.items():
+    result: Found = {}
+    for location, data in arrays.items():
         try:
             specs = {name: tensorstore_spec(data, name) for name in data.dtype.names or (None,)}
             read = {name: ts.open(spec, open=True).result().read().result() for name, spec in specs.items()}
         except (UsageError, ValueError):
             continue
         if data.dtype.names is None:
-            found[place] = read[None]
+            result[location] = read[None]
         else:
             for name, values in read.items():
                 np.testing.assert_array_equal(values.reshape(data.shape), data[name])
-            found[place] = None
-    return found
+            result[location] = None
+    return result
 
 
 def read_by_netcdf(path: Path, arrays: Arrays) -> Found:
     pytest.importorskip("netCDF4")
     reported = netcdf(path)["arrays"]
-    return {place.strip("/"): np.array(array["values"], array["dtype"]) for place, array in reported.items()}
+    return {location.strip("/"): np.array(array["values"], array["dtype"]) for location, array in reported.items()}
 
 
 _ZARRITA = """
@@ -187,9 +187,9 @@ def ask_zarrita(path: Path, arrays: Arrays, *, consolidated: bool = False) -> An
 
 def read_by_zarrita(path: Path, arrays: Arrays) -> Found:
     reported = ask_zarrita(path, arrays)["arrays"]
-    numbers = {place for place in reported if arrays[place].dtype.kind in "iuf"}
+    numbers = {location for location in reported if arrays[location].dtype.kind in "iuf"}
     # numbers are compared; of text and objects JavaScript has other types
-    return {place: np.array(reported[place], float) if place in numbers else None for place in reported}
+    return {location: np.array(reported[location], float) if location in numbers else None for location in reported}
 
 
 _PEER = """
@@ -272,20 +272,22 @@ def test_hdmf_zarr_reads_all_of_it(file, release, known, request, tmp_path):
     zarr_format, path, arrays = file
     if zarr_format != known:
         pytest.skip(f"it knows format {known} only")
-    found = ask(request.getfixturevalue(f"peer{release}"), _PEER, [[path, list(arrays)]], tmp_path)
-    _judge(f"hdmf-zarr 0.{release[1:]}", known, dict.fromkeys(found), arrays)
+    result = ask(request.getfixturevalue(f"peer{release}"), _PEER, [[path, list(arrays)]], tmp_path)
+    _judge(f"hdmf-zarr 0.{release[1:]}", known, dict.fromkeys(result), arrays)
 
 
 def _judge(reader: str, zarr_format: int, found: Found, arrays: Arrays) -> None:
     gaps, reason = GAPS.get((reader, zarr_format), ((), ""))
-    expected = {place for place, data in arrays.items() if not any(is_gap(data) for is_gap in gaps)}
+    expected = {location for location, data in arrays.items() if not any(is_gap(data) for is_gap in gaps)}
     print(f"\nformat {zarr_format} {reader:>15}: {len(found):4} of {len(arrays)} arrays {reason}")  # noqa: T201 - the table
     assert expected - found.keys() == set(), "not read"
     compared = 0
-    for place, values in found.items():
-        data = arrays[place]
+    for location, values in found.items():
+        data = arrays[location]
         if values is None or data.dtype.kind not in "biufc":
             continue
-        np.testing.assert_array_equal(np.asarray(values).reshape(-1), np.asarray(data[()]).reshape(-1), err_msg=place)
+        np.testing.assert_array_equal(
+            np.asarray(values).reshape(-1), np.asarray(data[()]).reshape(-1), err_msg=location
+        )
         compared += 1
     assert compared > 60 or all(values is None for values in found.values())

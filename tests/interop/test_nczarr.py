@@ -76,9 +76,9 @@ def assert_equal_values(reported: dict[str, Any], path: Path) -> None:
         root = io.read_builder()
         for name, array in reported["arrays"].items():
             expected = np.asarray(root[name.strip("/")].data)
-            found = np.array(array["values"], array["dtype"])
-            np.testing.assert_array_equal(found, expected.reshape(-1), err_msg=name)
-            assert found.dtype.newbyteorder("=") == expected.dtype.newbyteorder("="), name
+            result = np.array(array["values"], array["dtype"])
+            np.testing.assert_array_equal(result, expected.reshape(-1), err_msg=name)
+            assert result.dtype.newbyteorder("=") == expected.dtype.newbyteorder("="), name
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def numbers_of(path: Path) -> set[str]:
     kinds = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
-    return {f"/{place}" for place, node in arrays(path).items() if str(node.stored.data_type)[1:] in kinds}
+    return {f"/{location}" for location, node in arrays(path).items() if str(node.stored.data_type)[1:] in kinds}
 
 
 @pytest.mark.parametrize("mode", ["nczarr,file", "nczarr,file,consolidated"])
@@ -127,9 +127,9 @@ def test_dimensions_attributes_and_types(tmp_path):
         "names": ["a", "long name"], "word": "\u00e4\u4e2d", "big": ["<u8", 2**63 + 5],
     }  # fmt: skip
     assert_equal_values(reported, tmp_path / "a.zarr")
-    found = read_builder(tmp_path / "a.zarr")["g/a"].attributes
-    assert list(found["names"]) == ["a", "long name"]
-    assert list(found["none"]) == []
+    result = read_builder(tmp_path / "a.zarr")["g/a"].attributes
+    assert list(result["names"]) == ["a", "long name"]
+    assert list(result["none"]) == []
 
 
 def test_who_wrote_it_is_in_the_root(rich):

@@ -57,10 +57,10 @@ def test_what_netcdf_writes_is_read(written):
     root = groups["/"]
     assert root.attrs["title"] == "hello"
     for code in NUMBERS:
-        found = groups["/g"][code]
-        assert found.dtype == np.dtype(code)
-        np.testing.assert_array_equal(found.values, np.arange(5))
-        assert found.dims == ("x",)
+        result = groups["/g"][code]
+        assert result.dtype == np.dtype(code)
+        np.testing.assert_array_equal(result.values, np.arange(5))
+        assert result.dims == ("x",)
     np.testing.assert_array_equal(root["shuffled"].values, np.arange(15).reshape(3, 5) * 1000)
     np.testing.assert_array_equal(root["char"].values, np.array([list("abcd")] * 5, "S1"))
     np.testing.assert_array_equal(root.coords["x"].values, np.arange(5.0))
@@ -86,9 +86,9 @@ def test_a_dimension_has_one_length_in_a_dataset():
             f"g/{name}/.zarray": array("<i2", shape=shape, chunks=shape),
             f"g/{name}/.zattrs": {"_nczarr_array": {"dimension_references": paths}},
         }
-    found = open_netcdf(store(documents, {}))["/g"]
-    assert dict(found.sizes) == {"x": 2, "/g/x": 3, "/g/x_3": 3}
-    assert (found["a"].dims, found["b"].dims) == (("x", "/g/x"), ("/g/x", "/g/x_3"))
+    result = open_netcdf(store(documents, {}))["/g"]
+    assert dict(result.sizes) == {"x": 2, "/g/x": 3, "/g/x_3": 3}
+    assert (result["a"].dims, result["b"].dims) == (("x", "/g/x"), ("/g/x", "/g/x_3"))
 
 
 def array(dtype: Any, **more: Any) -> dict[str, Any]:
@@ -127,17 +127,17 @@ def test_the_keys_of_4_8_and_4_9(case):
 ], ids=["bool", "complex", "opaque", "char", "string", "unicode", "date", "duration", "rows"])  # fmt: skip
 def test_types_that_netcdf_does_not_have(values, expected):
     documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array(zarr_type(values.dtype))}
-    found = open_netcdf(store(documents, {"v/0": values.tobytes()}))["/"]["v"]
-    assert found.dims == ("_anonymous3",)
-    assert found.dtype == (values.dtype if expected is None else np.dtype(object))
-    assert found.values.tolist() == (values.tolist() if expected is None else expected)
+    result = open_netcdf(store(documents, {"v/0": values.tobytes()}))["/"]["v"]
+    assert result.dims == ("_anonymous3",)
+    assert result.dtype == (values.dtype if expected is None else np.dtype(object))
+    assert result.values.tolist() == (values.tolist() if expected is None else expected)
 
 
 def test_what_is_damaged_is_named():
     documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array("|S2")}
-    found = open_netcdf(store(documents, {"v/0": b"ab\xff\xffcc"}))["/"]["v"]
+    result = open_netcdf(store(documents, {"v/0": b"ab\xff\xffcc"}))["/"]["v"]
     with pytest.raises(ChunkError, match=r"the text is not UTF-8.*\(/v\)"):
-        _ = found.values
+        _ = result.values
     attributes = {"a": "x", "_nczarr_attr": {"types": {"a": "<i2"}}}
     documents = {".zgroup": {"zarr_format": 2}, "g/.zgroup": {"zarr_format": 2}, "g/.zattrs": attributes}
     with pytest.raises(MetadataError, match=r"attribute 'a'.*\(/g\)"):
@@ -174,10 +174,12 @@ def test_attributes_of_the_draft():
     assert groups["/"].attrs == {"a": 7, "both": 2}
     assert groups["/"].attrs["a"].dtype == np.dtype("u2")
     assert (groups["/g"].attrs["b"].dtype, groups["/g"].attrs["b"].tolist()) == (np.dtype("i1"), [1, 2])
-    found = groups["/"]["v"].attrs
-    assert [np.asarray(found[name]).dtype for name in ("n", "real", "flag")] == [np.dtype(c) for c in ("u8", "f8", "?")]
-    assert np.isnan(found["real"])
-    assert (found["char"], found["of_a_type"].tolist()) == ("text", [1, 2])
+    attributes = groups["/"]["v"].attrs
+    assert [np.asarray(attributes[name]).dtype for name in ("n", "real", "flag")] == [
+        np.dtype(c) for c in ("u8", "f8", "?")
+    ]
+    assert np.isnan(attributes["real"])
+    assert (attributes["char"], attributes["of_a_type"].tolist()) == ("text", [1, 2])
 
 
 @pytest.mark.parametrize(("stated", "dtype"), [
@@ -185,9 +187,9 @@ def test_attributes_of_the_draft():
     ("<i64", "<i8"), ("<u64", "<u8"), ("<f4", "<f4"), ("<f8", "<f8"), ("<f32", "<f4"), ("<f64", "<f8"),
 ])  # fmt: skip
 def test_types_of_the_draft_count_bits(stated, dtype):
-    found = draft({"v/.zarray": array(stated)}, v=np.arange(3).astype(dtype))["/"]["v"]
-    assert found.dtype == np.dtype(dtype)
-    assert found.values.tolist() == [0, 1, 2]
+    result = draft({"v/.zarray": array(stated)}, v=np.arange(3).astype(dtype))["/"]["v"]
+    assert result.dtype == np.dtype(dtype)
+    assert result.values.tolist() == [0, 1, 2]
 
 
 def test_types_that_groups_of_the_draft_define():

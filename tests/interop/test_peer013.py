@@ -133,11 +133,11 @@ def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **enviro
     assert ask(peer, DIGESTS + _DIGEST_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
     different, number = {}, 0
     for name, expected in json.loads(answer.read_text()).items():
-        found = digests_of(files[name])
-        number += len(found)
-        wrong = {path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path)}
+        result = digests_of(files[name])
+        number += len(result)
+        wrong = {path for path in expected.keys() | result.keys() if expected.get(path) != result.get(path)}
         if wrong:
-            different[name] = {path: (expected.get(path), found.get(path)) for path in sorted(wrong)[:5]}
+            different[name] = {path: (expected.get(path), result.get(path)) for path in sorted(wrong)[:5]}
     assert number > 100
     return different
 
@@ -172,5 +172,5 @@ def test_013_sees_all_attributes_of_ours(sources, ours, read_by_013):
     """The exports were compared with each other; this one with the file that was converted."""
     reported, folder = read_by_013
     assert not reported["rich"]["export"]
-    found = compare(sources["rich"], folder / "rich.nwb", ignore=LOSSES)
-    assert [str(difference) for difference in found] == OWN_LOSSES["rich"]
+    differences = compare(sources["rich"], folder / "rich.nwb", ignore=LOSSES)
+    assert [str(difference) for difference in differences] == OWN_LOSSES["rich"]

@@ -89,14 +89,14 @@ def act(path):
 def ours3(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """All files converted by us to format 3, and one that was written by us."""
     folder = tmp_path_factory.mktemp("ours3")
-    made = {"rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr", zarr_format=3)}
+    result = {"rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr", zarr_format=3)}
     for name, source in sources.items():
         try:
             convert(source, folder / f"{name}.nwb.zarr", zarr_format=3)
-            made[name] = folder / f"{name}.nwb.zarr"
+            result[name] = folder / f"{name}.nwb.zarr"
         except UnsupportedFileError:
             assert name in NO_NWB_2
-    return made
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -141,23 +141,23 @@ def upgraded(theirs: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.Te
     """What the converter of 0.14 makes of files of 0.13."""
     folder = tmp_path_factory.mktemp("upgraded")
     rows = [[name, path, folder / f"{name}.nwb.zarr"] for name, path in theirs.items()]
-    made, failed = ask_of_each(peer014, _UPGRADE, rows, folder, **SWITCH)
+    result, failed = ask_of_each(peer014, _UPGRADE, rows, folder, **SWITCH)
     assert_only(failed, CANNOT_UPGRADE, theirs)
-    return {name: folder / f"{name}.nwb.zarr" for name in made}
+    return {name: folder / f"{name}.nwb.zarr" for name in result}
 
 
 @pytest.mark.parametrize("made_by", ["theirs3", "upgraded"])
 def test_we_read_what_014_makes(sources, made_by, ours3, request, tmp_path):
     """Our export of it to HDF5 is that of our own conversion."""
-    found = {}
+    result = {}
     for name, path in request.getfixturevalue(made_by).items():
         export(path, tmp_path / "theirs.nwb")
         export(ours3[name], tmp_path / "ours.nwb")
         lost = compare(tmp_path / "ours.nwb", tmp_path / "theirs.nwb", ignore={*LOSSES, "object_id"})
-        found[name] = [str(difference) for difference in lost]
+        result[name] = [str(difference) for difference in lost]
     # pynwb puts the models of devices elsewhere, since 0.14 has cached a newer namespace than the file had
-    found.pop("pynwb__3.0.0_ophys_devices_extension", None)
-    assert {name: lost for name, lost in found.items() if lost} == {}
+    result.pop("pynwb__3.0.0_ophys_devices_extension", None)
+    assert {name: lost for name, lost in result.items() if lost} == {}
 
 
 @pytest.mark.parametrize("made_by", ["theirs3", "upgraded"])
@@ -209,9 +209,9 @@ def test_014_reads_the_rest_of_files_with_our_extensions(peer014, tmp_path):
 
     paths = {"other": tmp_path / "other.zarr"}
     write_builder(paths["other"], root(target()), zarr_format=3)
-    for number, (name, made) in enumerate(EXTENSIONS.items()):
+    for number, (name, result) in enumerate(EXTENSIONS.items()):
         paths[name] = tmp_path / f"{number}.zarr"
-        write_builder(paths[name], root(target(), made()), zarr_format=3)
+        write_builder(paths[name], root(target(), result()), zarr_format=3)
     reported, failed = ask_of_each(peer014, _READ_BUILDERS, list(paths.items()), tmp_path)
     assert failed == {}
     assert reported == {name: ["target"] if name == "other" else ["target", "x"] for name in paths}
@@ -237,19 +237,19 @@ with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
 
 def test_files_of_013_become_format_3_and_014_reads_them(theirs, peer014, tmp_path):
     """Pickles included: the way from 0.13 to 0.14 without any switch, and for the files that its converter refuses."""
-    made = {}
+    result = {}
     for name, path in theirs.items():
-        made[name] = tmp_path / f"{name}.nwb.zarr"
-        convert(path, made[name], zarr_format=3, check=False)
+        result[name] = tmp_path / f"{name}.nwb.zarr"
+        convert(path, result[name], zarr_format=3, check=False)
         # 0.13 declared a fill value of "0" for the JSON of namespaces, and rows as pickles
-        lost = compare(path, made[name], ignore={"fill", "filters", "chunks"})
+        lost = compare(path, result[name], ignore={"fill", "filters", "chunks"})
         assert [str(difference) for difference in lost] == [], name
     for name in {"rich_without_positions", "nwbexplorer__test_Units"} & theirs.keys():  # pickles; ragged columns
         path = Path(shutil.copytree(theirs[name], tmp_path / f"{name}.upgraded.nwb.zarr"))
         upgrade(path)
-        assert [str(difference) for difference in compare(made[name], path)] == [], name
-        made[f"{name}, upgraded"] = path
-    reported = used(peer014, made, tmp_path, "read")
+        assert [str(difference) for difference in compare(result[name], path)] == [], name
+        result[f"{name}, upgraded"] = path
+    reported = used(peer014, result, tmp_path, "read")
     assert_only(failures(reported, "read"), CANNOT_READ, reported)
 
 

@@ -77,7 +77,7 @@ def run(script: str, rows: list[Any], folder: Path, *, digests: bool = True) -> 
 
 
 def arrays_of(path: Path) -> dict[str, Dataset[Any]]:
-    return {place: node for place, node in _hierarchy(path).walk() if isinstance(node, Dataset)}
+    return {location: node for location, node in _hierarchy(path).walk() if isinstance(node, Dataset)}
 
 
 def _hierarchy(path: Path) -> Hierarchy:
@@ -92,11 +92,11 @@ def files(ours: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
         "values": GroupBuilder(name="root", datasets=samples.dataset_builders()),
         "references": samples.reference_tree(),
     }
-    made = dict(ours)
+    result = dict(ours)
     for name, builder in builders.items():
-        made[name] = folder / f"{name}.zarr"
-        write_builder(made[name], builder)
-    return made
+        result[name] = folder / f"{name}.zarr"
+        write_builder(result[name], builder)
+    return result
 
 
 @pytest.mark.parametrize("use_consolidated", [True, False], ids=["consolidated", "listed"])
@@ -107,7 +107,7 @@ def test_zarr_opens_our_files(files, tmp_path, use_consolidated):
     number = 0
     for name, path in files.items():
         assert reported[name]["arrays"] == digests_of(path), name
-        groups = [place for place, node in _hierarchy(path).walk() if isinstance(node, Group) and place]
+        groups = [location for location, node in _hierarchy(path).walk() if isinstance(node, Group) and location]
         assert reported[name]["groups"] == sorted(groups)
         number += len(reported[name]["arrays"])
     assert number > 300
@@ -118,7 +118,9 @@ def test_xarray_opens_our_files_as_trees(files, tmp_path):
     reported = run(_XARRAY, [*files.items()], tmp_path)
     for name, path in files.items():
         nodes, values = arrays_of(path), digests_of(path)
-        expected = {place: [nodes[place].attributes["_ARRAY_DIMENSIONS"], found] for place, found in values.items()}
+        expected = {
+            location: [nodes[location].attributes["_ARRAY_DIMENSIONS"], entry] for location, entry in values.items()
+        }
         assert expected
         assert reported[name] == expected, name
 

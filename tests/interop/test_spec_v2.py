@@ -145,8 +145,8 @@ def read_by_zarr_2(stores: dict[str, Path], peer013: Peer, tmp_path_factory: pyt
 @pytest.mark.peer
 @pytest.mark.parametrize("name", STORES)
 def test_values_and_attributes_are_those_of_zarr_2(name, stores, read_by_zarr_2):
-    attributes = {place: node.attributes for place, node in arrays_of(stores[name]).items()}
-    ours = {place: [values, attributes[place]] for place, values in digests_of(stores[name]).items()}
+    attributes = {location: node.attributes for location, node in arrays_of(stores[name]).items()}
+    ours = {location: [values, attributes[location]] for location, values in digests_of(stores[name]).items()}
     assert ours == read_by_zarr_2[name]
     assert len(ours) == 1
 
@@ -165,9 +165,9 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_values_are_those_that_were_meant(name, stores):
     """Not by another reader's word alone: both might be wrong."""
-    (found,) = digests_of(stores[name]).values()
+    (result,) = digests_of(stores[name]).values()
     dtype = STORES[name]["a/.zarray"]["dtype"]
-    assert found == digest(np.asarray(EXPECTED[name], NESTED_DTYPE if isinstance(dtype, list) else dtype))
+    assert result == digest(np.asarray(EXPECTED[name], NESTED_DTYPE if isinstance(dtype, list) else dtype))
 
 
 def test_other_keys_of_groups_are_read_and_never_written(stores, tmp_path):

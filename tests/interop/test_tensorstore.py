@@ -59,24 +59,24 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_converted_files_open_or_are_refused(recorded, tmp_path, name, zarr_format):
     convert(recorded, tmp_path / "a.nwb.zarr", codec=name, zarr_format=zarr_format)
     opened, refused = set(), {}
-    for place, data in arrays_in(tmp_path / "a.nwb.zarr").items():
+    for location, data in arrays_in(tmp_path / "a.nwb.zarr").items():
         for field in data.dtype.names or (None,):
             try:
                 store = open_spec(tensorstore_spec(data, field))
             except UsageError as error:
-                refused[place] = (data, error.problem)
+                refused[location] = (data, error.problem)
                 break
             values = np.asarray(data[()]) if field is None else np.asarray(data[field])
-            np.testing.assert_array_equal(store.read().result(), values, err_msg=place)
+            np.testing.assert_array_equal(store.read().result(), values, err_msg=location)
             labels = data.node.attributes.get("_ARRAY_DIMENSIONS", [])
             assert list(store.domain.labels)[: len(labels)] == labels
-            opened.add(place)
+            opened.add(location)
     assert len(opened) > 20
     expected = set()
     if name == "keep":  # a chunk of HDF5 is not decoded, and format 3 has another frame for what is deflated
         closed = [series for series in ("gzip", "shuffled", "summed") if (series, zarr_format) != ("gzip", 2)]
         expected = {f"acquisition/{series}/data" for series in closed}
-    assert {place for place, (data, _) in refused.items() if not data.dtype.hasobject} == expected
+    assert {location for location, (data, _) in refused.items() if not data.dtype.hasobject} == expected
     assert all(
         f"does not have the {'type' if data.dtype.hasobject else 'codec'}" in why for data, why in refused.values()
     )
@@ -131,7 +131,7 @@ def test_what_has_no_spec_is_refused(tmp_path, zarr_format):
     filtered = dataset("filtered", ZarrDataIO(np.arange(5), filters=[{"id": "delta", "dtype": "<i8"}]))
     packed = dataset("packed", ZarrDataIO(np.arange(5), compressor={"id": "lz4", "acceleration": 1}))
     tree = root(rows, dataset("text", ["a", "b"]), filtered, packed)
-    found = arrays_in(write_builder(tmp_path / "a.zarr", tree, zarr_format=zarr_format))
+    result = arrays_in(write_builder(tmp_path / "a.zarr", tree, zarr_format=zarr_format))
     for name, field, message in (
         ("rows", None, "a dataset of rows.*Name one of its fields: 'a', 'b'"),
         ("rows", "c", "no field 'c'"),
@@ -141,7 +141,7 @@ def test_what_has_no_spec_is_refused(tmp_path, zarr_format):
         ("packed", None, r"codec .*lz4"),
     ):
         with pytest.raises(UsageError, match=message) as caught:
-            tensorstore_spec(found[name], field)
+            tensorstore_spec(result[name], field)
         assert caught.value.path == f"/{name}"
         assert caught.value.remedy
     with pytest.raises(UsageError, match="not a dataset of a Zarr file"):
@@ -180,9 +180,9 @@ def test_stores_that_it_reads(tmp_path, web, s3, monkeypatch):
 ])  # fmt: skip
 def test_urls(location, options, expected):
     store = open_store(location, options)
-    found = tensorstore_spec(LazyArray(store, "g", dataset_node((4,), (2,), "<i2"), ChunkCache()))["kvstore"]
-    assert found == expected
-    ts.KvStore.Spec(found)
+    result = tensorstore_spec(LazyArray(store, "g", dataset_node((4,), (2,), "<i2"), ChunkCache()))["kvstore"]
+    assert result == expected
+    ts.KvStore.Spec(result)
 
 
 def test_a_store_in_memory_has_no_spec():

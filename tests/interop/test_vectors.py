@@ -21,9 +21,9 @@ def lost(name, unpacked):
     label = vectors.label(name)
     if label not in RESULTS:
         pytest.skip(f"the results of {label} are not kept")
-    found = vectors.read_with(name, unpacked)
-    assert found.keys() == RESULTS[label].keys()
-    return [place for place, was_read in RESULTS[label].items() if was_read and not found[place]]
+    result = vectors.read_with(name, unpacked)
+    assert result.keys() == RESULTS[label].keys()
+    return [location for location, was_read in RESULTS[label].items() if was_read and not result[location]]
 
 
 @pytest.mark.parametrize("name", vectors.HERE)

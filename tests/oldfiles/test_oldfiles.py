@@ -125,11 +125,11 @@ def test_rows_are_as_written(nwbfile):
 
 def test_rows_of_numbers_are_as_written(nwbfile, old):
     masks = nwbfile.processing["ophys"]["segmentation"]["cells"]["pixel_mask"]
-    found = [masks[row] for row in range(len(content.PIXELS))]
+    result = [masks[row] for row in range(len(content.PIXELS))]
     if any(old.endswith(name) for name in UP_TO_0_10):  # stored wrong: each number of a row became a row
-        assert found[0].shape == (2, 3)
-        found = [[[pixel[0]["x"], pixel[1]["y"], pixel[2]["weight"]] for pixel in mask] for mask in found]
-    assert [[list(pixel) for pixel in mask] for mask in found] == content.PIXELS
+        assert result[0].shape == (2, 3)
+        result = [[[pixel[0]["x"], pixel[1]["y"], pixel[2]["weight"]] for pixel in mask] for mask in result]
+    assert [[list(pixel) for pixel in mask] for mask in result] == content.PIXELS
 
 
 @pytest.mark.parametrize("name", FILES + LINDI)
@@ -206,9 +206,9 @@ def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
 
 @pytest.mark.parametrize("name", FILES + LINKING + LINDI)
 def test_verify_finds_what_is_wrong_in_them(unpacked, name):
-    found = {
+    problems = {
         (problem.kind, problem.path.startswith("/specifications"))
         for problem in verify(unpacked(name), read_options=ReadOptions(external_links="follow")).problems
     }
     stale = {("consolidated-stale", False), ("consolidated-stale", True)}
-    assert found == (stale if name in UP_TO_0_10 else set())
+    assert problems == (stale if name in UP_TO_0_10 else set())

@@ -21,20 +21,20 @@ GRID = np.arange(6, dtype="<i2").reshape(2, 3)
 
 def document(shape: Any = (2, 3), **changes: Any) -> dict[str, Any]:
     """Return the document of an array of one chunk of int16, with changes; None removes a key."""
-    found = {
+    result = {
         "zarr_format": 3, "node_type": "array", "shape": list(shape), "data_type": "int16",
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(shape)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "fill_value": 0,
         "codecs": LITTLE, "attributes": {}, **changes,
     }  # fmt: skip
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def document_2(**changes: Any) -> dict[str, Any]:
     """Return the same of format 2; a value of ... removes a key."""
-    found = {"zarr_format": 2, "shape": [2, 3], "chunks": [2, 3], "dtype": "<i2", "compressor": None, "fill_value": 0,
+    result = {"zarr_format": 2, "shape": [2, 3], "chunks": [2, 3], "dtype": "<i2", "compressor": None, "fill_value": 0,
              "order": "C", "filters": None, **changes}  # fmt: skip
-    return {key: value for key, value in found.items() if value is not ...}
+    return {key: value for key, value in result.items() if value is not ...}
 
 
 def stored(found: Any, chunks: dict[str, bytes] | None = None) -> dict[str, bytes]:
@@ -147,8 +147,8 @@ def test_types(data_type, dtype, order):
     values = np.frombuffer(b"\1\0" * 40, np.dtype(dtype).newbyteorder(order), 2)
     if np.dtype(dtype).kind == "U":
         values = np.array(["ab", "ü"], np.dtype(dtype).newbyteorder(order))
-    found = document((2,), data_type=data_type, codecs=LITTLE if order == "<" else BIG, fill_value=None)
-    kept = read({**found, "fill_value": None}, {"c/0": values.tobytes()})
+    result = document((2,), data_type=data_type, codecs=LITTLE if order == "<" else BIG, fill_value=None)
+    kept = read({**result, "fill_value": None}, {"c/0": values.tobytes()})
     assert kept.tolist() == (values.tolist() if np.dtype(dtype).kind != "b" else [True, False])
 
 
@@ -161,8 +161,10 @@ def test_types(data_type, dtype, order):
     ({"n": -2, "x": 0.5, "s": "YWI="}, named("structured", fields=FIELDS), (-2, 0.5, b"ab")), ("0", "string", "0"),
 ], ids=str)  # fmt: skip
 def test_fill_values(fill, data_type, value):
-    found = read(document((2,), data_type=data_type, fill_value=fill, codecs=VLEN if data_type == "string" else LITTLE))
-    np.testing.assert_equal(found[0].item() if isinstance(value, tuple) else found[0], value)
+    result = read(
+        document((2,), data_type=data_type, fill_value=fill, codecs=VLEN if data_type == "string" else LITTLE)
+    )
+    np.testing.assert_equal(result[0].item() if isinstance(value, tuple) else result[0], value)
 
 
 @pytest.mark.parametrize("changes", [

@@ -50,13 +50,13 @@ def assert_equal(found: Any, source: Path) -> None:
 def test_the_containers_are_those_of_the_hdf5_file(source, written):
     assert_equal(NWBZarrIO(written, "r"), source)
     with NWBZarrIO(written, "r") as io:
-        found = io.read()
-        large = found.acquisition["large"]
+        nwbfile = io.read()
+        large = nwbfile.acquisition["large"]
         assert math.isnan(large.resolution)
         assert large.offset == math.inf
         np.testing.assert_array_equal(large.data[:], LARGE)
-        assert found.acquisition["sharing"].timestamps is not None
-        assert isinstance(found.acquisition["raw"], ElectricalSeries)
+        assert nwbfile.acquisition["sharing"].timestamps is not None
+        assert isinstance(nwbfile.acquisition["raw"], ElectricalSeries)
 
 
 def test_references_links_and_rows(written):
@@ -110,8 +110,8 @@ def test_lindi_itself(lindi, source, written, tmp_path):
     """The file of these tests is what lindi makes, and a new one is read."""
     real = tmp_path / "real.lindi.json"
     lindi.run(_REAL, source, real)
-    found, expected = (json.loads(path.read_text()) for path in (real, written))
-    assert found["refs"] == json.loads(json.dumps(expected["refs"]).replace("{{u1}}", str(source)))
+    document, expected = (json.loads(path.read_text()) for path in (real, written))
+    assert document["refs"] == json.loads(json.dumps(expected["refs"]).replace("{{u1}}", str(source)))
     assert_equal(NWBZarrIO(real, "r", read_options=ReadOptions(external_links="follow")), source)
 
 

@@ -79,8 +79,8 @@ def test_the_page_says_what_is_in_the_file(rich: Path) -> None:
     text = report(rich)
     page = Page(text)
     assert text.startswith("<!DOCTYPE html>")
-    for word in ("rich.nwb.zarr", "Zarr 2", "consolidated", "No damage found", "Valid", "Where the bytes are", "units"):
-        assert word in page.text
+    for name in ("rich.nwb.zarr", "Zarr 2", "consolidated", "No damage found", "Valid", "Where the bytes are", "units"):
+        assert name in page.text
     assert "http://" not in text
     assert "https://" not in text
     assert "url(" not in text
@@ -166,10 +166,10 @@ def test_the_page_and_inspect_count_alike(rich: Path, capsys: pytest.CaptureFixt
     page = Page(text)
     assert ", ".join(counts) in page.text
     for count in counts:
-        number, word = count.split()
-        assert f"<b>{number}</b><span>{word}</span>" in text
+        number, name = count.split()
+        assert f"<b>{number}</b><span>{name}</span>" in text
         checks = page.text[page.text.index("Checks") : page.text.index("Where the bytes are")]
-        assert set(re.findall(rf"([\d,]+) {word}", checks)) <= {number}
+        assert set(re.findall(rf"([\d,]+) {name}", checks)) <= {number}
 
 
 def test_advice_names_commands_and_the_file(tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ def test_advice_names_commands_and_the_file(tmp_path: Path) -> None:
 
 
 def test_remedies_are_commands() -> None:
-    found = [item for kinds in (DAMAGE, REMARKS, REPAIRABLE, KINDS) for item in kinds.items()]
-    for remedy in (remedy for kind, remedy in found if not kind.startswith("dandi")):  # these are not on the page
+    result = [item for kinds in (DAMAGE, REMARKS, REPAIRABLE, KINDS) for item in kinds.items()]
+    for remedy in (remedy for kind, remedy in result if not kind.startswith("dandi")):  # these are not on the page
         assert not re.search(r"\w=|\w\(|\bmode\b|True|False|None", remedy), remedy
     assert all(text.endswith(".") for kinds in (DAMAGE, REMARKS, KINDS) for text in kinds.values())
     assert not DAMAGE.keys() & REMARKS.keys()
@@ -313,10 +313,10 @@ def test_the_page_fits_its_window(width: int, rich: Path, tmp_path: Path) -> Non
     measured = tmp_path / "measured.html"
     measured.write_text(MEASURE.format(width=width, page=escape(report(rich))), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    found = subprocess.run(
+    answer = subprocess.run(
         [browser, *options, "--window-size=1600,1000", "--dump-dom", measured.as_uri()], capture_output=True,
         check=True, text=True, timeout=600,
     )  # fmt: skip
-    size = re.search(r"measured (\d+) of (\d+)", found.stdout)
+    size = re.search(r"measured (\d+) of (\d+)", answer.stdout)
     assert size is not None
     assert size[1] == size[2]

@@ -22,8 +22,8 @@ from tests.trees import write_builder
 
 
 def session(path: Path | str, options: Mapping[str, Any] | None = None) -> dict[str, str]:
-    found = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", report(path, check=False, storage_options=options))
-    return {unescape(label): unescape(text) for label, text in found}
+    result = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", report(path, check=False, storage_options=options))
+    return {unescape(label): unescape(text) for label, text in result}
 
 
 EXPECTED = {
@@ -35,13 +35,13 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", ["rich.nwb.zarr", "rich.nwb.zip"])
 def test_what_an_nwb_file_says_of_itself(tmp_path: Path, name: str, zarr_format: int) -> None:
-    found = session(write_zarr(tmp_path / name, zarr_format=zarr_format))
+    result = session(write_zarr(tmp_path / name, zarr_format=zarr_format))
     for label, text in EXPECTED.items():
-        assert text in found[label]
-    assert found["Session start"] == str(START)
-    assert re.fullmatch(r"[\d.]+", found["NWB version"])
-    assert found["Units"].isdecimal()
-    assert "trials (" in found["Intervals"]
+        assert text in result[label]
+    assert result["Session start"] == str(START)
+    assert re.fullmatch(r"[\d.]+", result["NWB version"])
+    assert result["Units"].isdecimal()
+    assert "trials (" in result["Intervals"]
 
 
 def test_in_a_bucket(s3: S3Server, tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_a_damaged_value_is_reported_in_its_place(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "a.nwb.zarr")
     (path / ".zmetadata").unlink()
     (path / "general" / "subject" / "species" / "0").write_bytes(b"damaged")
-    found = session(path)
-    assert found["Subject"] == "m1, cannot be read, female, 90 days old"
-    assert found["Description"] == "a small file"
+    result = session(path)
+    assert result["Subject"] == "m1, cannot be read, female, 90 days old"
+    assert result["Description"] == "a small file"
 
 
 def test_text_of_a_crafted_file_is_escaped_and_short(tmp_path: Path) -> None:
