@@ -132,7 +132,7 @@ def test_a_frame_of_blosc_that_is_all_header():
 def test_a_length_that_so_few_bytes_cannot_have_is_damage_and_no_matter_of_limits(compressor, chunk):
     files = change(listed(2), "texts/.zarray", lambda d: d.update(compressor=compressor))
     files["texts/0"] = chunk
-    with ZarrIO(files) as io, pytest.raises(ChunkError, match=r"cannot (become|have)"):
+    with ZarrIO(files) as io, pytest.raises(ChunkError, match=r"can hold|cannot have"):
         io.read_builder()["texts"].data[0]
 
 
