@@ -7,7 +7,7 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.encoding.references import ZarrReference
+from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference
 from hdmf_zarr_backend.errors import UsageError
 from tests.documents import document
 from tests.places import Place
@@ -49,13 +49,25 @@ def test_stored_form_in_an_attribute(file, name):
     assert (stored["value"]["source"], stored["value"]["path"]) == (".", "/values")
 
 
+def test_they_are_read_back(file):
+    builder = read_builder(file)
+    attributes, regions = builder.attributes, builder["regions"].data
+    for position, (name, (_, _, values)) in enumerate(REGIONS.items()):
+        for reference in (attributes[name], regions[position], attributes["several"][position]):
+            assert isinstance(reference, RegionReference), name
+            assert reference.builder is builder["values"]
+            assert np.array_equal(reference[()], values), name
+    for name in ("single", "untold"):
+        assert isinstance(builder[name].data, RegionReference)
+        assert np.array_equal(builder[name].data[()], REGIONS["slices"][2])
+
+
 def test_indexing_goes_on_in_the_selection(file):
     reference = read_builder(file).attributes["slices"]
     assert reference[1].tolist() == VALUES[3, 0:2].tolist()
     assert reference[0, 1] == VALUES[1, 1]
     assert np.asarray(reference).tolist() == REGIONS["slices"][2].tolist()
     assert "values" in repr(reference)
-    assert np.array_equal(read_builder(file)["untold"].data[()], REGIONS["slices"][2])
 
 
 def test_just_the_selection_is_read(cell, tmp_path):

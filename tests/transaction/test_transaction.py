@@ -539,6 +539,25 @@ def test_what_exists_is_not_taken_for_new():
     assert store.log == []
 
 
+def test_a_change_that_is_committed_in_spite_of_its_error_is_not_repeated():
+    """The caller takes the file for the old one: keys that the change has added would be taken for new ones."""
+    store = Steps(BEFORE)
+    with Writer(store) as writer:
+        set_now = store._set
+
+        def stop(key: str, value: bytes) -> None:
+            set_now(key, value)
+            if key == ".zmetadata":
+                raise KeyboardInterrupt
+
+        store._set = stop  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt), writer.change(root=ROOT) as change:
+            carry_out(change, is_hidden=False)
+        assert store.values == AFTER[False]
+        with pytest.raises(StoreError, match="but is in the file"):
+            writer.change(root=ROOT)
+
+
 def test_a_change_without_its_first_record_does_not_go_on():
     store = Steps(BEFORE, at=1, kind="refused")
     with Writer(store) as writer, writer.change(root=ROOT) as change:
