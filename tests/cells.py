@@ -39,7 +39,7 @@ MODULES = frozenset(
         "tests.contract.test_3_region_references", "tests.contract.test_4_types",
         "tests.contract.test_5_dimension_labels", "tests.contract.test_6_iterators", "tests.contract.test_7_specs",
         "tests.contract.test_8_neighbours", "tests.contract.test_append_conflicts", "tests.contract.test_append_tables",
-        "tests.contract.test_conversions", "tests.contract.test_found_by_the_suites", "tests.contract.test_lazy",
+        "tests.contract.test_conversions", "tests.contract.test_as_with_hdf5io", "tests.contract.test_lazy",
         "tests.contract.test_refusals", "tests.contract.test_roundtrip_property",
     }
 )  # fmt: skip
