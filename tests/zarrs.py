@@ -53,7 +53,7 @@ PARTS = re.compile(
     r"|tests/stores/test_kinds\.py::(test_zarr_itself_sees_the_file|test_zarr_reads_a_zip_file|test_a_zip_store_is_read_that)"
     r"|tests/stores/test_keys\.py::(test_a_place_in_a_store|test_local_folders_are_made_whoever_opens_them\[.*store\])"
     r"|tests/contract/test_converted_dimensions\.py::test_a_converted_file_has_the_names"
-    r"|tests/contract/test_dates\.py::test_what_zarr_writes"
+    r"|tests/contract/test_dates\.py::(test_what_zarr_writes|test_dates_come_back)"
     r"|tests/contract/test_as_with_hdf5io\.py::(test_text_of_an_array|test_an_array_that_zarr_itself)"
     r"|tests/contract/test_as_with_hdf5io\.py::test_cached_namespaces_by_version\[3"
     r"|tests/test_docs_gallery\.py::.*\[plot_(other_tools|write|verify_and_repair)\]"

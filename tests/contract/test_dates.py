@@ -40,6 +40,16 @@ def assert_same(found: Any, wanted: Any) -> None:
     assert found.shape == wanted.shape
 
 
+@pytest.mark.parametrize("name", VALUES)
+def test_dates_come_back(tmp_path, name, zarr_format):
+    path = write_builder(tmp_path / "a.zarr", root(dataset("when", VALUES[name])), zarr_format=zarr_format)
+    data = read_builder(path)["when"].data
+    assert data.dtype == VALUES[name].dtype
+    for found in (data[:], data[:1], zarr.open_group(path, mode="r")["when"][...]):
+        assert_same(found, VALUES[name][: len(found)])
+    assert not verify(path).problems
+
+
 @pytest.mark.parametrize("dtype", [np.datetime64, "M8", np.dtype("M8"), "datetime64[ms]", None], ids=str)
 def test_the_word_of_a_builder_does_not_take_the_unit_away(tmp_path, dtype, zarr_format):
     wanted = np.array(["2020-01-01T00:00:01", "NaT"], "M8[ms]" if dtype == "datetime64[ms]" else "M8[s]")
