@@ -251,25 +251,20 @@ def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
     where["offset"], where["size"], where["mask"] = offsets, sizes, masks
     order = np.argsort(positions, kind="stable")
     numbers, where = np.array(positions, np.int64)[order], where[order]
-    if outside or np.any(numbers[1:] == numbers[:-1]) or not _is_order_certain(dataset, numbers, grid):
-        raise _uncertain(dataset)
-    return numbers, where
-
-
-def _is_order_certain(dataset: Any, positions: npt.NDArray[np.int64], grid: Index) -> bool:
-    """Tell whether HDF5 certainly counted the chunks along the right axes."""
+    is_certain = not outside and not np.any(numbers[1:] == numbers[:-1])
     # Up to 2.0, chunks of an extensible array (one unlimited axis) are counted as if that axis were the first, and one
     # chunk would be mistaken for another. Observed with HDF5 1.14.2 and 2.0.0. This matters if the axes before it have
     # more than one chunk. A wrong count never goes further along these axes, so a chunk at a higher position on them
     # proves the count right.
     unlimited = [axis for axis, bound in enumerate(dataset.maxshape) if bound is None]
-    if len(unlimited) != 1 or not len(positions):
-        return True
-    before = range(unlimited[0])
-    if math.prod(-(-dataset.maxshape[axis] // dataset.chunks[axis]) for axis in before) <= 1:
-        return True
-    indices = np.unravel_index(positions, grid)
-    return any(bool(np.any(indices[axis])) for axis in before)
+    if is_certain and len(unlimited) == 1 and len(numbers):
+        before = range(unlimited[0])
+        if math.prod(-(-dataset.maxshape[axis] // dataset.chunks[axis]) for axis in before) > 1:
+            indices = np.unravel_index(numbers, grid)
+            is_certain = any(bool(np.any(indices[axis])) for axis in before)
+    if not is_certain:
+        raise _uncertain(dataset)
+    return numbers, where
 
 
 def _uncertain(dataset: Any) -> UsageError:
