@@ -122,7 +122,7 @@ def test_levels_look_at_more_and_more(store):
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------
 def test_a_chunk_that_is_gone(store):
-    """D-10: a deleted chunk reads as zeros, and passes validation, elsewhere."""
+    """In other libraries it reads as zeros, and passes validation."""
     chunk(store, "numbers", 1, 0).unlink()
     report = verify(store)
     assert found(report) == {("/numbers", "chunk-missing")}
@@ -168,7 +168,7 @@ def test_a_chunk_that_does_not_decode(store, array, damage):
 
 
 def test_a_bit_that_flips_is_found_where_there_is_a_checksum(tmp_path, zarr_format):
-    """scale.md, section 6: zstd frames have a checksum, whatever the document says."""
+    """Zstd frames have one, whatever the document says."""
     path = tmp_path / "file.zarr"
     values = np.random.default_rng(1).integers(0, 2**15, 5000).astype("i2")
     trees.write_builder(
