@@ -94,7 +94,7 @@ ax.legend(loc="upper right")
 # %%
 # Share one file
 # --------------
-# For somebody who gets the second file only, export it with copies in place of links.
+# To share only the second file, export it with copies in place of links.
 
 with (
     NWBZarrIO(moved / "processed.nwb.zarr", mode="r") as source,

@@ -35,6 +35,12 @@ def test_the_readme_fits_on_two_screens():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
+def test_every_drawing_follows_the_dark_theme():
+    drawings = [path for path in (ROOT / "docs").rglob("*.svg") if not {"_build", "auto_gallery"} & set(path.parts)]
+    assert len(drawings) > 5
+    assert [path.name for path in drawings if "prefers-color-scheme: dark" not in path.read_text("utf-8")] == []
+
+
 def test_every_test_that_a_feature_names_exists():
     page = (ROOT / "docs" / "reference" / "features.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(tests/[\w./]+)`", page))

@@ -58,10 +58,21 @@ PAGE_PHRASES = {
     r"\bfor certain\b": "certainly; or say how one knows",
     r"\bbesides\b(?=[.;])": "also",
     r"\bwhat (?:is|was) (?:in it|new in it)\b": "its content",
+    r",\s+since\b": "because",
+    r"\bfor (?:anybody|somebody) who\b": "for everyone who; or address the reader: if you",
+    r"\bthat you make\b": "that you create; or name it",
+    r"\bthe module in front of\b": "the module shown",
+    r"\bcontains? the same\b(?! \w)": "is equal; or name what is equal",
+    r"\b(?:its|their) own affair\b": "say who controls it",
+    r"\bthe smallest of\b": "the best of, the minimum of",
+    r"\bmeans? nothing\b": "is noise",
+    r"\bmakes? [^.;]{0,40}\bthose of\b": "say what it does: activates, replaces",
+    r"\bof the \w+ of \w+ (?:above|below)\b": "as in the table above, below",
     # the subject after the verb, and clauses in foreign order
     r"(?:^|[.;:] )(?:then|with [^.,;:]{3,40}|to [^.,;:]{3,40}|in [^.,;:]{3,40}) (?:comes?|goes?|go|stands?|lies?) ": (
         "put the subject first"
     ),
+    r"(?:^|[.:] )the same (?:on|in|with|from|to) ": "begin with the verb: Or convert on the command line",
     r"\b(?:does|do|is|are|has|have) not either\b": "neither ... nor",
     r"\bso (?:it|they) (?:is|are|does|do) (?:in|for|with)\b": "repeat the verb",
     # several numbers in a clause
