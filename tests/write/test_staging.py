@@ -57,6 +57,22 @@ def make(path: Path, text: bytes = b"old") -> Path:
     return path
 
 
+@EXCHANGES
+@pytest.mark.usefixtures("two_renames")
+@pytest.mark.parametrize("kind", ["file", "empty folder"])
+def test_whatever_is_there_is_replaced(tmp_path, kind):
+    """But for a link, which is followed: `tests/test_existing_targets.py`."""
+    target = tmp_path / "a.zarr"
+    if kind == "file":
+        target.write_bytes(b"old")
+    else:
+        target.mkdir()
+    with staged(str(target)) as keys:
+        put(keys, ".zgroup", b"new")
+    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
+    assert os.listdir(tmp_path) == ["a.zarr"]
+
+
 @FAILURES
 @pytest.mark.parametrize("existing", [True, False])
 def test_a_write_that_fails_leaves_nothing_and_the_old_one(tmp_path, failure, existing):
