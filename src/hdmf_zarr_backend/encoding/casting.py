@@ -444,7 +444,15 @@ def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _
         columns = {name: list(map(itemgetter(position), ordered)) for position, name in enumerate(names)}
     result = np.empty(count, dtype)
     for name, values in columns.items():
-        result[name] = _column(values, dtype[name], location.inside(name))
+        field, inside = dtype[name], location.inside(name)
+        if field.base.names is not None:
+            column = cast_rows(values, field.base, 1 + len(field.shape), inside)
+        else:
+            column = cast(values, field.base, inside)
+        if column.size and column.shape != (count, *field.shape):
+            problem = f"the field {inside.field!r} needs a value of shape {field.shape}, not {column.shape[1:]}"
+            raise inside.refused((0,), problem, _ROWS)
+        result[name] = column.reshape(count, *field.shape)
     return result.reshape(shape)
 
 
@@ -478,18 +486,6 @@ def row_values(row: Any, names: tuple[str, ...], n: int, location: Location = _A
             (n,), f"the data are not rows with a value for each of the fields {names}: {_shown(row)}", _ROWS
         )
     return row
-
-
-def _column(values: Any, field: np.dtype[Any], location: Location) -> Array:
-    """Return the values of one field, whose first axis is that of the rows."""
-    if field.base.names is not None:
-        result = cast_rows(values, field.base, 1 + len(field.shape), location)
-    else:
-        result = cast(values, field.base, location)
-    if result.size and result.shape != (len(values), *field.shape):
-        problem = f"the field {location.field!r} needs a value of shape {field.shape}, not {result.shape[1:]}"
-        raise location.refused((0,), problem, _ROWS)
-    return result.reshape(len(values), *field.shape)
 
 
 # ---- text -----------------------------------------------------------------------------------------------------------
