@@ -64,7 +64,7 @@ def test_nan_that_is_a_text_is_a_number(files):
 
 @pytest.mark.parametrize("options", [{"zarr_format": 2}, {"zarr_format": 3}, {}, "convert"], ids=str)
 def test_it_is_exported_and_converted(written, tmp_path, options):
-    backend, path = NWBZarrIO if options else NWBHDF5IO, tmp_path / "b"
+    backend, path = NWBZarrIO if options else NWBHDF5IO, tmp_path / "b.nwb"
     if options == "convert":
         convert(written, path, to="zarr", zarr_format=2)
     else:

@@ -217,7 +217,7 @@ def test_another_source_or_option_or_version_is_reported(hdf5, tmp_path, monkeyp
     other = tmp_path / "b.h5"
     other.write_bytes(hdf5.read_bytes())
     with pytest.raises(
-        ConflictError, match=r"a\.h5 was read then but is not read now; .*b\.h5 is read now and was not"
+        ConflictError, match=r"a\.h5 was read then but is not read now; .*b\.h5 is read now but was not read then"
     ):
         convert(other, target, resume=True)
     with monkeypatch.context() as patch:
