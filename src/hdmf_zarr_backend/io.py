@@ -6,8 +6,8 @@ Source: ``hdmf.backends.io.HDMFIO`` for the interface; ``hdmf.backends.hdf5.HDF5
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -58,7 +58,7 @@ from hdmf_zarr_backend.hdmf.schema import check_conversions, check_types, docume
 from hdmf_zarr_backend.hdmf.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
-from hdmf_zarr_backend.model.render import escape
+from hdmf_zarr_backend.model.render import escape, few
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
@@ -66,6 +66,7 @@ from hdmf_zarr_backend.store.opening import check_abilities, open_store
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
     from hdmf_zarr_backend.hdmf.containers import KnownFields
+    from hdmf_zarr_backend.hdmf.editing import Edit
     from hdmf_zarr_backend.hdmf.planner import WriteRequest
     from hdmf_zarr_backend.store.transaction import Writer
 
@@ -302,6 +303,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._source_manager: Any = None
         self._replaced: list[tuple[Any, Any]] = []
         self._written_builders = WriteStatusTracker()
+        self._outdated: list[WriteStatusTracker] = []  # of builders from before something was removed or renamed
         self._is_open = False
         self._zarr_group: Any = None
         self._edits: Edits | None = None
@@ -754,6 +756,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             )
         from hdmf_zarr_backend.hdmf.containers import check_origin
 
+        self._check_current(container)
         check_origin(container, self.manager, self.path)
         # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
@@ -762,6 +765,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
         if self._edits is not None:
             self._fields.note(container, is_written=True)
+
+    def _check_current(self, container: Any) -> None:
+        builder = self.manager.get_builder(container) if self._outdated else None
+        if builder is not None and any(written.get_written(builder) for written in self._outdated):
+            raise UsageError(
+                "the container was read or written before something was removed or renamed in the file",
+                store=self.source,
+                remedy="Read the file again with io.read(), and change what that returns.",
+            )
 
     @known_arguments
     def write_builder(
@@ -889,6 +901,122 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if "" not in session.own.builders and self._parsed is not None:
             session = ReadSession(session.own.store, self._parsed, self.path, self.manager)
         return session.own.builder_at(path)
+
+    # ---- changing what is in the file -------------------------------------------------------------------------------
+
+    @known_arguments
+    def remove(self, *paths: str, cascade: bool = False) -> list[str]:
+        """Remove groups, datasets, columns, links or attributes from the file, in one change.
+
+        A column is removed with its indices, and from the ``colnames`` of its table.
+
+        Parameters
+        ----------
+        *paths : str
+            Paths in the file, such as ``"/acquisition/lick"``; an attribute as ``"/acquisition/lick@comments"``.
+        cascade : bool
+            Remove also the links, and the attributes that are references, that lead to what is removed, and make the
+            references in datasets null. False: refuse that, and list them.
+
+        Returns
+        -------
+        list of str
+            What was done, in words.
+
+        Raises
+        ------
+        UnsupportedModeError
+            The mode is not ``r+`` or ``a``.
+        ReferenceTargetError
+            There is nothing at a path.
+        ConflictError
+            Links or references lead there, or the schema requires it. Nothing is changed.
+        UsageError
+            It is the root, a cached specification, the index of a column, or an attribute that does not exist.
+
+        Notes
+        -----
+        Changes of arrays that wait are written first; new containers are not. Containers that were read before cannot
+        be written any more, and their arrays that were removed raise an error. Call `read` again.
+
+        Examples
+        --------
+        >>> with NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
+        ...     io.remove("/processing/behavior", "/units/quality")
+        """
+        with self._editing() as edit:
+            edit.remove(paths, cascade=cascade)
+        return edit.done
+
+    @known_arguments
+    def rename(self, path: str, name: str) -> list[str]:
+        """Give a group, dataset, column or link another name; links and references that lead there follow.
+
+        The indices of a column, and its name in the ``colnames`` of its table, follow too. Links in other files do not.
+
+        Parameters
+        ----------
+        path : str
+            Path in the file, such as ``"/acquisition/lick"``.
+        name : str
+            The new name, in the same group.
+
+        Returns
+        -------
+        list of str
+            What was done, in words.
+
+        Raises
+        ------
+        UnsupportedModeError
+            The mode is not ``r+`` or ``a``.
+        ReferenceTargetError
+            There is nothing at the path.
+        ConflictError
+            The name is in use, or the schema requires the present one. Nothing is changed.
+        NameRefusedError
+            The name cannot be stored.
+        UsageError
+            It is the root, a cached specification, or the index of a column.
+
+        Notes
+        -----
+        What was read before is outdated, as after `remove`.
+
+        Examples
+        --------
+        >>> with NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
+        ...     io.rename("/acquisition/lick", "lick_left")
+        """
+        with self._editing() as edit:
+            edit.rename(path, name)
+        return edit.done
+
+    @contextmanager
+    def _editing(self) -> Iterator[Edit]:
+        """Yield an edit of the file, and write it if the block ends without an error."""
+        if self._mode not in ("r+", "a"):
+            raise self._not_in_this_mode("change what is in a", "Use 'r+'.")
+        if not self._is_open:
+            raise UnsupportedModeError("Cannot change a closed file", store=self.source, remedy="Open it again.")
+        if self._parsed is None or self._edits is None or self._store is None:
+            raise self._nothing_yet()
+        from hdmf_zarr_backend.hdmf.editing import Edit
+        from hdmf_zarr_backend.hdmf.writing import EditedFile, flush_edits
+
+        file = EditedFile(self._store, self._parsed, self._edits, self._options)
+        with self._edits.gate:
+            flush_edits(file, partial(self._targets().encode_stored, is_written=self.get_written))
+            edit = Edit(file, self.manager)
+            yield edit
+            edit.commit()
+            # hdmf's containers do not follow a change of their file
+            self._outdated.append(self._written_builders)
+            self._written_builders = WriteStatusTracker()
+            self.__dict__.pop("_fields", None)
+            reading, self._reading = self._reading, None
+            if reading is not None:
+                reading.outdate(f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)
 
     @known_arguments
     def export(

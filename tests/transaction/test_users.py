@@ -206,6 +206,26 @@ def dropped_3(store: Any) -> None:
     upgrade(store, drop=3)
 
 
+def removed(store: Any) -> None:
+    with ZarrIO(store, "r+") as io:
+        io.remove("/sharded", "/table/ragged", "/numbers@description")
+
+
+def removed_with_references(store: Any) -> None:
+    with ZarrIO(store, "r+") as io:
+        io.remove("/target", "/texts", cascade=True)
+
+
+def renamed(store: Any) -> None:
+    with ZarrIO(store, "r+") as io:
+        io.rename("/target", "the same by a longer name")
+
+
+def moved(store: Any) -> None:
+    with ZarrIO(store, "r+") as io:
+        io.rename("/table", "moved")
+
+
 USERS: dict[Cell, tuple[Callable[[State], State], Act]] = {
     Cell("upgrade", 2): (dict, upgrade),
     Cell("upgrade --keep", 2): (dict, kept),
@@ -225,6 +245,10 @@ USERS: dict[Cell, tuple[Callable[[State], State], Act]] = {
     Cell("repair, newer 2", "both"): (with_newer_2, repair),
     Cell("repair, other rows", "both"): (with_other_rows, repair),
     Cell("derive", "both"): (with_newer_2, opened),
+    **{Cell("remove", number): (dict, removed) for number in FORMATS},
+    **{Cell("remove, references", number): (dict, removed_with_references) for number in FORMATS},
+    **{Cell("rename", number): (dict, renamed) for number in FORMATS},
+    **{Cell("rename, with chunks", number): (dict, moved) for number in FORMATS},
 }
 IN_TURN = {Cell("consolidate", "both"), Cell("consolidate, other rows", "both")}
 """Users that change format 2, and then make format 3 like it."""

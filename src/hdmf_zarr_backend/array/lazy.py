@@ -401,6 +401,8 @@ def _one_at_a_time(method: Method) -> Method:
             if self._edits.is_closed:
                 with at(self.location, self.name):
                     raise ModeError("the file is closed", remedy="Open it again to change it.")
+            if self._outdated is not None:
+                raise self._outdated
             return method(self, *arguments, **options)
 
     return typing.cast(Method, changing)
@@ -445,9 +447,29 @@ class EditableArray(LazyArray):
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._edits = edits
+        self._outdated: UsageError | None = None
         self._reader = edits.opened(self._reader, self.node)
         self._reader.changed = functools.partial(edits.chunk, self.path)
         self._reader.cut = functools.partial(edits.cut, self.path)
+
+    def outdate(self, problem: str, *, is_gone: bool) -> None:
+        """Refuse changes of the array from now on, because its file has others.
+
+        Parameters
+        ----------
+        problem : str
+            What the error says.
+        is_gone : bool
+            The array is not there any more: reading is refused too.
+        """
+        error = self._outdated = self._unusable(problem, "Read the file again with io.read().")
+
+        def refuse(*_: Any) -> None:
+            raise error
+
+        if is_gone:
+            self._reader.forget(self.path)
+            self._reader.changed = refuse
 
     def __reduce__(self) -> Any:
         raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")

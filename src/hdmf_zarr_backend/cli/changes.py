@@ -1,10 +1,11 @@
-"""`zarrio convert`, `upgrade`, `repair` and `consolidate`: the commands that make files, or change them in place."""
+"""The commands that make files, or change them in place, from `zarrio convert` to `zarrio consolidate`."""
 
 from __future__ import annotations
 
 import os
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -393,6 +394,82 @@ def upgrade_command(arguments: Namespace) -> cli.Exit:
         labels=labels,
         as_json=asdict,
     )
+
+
+# ---- remove and rename ----------------------------------------------------------------------------------------------
+
+_FILE = cli.argument("file", metavar="FILE", help="a Zarr file, a path or a URL")
+
+
+@cli.command(
+    "remove",
+    "FILE PATH... [options]",
+    _FILE,
+    cli.argument(
+        "names",
+        nargs="+",
+        metavar="PATH",
+        help="paths in the file, of groups, datasets, columns of tables or links; PATH@NAME for an attribute",
+    ),
+    cli.flag(
+        "--drop-links",
+        "remove also links, and attributes that are references, that lead there, and make references in datasets null",
+    ),
+    *cli.output(json="print what was done as one JSON document"),
+)
+def remove_command(arguments: Namespace) -> cli.Exit:
+    """Remove groups, datasets, columns, links or attributes from a file.
+
+    Remove parts of a file in place, all in one change: if the command is interrupted, none or all of them are
+    removed. A column is removed with its index, and the table stays valid. What the schema requires is not
+    removed; neither is anything that links or references in the file lead to, unless you use --drop-links.
+    Files that link to this one are not known, and not changed.
+
+      zarrio remove session.nwb.zarr /processing/behavior
+      zarrio remove session.nwb.zarr /units/quality /units/waveforms
+      zarrio remove session.nwb.zarr /acquisition/lick@comments
+      zarrio remove session.nwb.zarr /acquisition/lick --drop-links
+    """
+    return _edited(arguments, lambda io: io.remove(*arguments.names, cascade=arguments.drop_links))
+
+
+@cli.command(
+    "rename",
+    "FILE PATH NAME [options]",
+    _FILE,
+    cli.argument("path", metavar="PATH", help="the path of a group, dataset, column or link in the file"),
+    cli.argument("name", metavar="NAME", help="the new name, in the same group"),
+    *cli.output(json="print what was done as one JSON document"),
+)
+def rename_command(arguments: Namespace) -> cli.Exit:
+    """Rename a group, dataset, column or link in a file.
+
+    Give a part of a file another name, in place. Links and references that lead there follow, as do the index
+    of a column and its name in the table. Files that link to this one are not known, and not changed.
+
+      zarrio rename session.nwb.zarr /acquisition/lick lick_left
+      zarrio rename session.nwb.zarr /units/quality judged_by_eye
+    """
+    return _edited(arguments, lambda io: io.rename(arguments.path, arguments.name))
+
+
+def _edited(arguments: Namespace, edit: Callable[[Any], list[str]]) -> cli.Exit:
+    """Change a file with an io that knows its schema, and print what was done."""
+    # imported here: hdmf and zarr take seconds to import
+    from hdmf_zarr_backend import NWBZarrIO
+    from hdmf_zarr_backend.io import ZarrIO
+
+    options = cli.storage_options(arguments)
+    is_nwb = "core" in ZarrIO.get_namespaces(arguments.file, storage_options=options)
+    cls = NWBZarrIO if is_nwb else ZarrIO
+    with cli.grouped_warnings(arguments), cls(arguments.file, "r+", storage_options=options) as io:
+        done = edit(io)
+    if arguments.json:
+        cli.print_json({"source": arguments.file, "done": done})
+    else:
+        for line in done:
+            cli.say(line)
+    return cli.Exit.OK
 
 
 # ---- repair ---------------------------------------------------------------------------------------------------------

@@ -133,6 +133,8 @@ def help_command(arguments: Namespace) -> Exit:
 
 COMMANDS: tuple[Command, ...] = (
     changes.convert_command,
+    changes.remove_command,
+    changes.rename_command,
     views.inspect_command,
     views.compare_command,
     views.dry_run_command,

@@ -32,6 +32,7 @@ from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, data_type_of
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.hdmf.namespaces import is_registered
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, split
 
 # hdmf-zarr writes the bare tokens NaN and Infinity, which are no JSON (hdmf-zarr#381); strict writers have these texts.
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -220,6 +221,60 @@ class TypeCheck:
 
     def _error(self, problem: str, builder: Any, remedy: str) -> ContainerError:
         return ContainerError(problem, store=self._source, path=builder_path(builder), remedy=remedy)
+
+
+def spec_at(catalog: Any, hierarchy: Hierarchy, path: str) -> Any:
+    """Return the specification of a group or dataset: of its type or, without one, by its name; None if it has none."""
+    node = hierarchy.get(path)
+    data_type, namespace = (None, None) if node is None else (data_type_of(node), node.attributes.get("namespace"))
+    if data_type is not None:
+        return catalog.get_spec(namespace, data_type) if is_registered(catalog, namespace, data_type) else None
+    parent, name = split(path)
+    spec = spec_at(catalog, hierarchy, parent) if path else None
+    members = (*spec.groups, *spec.datasets) if isinstance(spec, GroupSpec) else ()
+    return next((member for member in members if member.name == name), None)
+
+
+def why_required(
+    catalog: Any, hierarchy: Hierarchy, path: str, *, attribute: str | None = None, is_rename: bool = False
+) -> str | None:
+    """Return why the schema needs a member of a group, or an ``attribute`` of a node; None if it does not.
+
+    With ``is_rename``, why it needs the name of the member.
+    """
+    parent, name = split(path)
+    where = path if attribute is not None else parent
+    spec = spec_at(catalog, hierarchy, where)
+    if spec is None:
+        return None
+    if attribute is not None:
+        wanted = next((each for each in spec.attributes if each.name == attribute), None)
+        is_only, what = True, f"the attribute {attribute!r}"
+    else:
+        members = (*spec.groups, *spec.datasets, *spec.links) if isinstance(spec, GroupSpec) else ()
+        wanted = next((each for each in members if each.name == name), None)
+        is_only, what = True, repr(name)
+        if wanted is None:
+            group = hierarchy.get(parent)
+            typed = [each for each in members if each.name is None and each.required]
+            wanted = next((each for each in typed if _is_of(catalog, hierarchy.get(path), each.data_type_inc)), None)
+            data_type = None if wanted is None else wanted.data_type_inc
+            others = (node for key, node in getattr(group, "members", {}).items() if key != name)
+            is_only, what = not any(_is_of(catalog, node, data_type) for node in others), f"a {data_type}"
+    node = hierarchy.get(where)
+    owner = (None if node is None else data_type_of(node)) or absolute(where)
+    if is_rename:
+        return None if wanted is None or wanted.name is None else f"{what} is a name that the schema has in {owner}"
+    return f"the schema requires {what} in {owner}" if wanted is not None and wanted.required and is_only else None
+
+
+def _is_of(catalog: Any, node: Any, data_type: Any) -> bool:
+    """Return whether a node has a type, or one that extends it."""
+    own = None if node is None else data_type_of(node)
+    if own is None or data_type is None or own == data_type:
+        return own is not None and own == data_type
+    namespace = node.attributes.get("namespace")
+    return is_registered(catalog, namespace, own) and bool(catalog.is_sub_data_type(namespace, own, data_type))
 
 
 OTHER_VERSION = "Use the version that the file has; a process that does not import the extension takes it from there."

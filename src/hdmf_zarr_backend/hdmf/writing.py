@@ -108,7 +108,7 @@ def write_difference(
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
     before = before_change(store, file.parsed, [*planner.changed, *planner.added, *edits.changed])
-    with _undone_on_error(file):
+    with undone_on_error(file):
         edits.change.create(*planner.added)
         _flush(file, request.targets.encode)
         for path, changed in edits.changed.items():  # the fields of rows may have become wider
@@ -121,10 +121,10 @@ def write_difference(
             writer.inlined = file.parsed.inlined
             writer.write_changes(added=planner.added, changed=planner.changed)
         consolidate = request.options.consolidate_metadata
-        _commit(file, hierarchy, before, is_changed=is_more, consolidate=consolidate)
+        commit(file, hierarchy, before, is_changed=is_more, consolidate=consolidate)
     # after the commit: a failed write leaves the model of what is on disk
     adopt(known, hierarchy)
-    _derive_all(file, before)
+    derive_rest(file, before)
     if is_more:
         request.options.progress.finish()
     request.unfilled = plan.unfilled
@@ -141,11 +141,11 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
         return
     _prepare(file)
     before = before_change(file.store, file.parsed, edits.changed)
-    with _undone_on_error(file):
+    with undone_on_error(file):
         _flush(file, encode)
         consolidate = file.parsed.consolidated or file.parsed.state is not None
-        _commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
-    _derive_all(file, before)
+        commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
+    derive_rest(file, before)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -176,7 +176,7 @@ def _prepare(file: EditedFile) -> None:
 
 
 @contextmanager
-def _undone_on_error(file: EditedFile) -> Iterator[None]:
+def undone_on_error(file: EditedFile) -> Iterator[None]:
     """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
     edits, inlined = file.edits, file.parsed.inlined
     before = dict(inlined)
@@ -204,7 +204,7 @@ def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
 
 
 @gc_paused()
-def _commit(
+def commit(
     file: EditedFile, hierarchy: Hierarchy, before: Before | None, *, is_changed: bool, consolidate: bool
 ) -> None:
     """Commit the change, with format 3 of a file of both formats in it."""
@@ -230,7 +230,7 @@ def _commit(
     edits.change.commit({}, root)
 
 
-def _derive_all(file: EditedFile, before: Before | None) -> None:
+def derive_rest(file: EditedFile, before: Before | None) -> None:
     """Derive all of format 3 of a file of both formats, if not only what has changed could be derived."""
     if file.parsed.state is not None and before is None:
         make_alike(file.edits.writer, file.parsed, WriteOptions(strict_json=file.options.strict_json))

@@ -395,6 +395,8 @@ def adopt(known: Hierarchy, written: Hierarchy) -> None:
             continue
         here.attributes = there.attributes
         if isinstance(here, Group) and isinstance(there, Group):
+            for name in here.members.keys() - there.members.keys():
+                del here.members[name]
             for name, node in there.members.items():
                 here.members[name] = _kept(here.members.get(name), node)
                 pairs.append((here.members[name], node))

@@ -281,10 +281,12 @@ def set_root(store: Store, root: Root) -> None:
 def copy_value(store: Store, source: str, target: str) -> None:
     """Copy the value of a key, if it exists, to another key; piece by piece if the store can stream."""
     pieces = _pieces(store, source)
-    first = next(pieces, None)
-    if first is not None:
+    first, second = next(pieces, None), next(pieces, None)
+    if first is not None and second is None:  # one request
+        store._set(target, first)
+    elif first is not None and second is not None:
         with store._stream(target) as write:
-            for piece in itertools.chain([first], pieces):
+            for piece in itertools.chain([first, second], pieces):
                 write(piece)
 
 

@@ -222,11 +222,22 @@ class LocalStore(Store):
             raise
 
     def _delete(self, keys: Iterable[str]) -> None:
+        parents: set[str] = set()
         for key in keys:
+            path = self._path(key)
             try:
-                os.unlink(self._path(key))
+                os.unlink(path)
+                parents.add(os.path.dirname(path))
             except (OSError, UnicodeEncodeError) as error:
                 self._raise_unless_absent(error, key, "deleted")
+        # a node that was removed would leave its folders, in which people look for it
+        for parent in sorted(parents, reverse=True):
+            folder = parent
+            with suppress(OSError):  # it is not empty
+                while folder != self.root:
+                    os.rmdir(folder)
+                    self._folders.discard(folder)
+                    folder = os.path.dirname(folder)
 
     def list_documents(self) -> Iterator[str]:
         stack = [""]
@@ -310,6 +321,7 @@ class LocalStore(Store):
             # a relative symbolic link would have another target in another folder
             if not stat.S_ISREG(os.lstat(f"{self.root}/{source}").st_mode):
                 return False
+            self._make_parent(path)
             os.link(f"{self.root}/{source}", partial)
             os.replace(partial, path)
         except OSError:

@@ -276,6 +276,12 @@ class Change:
         self._count += 1
         self._store._set(key, value)
 
+    def copy(self, keys: Mapping[str, str]) -> None:
+        """Give the values of some keys to others, below nodes that were announced; by links if the store has them."""
+        store, names = self._store.unwrapped, [*keys]
+        list(_of_each(store, lambda key: link_or_copy(store, key, keys[key]), names))
+        self._count += len(keys)
+
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         """Announce keys that are going to be streamed, so that one record has them all."""
 
@@ -563,6 +569,12 @@ class JournalledChange(Change):
                 self._record()
             return True
         return key in self._journal.recorded
+
+    def copy(self, keys: Mapping[str, str]) -> None:
+        with self._mutex:
+            if not all(map(self._may_be_set, keys.values())):
+                raise ValueError("keys are copied below new nodes only")
+        super().copy(keys)
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         with self._mutex:

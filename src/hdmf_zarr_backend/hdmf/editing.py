@@ -1,0 +1,573 @@
+"""`Edit`: changes nodes that a file has already, with everything in the file that leads to them.
+
+An edit is planned on a copy of the model: nodes are removed or get another path, and each link and reference is
+followed to what it leads to. So all that cannot be done is refused before anything is written. `Edit.commit` makes one
+change of it (`store.transaction`). The root refuses readers while references in existing arrays are written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from hdmf.build import BuildManager, ConstructError
+
+from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.edits import wider_fields
+from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding.nczarr import is_nczarr
+from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
+from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference
+from hdmf_zarr_backend.encoding.reserved import (
+    LINKS,
+    NCZARR_ATTR,
+    NOTES,
+    SPECLOC,
+    TYPE_KEYS,
+    as_dict,
+    data_type_of,
+    visible,
+)
+from hdmf_zarr_backend.encoding.zarr3 import has_records
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    DamagedFileError,
+    LinkRefusedError,
+    ReadOnlyStoreError,
+    ReferenceTargetError,
+    UsageError,
+    at,
+)
+from hdmf_zarr_backend.hdmf.from_zarr import before_change
+from hdmf_zarr_backend.hdmf.reading import ReadSession
+from hdmf_zarr_backend.hdmf.schema import spec_at, why_required
+from hdmf_zarr_backend.hdmf.writing import EditedFile, commit, derive_rest, undone_on_error
+from hdmf_zarr_backend.model.element import Reference
+from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.links import THIS_FILE
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Dataset,
+    Group,
+    Hierarchy,
+    Node,
+    absolute,
+    adopt,
+    copy_hierarchy,
+    join,
+    relative,
+    split,
+)
+from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.store.base import DOCUMENTS
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, check_names, checked_name
+from hdmf_zarr_backend.write.sources import EncodedSource
+from hdmf_zarr_backend.write.writer import PlanWriter
+
+COLUMN_NAMES = "colnames"
+INDEX = "VectorIndex"
+_FIXED = frozenset({*TYPE_KEYS, "namespace", "object_id", COLUMN_NAMES})
+"""Attributes by which hdmf knows an object, and the columns of a table."""
+
+
+class Pointer(NamedTuple):
+    """A link or a reference, or the references of an array, to something that is removed."""
+
+    what: str  # in words
+    path: str  # of the node that has it; of a link, its own
+    attribute: str | None = None
+    problem: str | None = None  # why it cannot become null
+
+
+class Edit:
+    """One change of the nodes of an open file; nothing is written before `commit`."""
+
+    def __init__(self, file: EditedFile, manager: Any) -> None:
+        store, known = file.store, file.parsed.hierarchy
+        if not store.abilities.listing:
+            problem = "the store cannot list its keys, so that no group or dataset can be removed or renamed"
+            raise ReadOnlyStoreError(problem, store=store.location, remedy="Change a copy on a disk.")
+        self.hierarchy = copy_hierarchy(known)
+        self.done: list[str] = []
+        """What the change does, in words."""
+        self.outdated: dict[str, str | None] = {}
+        """Nodes and links that are removed or renamed: the old path and, unless it is removed, the new one."""
+        self._file = file
+        self._manager = manager
+        self._catalog = manager.namespace_catalog
+        self._plan = WritePlan(self.hierarchy, is_nczarr=is_nczarr(known))
+        self._changed: set[str] = set()  # new paths of nodes whose documents change
+        self._lost: list[Pointer] = []
+        self._before = resolver_of(store, known, store.location)
+        self._after = resolver_of(store, self.hierarchy, store.location)
+        self._targets: dict[tuple[Any, Any], str | None] = {}
+        self._specs = spec_location(known.root.attributes.get(SPECLOC))
+
+    @property
+    def _known(self) -> Hierarchy:
+        return self._file.parsed.hierarchy
+
+    def _error(self, cls: type[Any], problem: str, path: str, remedy: str, remedy_cli: str | None = None) -> Any:
+        return cls(problem, store=self._file.store.location, path=absolute(path), remedy=remedy, remedy_cli=remedy_cli)
+
+    # ---- what is changed --------------------------------------------------------------------------------------------
+
+    def remove(self, names: Iterable[str], *, cascade: bool) -> None:
+        """Remove nodes, links, and attributes (``path@name``); refuse what others need."""
+        for name in names:
+            self._remove(name)
+        self._follow_all()
+        if not self._lost:
+            return
+        shown = "; ".join(pointer.what for pointer in self._lost)
+        first = next(path for path, new in self.outdated.items() if new is None)
+        if not cascade:
+            raise self._error(
+                ConflictError,
+                f"it cannot be removed while these lead to it: {shown}",
+                first,
+                "Remove these first, or pass cascade=True: it removes such links and attributes, and makes the "
+                "references in datasets null.",
+                "Remove these first, or use --drop-links: it removes such links and attributes, and makes the "
+                "references in datasets null.",
+            )
+        needed = [f"{pointer.what} ({pointer.problem})" for pointer in self._lost if pointer.problem is not None]
+        if needed:
+            problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
+            remedy = "Remove what has them too, in the same call."
+            raise self._error(ConflictError, problem, first, remedy)
+        self.done += [f"removed {pointer.what}" for pointer in self._lost]
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a node or a link another name in its group."""
+        path, is_link = self._located(name)
+        parent, old = split(path)
+        checked_name(new_name)
+        group = self._group(parent)
+        if new_name in group.members or find_link(group.attributes, new_name) is not None:
+            problem = f"the group has a member {new_name!r} already"
+            raise self._error(ConflictError, problem, path, "Choose another name.")
+        self._check_not_needed(path, "cannot be renamed", is_rename=True)
+        self._move(path, join(parent, new_name), is_link=is_link)
+        for index in [] if is_link else self._indices(path):
+            is_named = split(index)[1].startswith(f"{old}_index")
+            if is_named:
+                self._move(index, join(parent, new_name + split(index)[1].removeprefix(old)), is_link=False)
+        self._follow_all()
+
+    def _remove(self, name: str) -> None:
+        if "@" in name and self._known.get(relative(name)) is None:
+            path, _, attribute = name.rpartition("@")
+            self._remove_attribute(relative(path), attribute)
+            return
+        path, is_link = self._located(name)
+        if self.new_path(path) is None:
+            return  # with its group, or its column
+        self._check_not_needed(path, "cannot be removed")
+        self._move(path, None, is_link=is_link)
+        for index in [] if is_link else self._indices(path):
+            self._move(index, None, is_link=False)
+
+    def _nothing_at(self, path: str) -> Any:
+        remedy = "`zarrio inspect` lists all paths."
+        return self._error(ReferenceTargetError, "there is no such group or dataset", path, remedy)
+
+    def _find(self, path: str) -> tuple[str, str, Node | None]:
+        """Return what `Resolver.find_inside` does for a path that the user gives."""
+        try:
+            return self._before.find_inside(THIS_FILE, path)
+        except ReferenceTargetError:
+            raise self._nothing_at(path) from None
+
+    def _located(self, name: str) -> tuple[str, bool]:
+        """Return the path of a node or a link, and whether it is a link; the path to it may lead through others."""
+        parent, last = split(relative(name))
+        _, parent, group = self._find(parent)
+        path = join(parent, last)
+        if not path or self._specs in (path, path[: len(self._specs or "")]):
+            problem = "the root and the cached specifications cannot be removed or renamed"
+            raise self._error(UsageError, problem, path, "Write a new file.")
+        if not isinstance(group, Group):
+            raise self._nothing_at(path)
+        is_link = last not in group.members
+        if is_link and find_link(group.attributes, last) is None:
+            raise self._nothing_at(path)
+        target = None if is_link else self._indexed(path)
+        if target is not None and self.new_path(target) == target:
+            problem = f"this is the index of the column {absolute(target)}, which cannot be without it"
+            raise self._error(UsageError, problem, path, f"Give {absolute(target)}, which includes its index.")
+        return path, is_link
+
+    def _remove_attribute(self, path: str, name: str) -> None:
+        _, path, node = self._find(path)
+        names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
+        if name not in names:
+            raise self._error(UsageError, f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
+        reason = why_required(self._catalog, self._known, path, attribute=name)
+        if name in _FIXED:
+            reason = "hdmf needs it"
+        if reason is not None:
+            problem = f"the attribute {name!r} cannot be removed: {reason}"
+            raise self._error(ConflictError, problem, path, "Keep it, or give it another value.")
+        self._set_attribute(path, names[name], None)
+        self.done.append(f"removed the attribute {name!r} of {absolute(path)}")
+
+    def _check_not_needed(self, path: str, what: str, *, is_rename: bool = False) -> None:
+        reason = why_required(self._catalog, self._known, path, is_rename=is_rename)
+        if reason is not None:
+            remedy = "Keep it, or remove the object that it is in."
+            raise self._error(ConflictError, f"it {what}: {reason}", path, remedy)
+
+    def _move(self, path: str, new: str | None, *, is_link: bool) -> None:
+        """Take a node or a link away from its path, and put it at the new one."""
+        self.outdated[path] = new
+        parent, name = split(path)
+        group = self._group(parent, self.hierarchy)
+        new_name = None if new is None else split(new)[1]
+        if is_link:
+            named = [(entry, as_dict(entry).get("name") == name) for entry in group.attributes[LINKS]]
+            renamed = [{**entry, "name": new_name} if is_it else entry for entry, is_it in named]
+            self._set_links(parent, [entry for entry in renamed if as_dict(entry).get("name", "") is not None])
+        else:
+            node = group.members.pop(name)
+            if new_name is not None:
+                group.members[new_name] = node
+            columns = self._columns(group)
+            if name in columns:
+                columns = [new_name if column == name else column for column in columns]
+                self._set_attribute(parent, COLUMN_NAMES, [column for column in columns if column is not None])
+        what = f"the link {absolute(path)}" if is_link else absolute(path)
+        self.done.append(f"removed {what}" if new is None else f"renamed {what} to {new_name}")
+
+    def _group(self, path: str, hierarchy: Hierarchy | None = None) -> Group[Attributes]:
+        group = (hierarchy or self._known).get(path)
+        assert isinstance(group, Group)
+        return group
+
+    def _columns(self, group: Group[Attributes]) -> list[Any]:
+        """Return the names of the columns of a table, none for another group."""
+        if COLUMN_NAMES not in group.attributes:
+            return []
+        names = (COLUMN_NAMES, NOTES, NCZARR_ATTR)
+        attributes = {name: group.attributes[name] for name in names if name in group.attributes}
+        value = decode_attributes(attributes, resolve=lambda reference: None)[COLUMN_NAMES]
+        return [str(name) for name in np.atleast_1d(np.asarray(value, object))]
+
+    def _indexed(self, path: str) -> str | None:
+        """Return the column that an index is of, None for other nodes."""
+        node = self._known.get(path)
+        if not isinstance(node, Dataset) or data_type_of(node) != INDEX:
+            return None
+        target: Any = node.attributes.get("target")
+        return self._target(target["value"]) if is_reference(target) else None
+
+    def _indices(self, path: str) -> list[str]:
+        """Return the indices of a column: its own, that of this one, and so on."""
+        parent, _ = split(path)
+        siblings = (join(parent, name) for name in self._group(parent).members)
+        own = [sibling for sibling in siblings if sibling != path and self._indexed(sibling) == path]
+        return [each for index in own for each in (index, *self._indices(index))]
+
+    # ---- attributes -------------------------------------------------------------------------------------------------
+
+    def _node(self, path: str) -> tuple[str, Node]:
+        """Return the new path, and the node of the copy, for the path of a node that stays."""
+        new = self.new_path(path)
+        node = None if new is None else self.hierarchy.get(new)
+        assert new is not None and node is not None
+        return new, node
+
+    def _set_attribute(self, path: str, name: str, value: Any) -> None:
+        """Give an attribute another value, or remove it if that is None, with what is noted about its type."""
+        new, node = self._node(path)
+        encoded = {} if value is None else encode_attributes({name: value}, notes={})
+        attributes = {key: encoded.get(key, old) for key, old in node.attributes.items() if key != name or encoded}
+        for holder, key in ((NOTES, "attributes"), (NCZARR_ATTR, "types")):
+            old, fresh = as_dict(node.attributes.get(holder)), as_dict(as_dict(encoded.get(holder)).get(key))
+            about = {k: v for k, v in as_dict(old.get(key)).items() if k != name} | fresh
+            rest = {k: v for k, v in old.items() if k != key} | ({key: about} if about else {})
+            attributes.pop(holder, None)
+            if rest:
+                attributes[holder] = rest
+        node.attributes = attributes
+        self._changed.add(new)
+
+    def _set_links(self, path: str, entries: list[Any]) -> None:
+        new, node = self._node(path)
+        rest = {name: value for name, value in node.attributes.items() if name != LINKS}
+        # an entry that is kept is written as it was, with keys that this package does not know
+        node.attributes = {**rest, LINKS: entries} if entries else rest
+        node.keeps_attributes = True
+        self._changed.add(new)
+
+    # ---- links and references ---------------------------------------------------------------------------------------
+
+    def new_path(self, path: str) -> str | None:
+        """Return the path that something has after the change, None if it is removed."""
+        top = path
+        while top not in self.outdated:
+            if not top:
+                return path
+            top = split(top)[0]
+        new = self.outdated[top]
+        return None if new is None else new + path[len(top) :]
+
+    def _target(self, reference: Any) -> str | None:
+        """Return the path of what a reference leads to in the file before the change; None if it leads elsewhere."""
+        key = (reference.get("source"), reference.get("path"))
+        if key not in self._targets:
+            path: str | None = None
+            try:
+                decoded = decode_reference(reference)
+                _, found, node = self._before.find_inside(decoded.source, decoded.node_path)
+                path = None if node is None else found
+            except (DamagedFileError, LinkRefusedError):
+                pass  # it leads nowhere now
+            self._targets[key] = path
+        return self._targets[key]
+
+    def _followed(self, reference: Any) -> Any:
+        """Return a link or reference as it is after the change, None if its target is removed."""
+        target = self._target(reference) if isinstance(reference, dict) else None
+        if target is None:
+            return reference
+        new = self.new_path(target)
+        if new is None:
+            return None
+        stated = decode_reference(reference).node_path
+        path = self.new_path(stated)
+        if path is None or not self._leads(path, new):
+            path = new  # not through a link that is removed
+        return reference if path == stated else {**reference, "path": absolute(path)}
+
+    def _leads(self, path: str, target: str) -> bool:
+        try:
+            return self._after.find_inside(THIS_FILE, path)[1:2] == (target,)
+        except DamagedFileError:
+            return False
+
+    def _follow_all(self) -> None:
+        """Let all links and references follow their targets, and note those whose target is removed."""
+        stay = [(path, node) for path, node in self._known.walk() if self.new_path(path) is not None]
+        for path, node in stay:
+            if isinstance(node, Group) and isinstance(node.attributes.get(LINKS), list):
+                self._follow_links(path)
+        for path, node in stay:
+            for name, value in node.attributes.items():
+                if name != LINKS and isinstance(value, (dict, list)):
+                    self._follow_attribute(path, name, value)
+            if isinstance(node, Dataset) and not self._is_specification(path):
+                self._follow_array(path, node)
+
+    def _is_specification(self, path: str) -> bool:
+        return self._specs is not None and path.startswith(f"{self._specs}/")
+
+    def _follow_links(self, path: str) -> None:
+        _, node = self._node(path)
+        entries = node.attributes.get(LINKS, [])
+        followed = [(entry, self._followed(entry)) for entry in entries]
+        for entry, new in followed:
+            if new is None:
+                link = join(path, str(entry.get("name")))
+                self.outdated[link] = None
+                reason = why_required(self._catalog, self._known, link)
+                self._lost.append(Pointer(f"the link {absolute(link)}", link, problem=reason))
+        kept = [new for _, new in followed if new is not None]
+        if kept != entries:
+            self._set_links(path, kept)
+
+    def _follow_attribute(self, path: str, name: str, value: Any) -> None:
+        items = value if isinstance(value, list) else [value]
+        if not items or not all(map(is_reference, items)):
+            return
+        followed = [self._followed(item["value"]) for item in items]
+        if None in followed:
+            reason = why_required(self._catalog, self._known, path, attribute=name)
+            if isinstance(value, list):
+                reason = "a list of references has no null"
+            self._lost.append(Pointer(f"the attribute {name!r} of {absolute(path)}", path, name, reason))
+            self._set_attribute(path, name, None)
+        elif followed != [item["value"] for item in items]:
+            new, node = self._node(path)
+            fresh = [{**item, "value": target} for item, target in zip(items, followed, strict=True)]
+            node.attributes = {**node.attributes, name: fresh if isinstance(value, list) else fresh[0]}
+            self._changed.add(new)
+
+    def _follow_array(self, path: str, node: Dataset[Attributes]) -> None:
+        means = describe_any(node)
+        fields = [n for n, (_, field) in enumerate(means.fields or ()) if isinstance(field, Reference)]
+        if not node.stored.size or not (isinstance(means.stored, Reference) or (means.form == "rows" and fields)):
+            return
+        with at(self._file.store, path):
+            values = ChunkReader(self._file.store, path, node.stored, ChunkCache(0)).read(()).copy()
+            values = values.reshape(node.stored.shape)
+            count = sum(_replace(cells, self._followed, self._lose) for cells in _cells(values, means, fields))
+        lost, self._nulls = self._nulls, 0
+        if lost:
+            problem = "the only value of a dataset cannot be null" if means.is_scalar else None
+            self._lost.append(Pointer(f"{counted(lost, 'reference')} in {absolute(path)}", path, problem=problem))
+        if count:
+            self._rewrite(path, values)
+
+    _nulls = 0
+
+    def _lose(self) -> None:
+        self._nulls += 1
+
+    def _rewrite(self, path: str, values: Any) -> None:
+        """Plan that an array is written with other references."""
+        new, node = self._node(path)
+        assert isinstance(node, Dataset)
+        if has_records(node.stored):
+            most = self._file.store.read_rules.limits.max_object_bytes
+            fields = wider_fields(node.stored, [values], most)
+            if fields is not None:
+                first, *others = node.stored.filters or [{}]
+                node.stored.filters = [{**first, "fields": fields}, *others]
+        self._plan.arrays[new] = PlannedArray(node, EncodedSource(values), old_shape=node.stored.shape)
+
+    def is_gone(self, path: str) -> bool:
+        """Return whether what was at a path before the change is not there any more, or has other values."""
+        return self.new_path(path) != path or path in self.outdated
+
+    def _check_objects(self) -> None:
+        """Refuse a change after which an object can be constructed no more: a class may need what its schema does not.
+
+        A series needs a rate or timestamps, for example.
+        """
+        paths = {self.new_path(split(path)[0]) for path in self.outdated} | self._changed
+        owners = {self._owner(path) for path in paths if path} - {""}
+        owners = {path for path in owners if spec_at(self._catalog, self.hierarchy, path) is not None}
+        parsed = replace(self._file.parsed, hierarchy=self.hierarchy)
+        for path in sorted(owners):
+            error = self._why_not(parsed, path)
+            if error is not None and self._why_not(self._file.parsed, path) is None:
+                text = str(error.args[-1]).rstrip(".")
+                problem = f"the object could not be read any more ({text}), if this were done: {'; '.join(self.done)}"
+                raise self._error(ConflictError, problem, path, "Keep what it needs, or remove the object.")
+
+    def _owner(self, path: str) -> str:
+        """Return the path of the nearest object that a node belongs to."""
+        while path and data_type_of(self.hierarchy.get(path)) is None:
+            path = split(path)[0]
+        return path
+
+    def _why_not(self, parsed: ParsedFile, path: str) -> ConstructError | None:
+        """Return the error with which hdmf constructs an object, by stored or planned metadata; None without one."""
+        manager = BuildManager(self._manager.type_map)
+        store = self._file.store
+        builder = ReadSession(store, parsed, store.location, manager).own.builder_at(path)
+        try:
+            manager.construct(builder)
+        except ConstructError as error:
+            return error
+        return None
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Write the change; if this raises an error, nothing is written."""
+        if None in self.outdated.values():
+            self._check_objects()
+        file, edits, known = self._file, self._file.edits, self._known
+        moved = {old: new for old, new in self.outdated.items() if known.get(old) is not None}
+        added = {new for new in moved.values() if new is not None}
+        changed = {path for path in self._changed if not any(f"{path}/".startswith(f"{top}/") for top in added)}
+        check_names(added, file.store)
+        before = before_change(file.store, file.parsed, [*changed, *added, *self._plan.arrays])
+        with undone_on_error(file):
+            keys = {old: list(file.store.unwrapped.list_prefix(old)) for old in moved}
+            edits.change.create(*added)
+            in_place = self._in_place(added)
+            if in_place:
+                documents = (file.parsed.documents(path, node) for path, node in in_place.items())
+                texts = {key: dump(document) for some in documents for key, document in some}
+                edits.change.hide(file.parsed.mark(), texts)
+                edits.is_marked = True
+            for old, new in moved.items():
+                if new is not None:
+                    edits.change.copy({key: new + key[len(old) :] for key in self._values(keys[old])})
+            self._move_inlined(moved)
+            writer = PlanWriter(edits.change, self._plan, file.options)
+            writer.inlined = file.parsed.inlined
+            writer.write_changes(added=added, changed={*changed, *in_place})
+            edits.change.delete(key for old in moved for key in keys[old])
+            consolidate = file.parsed.consolidated or file.parsed.state is not None
+            commit(file, self.hierarchy, before, is_changed=True, consolidate=consolidate)
+        for path in (*moved, *in_place):
+            parent = known.get(split(path)[0])
+            if isinstance(parent, Group):
+                parent.members.pop(split(path)[1], None)
+        adopt(known, self.hierarchy)
+        self.outdated.update({path: path for path in in_place if path not in self.outdated})
+        derive_rest(file, before)
+
+    def _in_place(self, added: Collection[str]) -> dict[str, Dataset[Attributes]]:
+        """Return the arrays that are written again where they are; those at new paths are new to readers."""
+        in_place = {}
+        for path, planned in self._plan.arrays.items():
+            if any(path == top or path.startswith(f"{top}/") for top in added):
+                planned.old_shape = None
+            else:
+                in_place[path] = planned.node
+        return in_place
+
+    def _values(self, keys: Iterable[str]) -> Iterator[str]:
+        """Yield the keys of chunks that are copied as they are, and of what other programs have put beside them."""
+        for key in keys:
+            parent, name = split(key)
+            node = None
+            while parent and node is None:
+                node = self._known.get(parent)
+                parent = split(parent)[0] if node is None else parent
+            is_written = (self.new_path(parent) or "") in self._plan.arrays
+            # those of format 3 in a file of both formats are derived
+            is_derived = self._file.parsed.state is not None and key.startswith(f"{parent}/c/")
+            if name not in DOCUMENTS and not (isinstance(node, Dataset) and (is_written or is_derived)):
+                yield key
+
+    def _move_inlined(self, moved: dict[str, str | None]) -> None:
+        inlined = self._file.parsed.inlined
+        for key in list(inlined):
+            new = self.new_path(key)
+            array = split(key)[0] if new is None else split(new)[0]
+            if new != key or array in self._plan.arrays:
+                value = inlined.pop(key)
+                if new is not None and array not in self._plan.arrays:
+                    inlined[new] = value
+
+
+def _cells(values: Any, means: Any, fields: list[int]) -> Iterator[Any]:
+    """Yield the parts of an array that are references, as flat views, or rows of them as lists."""
+    if means.form != "rows":
+        yield values.reshape(-1)
+    elif values.dtype.names is not None:
+        yield from (values[values.dtype.names[n]].reshape(-1) for n in fields)
+    elif values.ndim > 1:
+        yield from (values.reshape(-1, values.shape[-1])[:, n] for n in fields)
+    else:  # each row is a list
+        for position in range(len(values)):
+            values[position] = row = list(values[position])
+            for n in fields:
+                cell = np.array([None], object)
+                cell[0] = row[n]
+                yield cell
+                row[n] = cell[0]
+
+
+def _replace(cells: Any, followed: Callable[[Any], Any], lose: Callable[[], None]) -> int:
+    """Let references follow their targets, and ``lose`` those that become null; return how many have changed."""
+    count = 0
+    for position, cell in enumerate(cells):
+        if isinstance(cell, dict):
+            new = followed(cell)
+            if new is not cell:
+                cells[position] = new
+                count += 1
+            if new is None:
+                lose()
+    return count

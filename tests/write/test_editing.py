@@ -1,0 +1,220 @@
+"""Groups, datasets, columns, links and attributes are removed and renamed, and what leads to them follows."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hdmf.build import LinkBuilder
+from pynwb import TimeSeries, validate
+from pynwb.testing.mock.file import mock_NWBFile
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, verify
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    NameRefusedError,
+    ReadOnlyStoreError,
+    ReferenceTargetError,
+    UsageError,
+)
+from hdmf_zarr_backend.io import UnsupportedModeError
+from tests import trees
+
+GROUP = "/general/extracellular_ephys"
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+
+
+def nwbfile_of_all() -> Any:
+    """Return a file with links, references in columns, attributes and rows, and ragged columns."""
+    nwbfile = mock_NWBFile()
+    device = nwbfile.create_device("probe")
+    shanks = [nwbfile.create_electrode_group(name, "it", "CA1", device) for name in ("shank0", "shank1")]
+    nwbfile.add_electrode_column("label", "text")
+    for number in range(4):
+        nwbfile.add_electrode(group=shanks[number // 2], location="CA1", label=str(number))
+    nwbfile.add_unit_column("tags", "text", index=True)
+    for number in range(3):
+        nwbfile.add_unit(spike_times=np.arange(number + 1.0), tags=["a"] * number, electrodes=[number])
+    raw = TimeSeries(name="raw", data=np.arange(20.0), unit="V", timestamps=np.arange(20.0))
+    nwbfile.add_acquisition(raw)
+    nwbfile.add_acquisition(TimeSeries(name="copy", data=np.arange(20), unit="V", timestamps=raw))
+    for start in range(3):
+        nwbfile.add_trial(start_time=float(start), stop_time=start + 0.5, timeseries=[raw])
+    return nwbfile
+
+
+@pytest.fixture(params=[2, 3, "both"])
+def path(tmp_path, request):
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, "w", zarr_format=request.param) as io:
+        io.write(nwbfile_of_all())
+    return path
+
+
+def check(path: Any) -> None:
+    """Check that a file is whole, in each format, and valid for pynwb."""
+    assert not verify(path).problems
+    for number in (2, 3):
+        with NWBZarrIO(path, zarr_format=number) as io:
+            io.read(check=True)
+            assert not validate(io=io)
+
+
+def test_what_is_removed_is_gone_and_the_tables_stay_valid(path):
+    with NWBZarrIO(path, "r+") as io:
+        label = f"{GROUP}/electrodes/label"
+        done = io.remove("/units/tags", label, "acquisition/copy", "/acquisition/raw@comments")
+        assert done[:3] == ["removed /units/tags", "removed /units/tags_index", f"removed {label}"]
+        nwbfile = io.read()
+        assert nwbfile.units.colnames == ("spike_times", "electrodes")
+        assert "label" not in nwbfile.electrodes.colnames
+        assert list(nwbfile.acquisition) == ["raw"]
+        nwbfile.add_unit(spike_times=[1.0], electrodes=[3])
+        io.write(nwbfile)
+    assert not [file for file in path.rglob("*") if file.name in ("tags", "tags_index", "copy", "label")]
+    check(path)
+    with NWBZarrIO(path) as io:
+        assert list(io.read().units["electrodes"][3].index) == [3]
+
+
+def test_what_leads_there_is_listed_and_nothing_is_changed(path):
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    with NWBZarrIO(path, "r+") as io:
+        with pytest.raises(ConflictError, match="the link /acquisition/copy/timestamps; 3 references in /intervals"):
+            io.remove("/acquisition/raw")
+        with pytest.raises(ConflictError, match=r"2 references in .*/electrodes/group .*pass cascade=True"):
+            io.remove(f"{GROUP}/shank0")
+        with pytest.raises(ConflictError, match=r"shank0/device \(the schema requires 'device' in ElectrodeGroup\)"):
+            io.remove("/general/devices/probe", cascade=True)
+        with pytest.raises(ConflictError, match="either 'timestamps' or 'rate' must be specified"):
+            io.remove("/acquisition/raw/timestamps", "/acquisition/copy")
+        io.read()
+    assert before == {file: file.read_bytes() for file in before}
+
+
+def test_a_cascade_makes_references_null_and_removes_links(path):
+    with NWBZarrIO(path, "r+") as io:
+        assert io.remove(f"{GROUP}/shank0", cascade=True)[1:] == [f"removed 2 references in {GROUP}/electrodes/group"]
+        io.remove("/acquisition/raw", "/acquisition/copy", cascade=True)
+        nwbfile = io.read()
+        assert [group and group.name for group in nwbfile.electrodes["group"][:]] == [None, None, "shank1", "shank1"]
+        assert nwbfile.trials["timeseries"][0][0].timeseries is None
+    assert not verify(path).problems
+
+
+@pytest.mark.parametrize("name", ["r", "a much longer name, longer than the fields of rows are " + 80 * "long"])
+def test_links_and_references_follow_a_new_name(path, name):
+    name = name[:240]
+    with NWBZarrIO(path, "r+") as io:
+        io.rename("/acquisition/raw", name)
+        io.rename(f"{GROUP}/shank0", "left")
+        io.rename("/units/tags", "words")
+        nwbfile = io.read()
+        assert nwbfile.trials["timeseries"][2][0].timeseries is nwbfile.acquisition[name]
+        assert nwbfile.acquisition["copy"].timestamps[3] == 3
+    check(path)
+    with NWBZarrIO(path) as io:
+        nwbfile = io.read()
+        assert [group.name for group in nwbfile.electrodes["group"][:]] == ["left", "left", "shank1", "shank1"]
+        assert nwbfile.units.colnames == ("words", "spike_times", "electrodes")
+        assert list(nwbfile.units["words"][2]) == ["a", "a"]
+        assert np.array_equal(nwbfile.acquisition[name].data[:], np.arange(20.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (("remove", "/"), UsageError, "the root and the cached specifications"),
+        (("remove", "/specifications/core"), UsageError, "the root and the cached specifications"),
+        (("remove", "/acquisition/none"), ReferenceTargetError, "no such group or dataset .*`zarrio inspect`"),
+        (("remove", "/none/none"), ReferenceTargetError, "no such group or dataset"),
+        (("remove", "/units/tags_index"), UsageError, "index of the column /units/tags"),
+        (("remove", "/units/id"), ConflictError, "the schema requires 'id' in Units"),
+        (("remove", "/session_start_time"), ConflictError, "the schema requires"),
+        (("remove", "/units@colnames"), ConflictError, "hdmf needs it"),
+        (("remove", "/acquisition/raw@none"), UsageError, "there is no attribute 'none'"),
+        (("remove", "/acquisition/raw/data@unit"), ConflictError, "the schema requires the attribute 'unit'"),
+        (("rename", "/acquisition/raw", "copy"), ConflictError, "a member 'copy' already"),
+        (("rename", "/acquisition/raw", "a/b"), NameRefusedError, "a/b"),
+        (("rename", "/acquisition/raw/data", "values"), ConflictError, "a name that the schema has in TimeSeries"),
+        (("rename", "/units/tags_index", "x"), UsageError, "index of the column"),
+    ],
+)
+@pytest.mark.parametrize("path", [3], indirect=True)
+def test_what_cannot_be_done_is_refused(path, call, error, message):
+    with NWBZarrIO(path, "r+") as io:
+        with pytest.raises(error, match=message):
+            getattr(io, call[0])(*call[1:])
+        assert list(io.read().acquisition) == ["copy", "raw"]
+    check(path)
+
+
+@pytest.mark.parametrize("path", ["both"], indirect=True)
+def test_what_was_read_before_is_outdated_and_says_so(path):
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        raw, copy = nwbfile.acquisition["raw"].data, nwbfile.acquisition["copy"].data
+        raw[0] = 7.0  # written before the change
+        io.rename("/acquisition/raw", "renamed")
+        with pytest.raises(UsageError, match=r"renamed /acquisition/raw to renamed .*io\.read\(\)"):
+            raw[0]
+        assert copy[1] == 1
+        with pytest.raises(UsageError, match=r"io\.read\(\)"):
+            copy[1] = 2
+        with pytest.raises(UsageError, match="before something was removed or renamed"):
+            io.write(nwbfile)
+        assert io.read().acquisition["renamed"].data[0] == 7
+    check(path)
+
+
+@FORMATS
+def test_links_without_a_schema(zarr_format):
+    store: dict[str, bytes] = {}
+    target = trees.dataset("x", np.arange(5))
+    inner = trees.group("inner", target, trees.dataset("scalar", 3), text="a", numbers=np.arange(3, dtype="u2"))
+    tree = trees.root(trees.group("g", inner), trees.group("links"))
+    tree["links"].set_link(LinkBuilder(inner, "to_inner"))
+    tree["links"].set_link(LinkBuilder(target, "to_x"))
+    trees.write_builder(store, tree, zarr_format=zarr_format)
+    with ZarrIO(store, "r+") as io:
+        io.rename("/g", "h")
+        assert io.remove("/links/to_inner/scalar", "/h/inner@text") == [
+            "removed /h/inner/scalar", "removed the attribute 'text' of /h/inner",
+        ]  # fmt: skip
+        io.rename("/links/to_x", "link")
+        with pytest.raises(ConflictError, match="the link /links/to_inner; the link /links/link"):
+            io.remove("/h/inner")
+        builder = io.read_builder()
+        assert builder["links"].links["link"].builder is builder["h"]["inner"]["x"]
+        assert builder["h"]["inner"].attributes["numbers"].dtype == "u2"
+        io.remove("/h/inner", cascade=True)
+    builder = trees.read_builder(store)
+    assert (not builder["links"].links, not builder["h"].groups) == (True, True)
+    assert not [key for key in store if "inner/" in key]
+
+
+def test_other_modes_and_stores_refuse(tmp_path):
+    for name in ("a.zarr", "a.zarr.zip"):
+        trees.write_builder(tmp_path / name, trees.root(trees.group("g")))
+    with ZarrIO(tmp_path / "a.zarr") as io, pytest.raises(UnsupportedModeError, match="r\\+"):
+        io.remove("/g")
+    with pytest.raises(ReadOnlyStoreError):
+        ZarrIO(tmp_path / "a.zarr.zip", "r+")
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_the_command_line(path, capsys):
+    assert main(["remove", str(path), "/acquisition/raw"]) == 2
+    assert "use --drop-links" in capsys.readouterr().err
+    assert main(["remove", str(path), "/acquisition/raw", "/acquisition/copy", "--drop-links"]) == 0
+    assert "removed 3 references in /intervals/trials/timeseries" in capsys.readouterr().out
+    assert main(["rename", str(path), "/units/tags", "words", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"] == [
+        "renamed /units/tags to words", "renamed /units/tags_index to words_index",
+    ]  # fmt: skip
+    assert main(["remove", str(path), "/units/id"]) == 2
+    assert re.search("the schema requires 'id'", capsys.readouterr().err)
