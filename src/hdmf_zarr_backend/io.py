@@ -52,9 +52,10 @@ from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.datasets import dataset_html, let_indices_grow
 from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
-from hdmf_zarr_backend.hdmf.namespaces import load_cached_namespaces, namespace_texts, newest_versions
+from hdmf_zarr_backend.hdmf.namespaces import newest_versions
 from hdmf_zarr_backend.hdmf.reading import ReadSession, attach_herd
 from hdmf_zarr_backend.hdmf.schema import check_conversions, check_types, documentation, largest_shape
+from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces, namespace_texts
 from hdmf_zarr_backend.hdmf.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
