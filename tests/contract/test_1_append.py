@@ -213,6 +213,30 @@ def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
 
 
 @APPEND
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_a_ragged_column_of_references_grows(folder, mode):
+    """As in a SweepTable: each row refers to several objects, and new objects may be among them."""
+    nwbfile = samples.plain_nwbfile()
+    objects = VectorData(name="objects", description="series", data=[nwbfile.acquisition["trace"]] * 3)
+    index = VectorIndex(name="objects_index", target=objects, data=[1, 3])
+    nwbfile.add_scratch(DynamicTable(name="table", description="ragged", columns=[objects, index], id=[0, 1]))
+    path = samples.write_zarr(folder / "file.zarr", nwbfile)
+    with samples.edit_zarr(path, mode) as nwbfile:
+        table, trace = nwbfile.scratch["table"], nwbfile.acquisition["trace"]
+        table.add_row(objects=[trace], id=2)
+        new = TimeSeries(name="new", data=[1.0], unit="m", rate=1.0)
+        nwbfile.add_acquisition(new)
+        table.add_row(objects=[new, trace], id=3)
+        table.add_row(objects=[], id=4)
+    for reading in ("r", "r-"):
+        column = read(path, reading).scratch["table"]["objects"]
+        names = [[series.name for series in column[row]] for row in range(5)]
+        assert names == [["trace"], ["trace", "trace"], ["trace"], ["new", "trace"], []]
+    assert valid(path)
+    assert is_fresh(path)
+
+
+@APPEND
 def test_rows_that_had_a_fixed_shape_in_hdf5_grow_like_all_columns(folder, tmp_path):
     """A dataset that cannot grow in HDF5 has no bound but its shape; with rows too, which have an axis more here."""
     nwbfile = samples.plain_nwbfile()

@@ -20,6 +20,7 @@ from tests.test_io import identical, read
 from tests.trees import dataset, read_builder, root, write_builder
 
 VALUES = np.arange(42, dtype="i4").reshape(7, 6)
+CUBE = np.arange(24, dtype="i4").reshape(2, 3, 4)
 
 
 def blocks(values: np.ndarray[Any, Any], *keys: Any) -> list[DataChunk]:
@@ -102,6 +103,21 @@ def test_holes_are_the_fill_value(folder):
     assert len(chunks) == 4  # a missing chunk would be damage
 
 
+@pytest.mark.parametrize(
+    ("values", "keys"),
+    [
+        (VALUES, [np.s_[:1, :1], np.s_[:1, 1:6], np.s_[1:7, :6]]),
+        (VALUES, [np.s_[:7, :1], np.s_[:7, 1:4], np.s_[:7, 4:6]]),
+        (VALUES, [np.s_[6:7, 5:6], np.s_[:6, :6], np.s_[6:7, :5]]),
+        (CUBE, [np.s_[:1, :1, :1], np.s_[1:2, :3, :4], np.s_[:1, 1:3, :2], np.s_[:1, :1, 1:4], np.s_[:1, 1:3, 2:4]]),
+    ],
+    ids=["first one, then the other", "the second axis", "the last corner first", "three axes"],
+)
+def test_growing_on_any_axis(folder, values, keys):
+    iterator = Blocks(blocks(values, *keys), (None,) * values.ndim)
+    assert identical(written(folder / "file.zarr", iterator)[()], values)
+
+
 def test_overlapping_blocks_the_last_one_counts(folder):
     given = [*blocks(VALUES * 0, np.s_[:7, :6]), *blocks(VALUES, *ROWS)]
     assert identical(written(folder / "file.zarr", Blocks(given, chunk_shape=(3, 3)))[()], VALUES)
@@ -130,6 +146,13 @@ def test_several_iterators_one_after_the_other_or_in_turn(folder, exhaust, order
     assert identical(builder["a"].data[()], VALUES)
     assert identical(builder["b"].data[()], -VALUES)
     assert "".join(taken) == order
+
+
+def test_in_turn_with_different_lengths(folder):
+    tree = root(dataset("long", Blocks(blocks(VALUES, *ROWS))), dataset("short", Blocks(blocks(VALUES, ROWS[0]))))
+    builder = read_builder(write_builder(folder / "file.zarr", tree, exhaust_dci=False))
+    assert identical(builder["long"].data[()], VALUES)
+    assert identical(builder["short"].data[()], VALUES[:2])
 
 
 @pytest.mark.needs("append")

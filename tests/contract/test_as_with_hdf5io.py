@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 import zarr
-from hdmf.backends.hdf5 import H5DataIO
+from hdmf.backends.hdf5 import HDF5IO, H5DataIO
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, SimpleMultiContainer, VectorData, get_manager
 from hdmf.container import Container
@@ -52,6 +52,19 @@ def test_blocks_whose_selection_does_not_say_all_lengths(folder, blocks, maxshap
     chunks = [DataChunk(np.asarray(data, "i4"), selection) for selection, data in blocks]
     write(folder / "a.zarr", DatasetBuilder("d", Blocks(chunks, maxshape, data_shape=recommended)))
     assert read(folder / "a.zarr")["d"].data[...].tolist() == expected
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_an_iterator_gives_what_it_gives_to_hdf5(folder, tmp_path, axis):
+    array = np.arange(30).reshape(5, 2, 3)
+    for cls, path in ((ZarrIO, folder / "a.zarr"), (HDF5IO, tmp_path / "a.h5")):
+        iterator = DataChunkIterator(data=array, iter_axis=axis, buffer_size=2)
+        with cls(str(path), mode="w") as io:
+            io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("d", iterator)]))
+        with cls(str(path), mode="r") as io:
+            data = io.read_builder()["d"].data
+            assert (data.shape, data.maxshape) == ((5, 2, 3), (5, 2, 3))
+            assert data[...].tolist() == array.tolist()
 
 
 # ---- ZarrDataIO --------------------------------------------------------------------------------------------------

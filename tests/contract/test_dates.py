@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import zarr
@@ -162,3 +163,18 @@ def test_hdf5_has_no_dates_and_the_conversion_says_so(tmp_path, tree, zarr_forma
     with pytest.raises(ValueRefusedError, match=r"a\.zarr: HDF5 has no data type for .*\[.*\(/when\)"):
         convert(tmp_path / "a.zarr", tmp_path / "a.h5")
     assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith(".")) == ["a.zarr"]
+
+
+def test_dates_that_h5py_stored_as_opaque_values_go_back(tmp_path, zarr_format):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["when"] = np.array([0, 5], "M8[s]").astype(h5py.opaque_dtype("M8[s]"))
+        file["scalar"] = np.array(5, "M8[ns]").astype(h5py.opaque_dtype("M8[ns]"))
+        file.attrs["span"] = np.array([1, 2], ">m8[10ms]").astype(h5py.opaque_dtype(">m8[10ms]"))
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
+    assert_same(read(tmp_path / "a.zarr"), np.array([0, 5], "M8[s]"))
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert compare(tmp_path / "a.h5", tmp_path / "b.h5") == []
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert_same(file["when"][...], np.array([0, 5], "M8[s]"))
+        assert_same(file["scalar"][()], np.datetime64(5, "ns"))
+        assert_same(file.attrs["span"], np.array([1, 2], "m8[10ms]"))

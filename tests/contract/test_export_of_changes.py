@@ -22,6 +22,8 @@ from pynwb.testing.mock.file import mock_NWBFile
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
 from tests import samples
+from tests.contract import production
+from tests.peers import Peer
 from tests.samples import START
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:hdmf", "ignore::UserWarning:pynwb")
@@ -233,6 +235,31 @@ def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chos
     assert merged.electrodes.data[:].tolist() == [4, 3, 2, 1, 0]
     assert (merged.data.compressor, merged.data.chunks) == (GZip(1), (3, 2))
     assert merged.data[9].tolist() == [45.0, 46.0, 47.0, 48.0, 49.0]
+
+
+_CONVERSION = """
+import json, sys
+from hdmf_zarr import NWBZarrIO, ZarrDataIO
+folder = Path(sys.argv[1])
+print(json.dumps(converted(folder, folder / "peer.nwb.zarr", NWBZarrIO, ZarrDataIO)))
+"""
+
+
+@pytest.mark.peer
+def test_a_production_conversion_keeps_all_that_hdmf_zarr_keeps(tmp_path: Path, peer013: Peer) -> None:
+    production.write_sources(tmp_path)
+    own = json.loads(json.dumps(production.converted(tmp_path, tmp_path / "own.nwb.zarr", NWBZarrIO, ZarrDataIO)))
+    peer = peer013.run(Path(production.__file__).read_text(encoding="utf-8") + _CONVERSION, tmp_path)
+    assert own["fields"] == peer["fields"]
+    arrays, theirs = own["arrays"], peer["arrays"]
+    assert {name: array[:2] for name, array in arrays.items()} == {name: array[:2] for name, array in theirs.items()}
+    chosen = [f"root/{name}" for name in ("replaced.data", "repacked.data", "filtered.data", "timed.timestamps")]
+    for name in (*chosen, "LFP/lfp.data", "trials/score.data"):
+        assert arrays[name] == theirs[name]  # hdmf-zarr gives all others its own chunks and codec
+    gzip = {"id": "zlib", "level": 9}
+    assert arrays["root/untouched.data"][2:] == [[50_000], gzip]  # small: one chunk
+    assert arrays["root/raw.data"][2:] == [[20_000, 4], gzip]
+    assert arrays["units/spike_times_index.data"][0] == "uint32"
 
 
 SIZES = {"small": (100, (10,)), "joined": (500_000, (1000,)), "kept": (500_000, (50_000,)), "one chunk": (500, (500,))}

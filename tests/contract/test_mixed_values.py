@@ -158,6 +158,21 @@ def test_all_elements_of_a_column_choose_its_type(tmp_path, name, way, zarr_form
             assert_same(getattr(column, "target", column).data[:], mix.values, mix.dtype)
 
 
+def is_series(name: str) -> bool:
+    """Return whether hdmf takes it as data of a series: it begins with a number or text."""
+    return MIXES[name].base != "?" and "date" not in name and MIXES[name].values[0] is not None
+
+
+@pytest.mark.parametrize("name", [name for name in MIXES if is_series(name)])
+def test_all_elements_of_a_series_choose_its_type(tmp_path, name, zarr_format):
+    mix = MIXES[name]
+    nwbfile = mock_NWBFile()
+    nwbfile.add_acquisition(TimeSeries(name="x", data=list(mix.values), unit="V", rate=1.0))
+    path = tmp_path / "a.nwb.zarr"
+    if is_written(mix, NWBZarrIO(path, "w", zarr_format=zarr_format), nwbfile, "/acquisition/x/data"):
+        assert_same(samples.read_zarr(path).acquisition["x"].data[:], mix.values, mix.dtype)
+
+
 @pytest.mark.parametrize("name", MIXES)
 def test_an_attribute_has_the_type_of_all_elements_or_comes_back_as_it_is(tmp_path, name, zarr_format):
     """JSON holds mixed lists, so that only values that JSON lacks are refused."""

@@ -7,7 +7,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from hdmf.backends.hdf5 import HDF5IO
 from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.common import get_manager
 from hdmf.data_utils import DataChunk
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
@@ -156,6 +158,20 @@ def hdf5_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.create_dataset("growing", data=VALUES, chunks=(900, 5), maxshape=(None, 20), shuffle=True)
         file["text"] = ["a", "b"]
     return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_from_hdf5_is_the_same(executors, hdf5_source, tmp_path, kind):
+    for name, executor in (("serial.zarr", SERIAL), ("other.zarr", executors(kind))):
+        with (
+            HDF5IO(hdf5_source, "r", manager=get_manager()) as src,
+            ZarrIO(tmp_path / name, "w", write_options=WriteOptions(executor=executor)) as io,
+        ):
+            io.export(src, cache_spec=False)
+    assert stored_files(tmp_path / "other.zarr") == stored_files(tmp_path / "serial.zarr")
+    builder = read_builder(tmp_path / "other.zarr")
+    for name in ("gzip", "lzf", "contiguous"):
+        assert np.array_equal(builder[name].data[:], VALUES)
 
 
 @pytest.mark.parametrize("codec", ["keep", True], ids=["kept", "recoded"])

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import (
     StoreError,
     StoreFullError,
@@ -26,6 +26,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import trees
 from tests.faults.appending import failing
@@ -158,3 +159,12 @@ def test_ctrl_c_in_a_worker(tmp_path: Path, executor: Any, before: bool) -> None
     assert state(path, CHUNKS) == ("old" if before else "nothing")
     assert os.listdir(tmp_path) == (["a.zarr"] if before else [])
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hdmf-zarr_")]
+
+
+def test_ctrl_c_while_a_file_is_converted_leaves_the_old_one(tmp_path: Path) -> None:
+    write_hdf5(tmp_path / "a.h5", NEW, CHUNKS)
+    write(tmp_path / "a.zarr", OLD, CHUNKS)
+    stopping = WriteOptions(progress=Mock(Progress, advance=Mock(side_effect=KeyboardInterrupt)))
+    with pytest.raises(KeyboardInterrupt):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", overwrite=True, check=False, write_options=stopping)
+    assert state(tmp_path / "a.zarr", CHUNKS) == "old"

@@ -1,10 +1,11 @@
 """Conversion, inspection and comparing where one of the files is in a bucket, behind a web server or in a zip file."""
 
 import json
+import shutil
 
 import pytest
 
-from hdmf_zarr_backend import convert
+from hdmf_zarr_backend import compare, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.store.opening import open_store
@@ -22,6 +23,19 @@ def test_what_is_in_a_bucket_is_replaced_only_on_request(s3, tmp_path):
         assert s3.contents("a.nwb.zarr") == before
         convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, overwrite=True)
     assert "readme.txt" not in s3.contents("a.nwb.zarr")
+
+
+def test_comparing(web, tmp_path):
+    """A file behind a web server, and what it is converted to."""
+    samples.write_zarr(web.folder / "a.nwb.zarr", samples.plain_nwbfile())
+    url = f"{web.url}/a.nwb.zarr"
+    convert(url, tmp_path / "a.nwb")
+    assert list(compare(url, tmp_path / "a.nwb", ignore=("chunks", "filters", "layout"))) == []
+    shutil.copytree(web.folder / "a.nwb.zarr", tmp_path / "b.nwb.zarr")
+    assert list(compare(url, tmp_path / "b.nwb.zarr")) == []
+    document = tmp_path / "b.nwb.zarr" / ".zmetadata"
+    document.write_text(document.read_text().replace('"neurodata_type":"NWBFile"', '"neurodata_type":"Other"'))
+    assert [difference.kind for difference in compare(url, tmp_path / "b.nwb.zarr")] == ["attribute"]
 
 
 def test_the_command_line(s3, tmp_path, capsys):

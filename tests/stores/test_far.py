@@ -316,6 +316,14 @@ def test_a_bucket_that_is_not_there(s3, options, mode):
     assert caught.value.store == url
 
 
+def test_a_refused_open_by_s3fs_is_an_error(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    s3.proxy.fault = lambda method, path, number: "403"
+    with pytest.raises(StoreRefusedError, match="credentials") as caught:
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.s3fs_options)
+    assert caught.value.store == s3.url("a.zarr")
+
+
 @pytest.mark.parametrize("fault", ["503", "reset", "cut", pytest.param("stall", marks=pytest.mark.slow)])
 def test_a_web_server_that_does_wrong(web, web_proxy, fault):
     write_chunked(web.folder / "a.zarr")
@@ -365,6 +373,16 @@ def test_a_failed_write_is_told_when_all_is_quiet(s3, options):
     write_chunked(s3.url("a.zarr"), storage_options=chosen)  # without force
     with reading(s3.url("a.zarr"), chosen) as data:
         np.testing.assert_array_equal(data[:], CHUNKED)
+
+
+def test_a_server_that_dies_while_it_is_written_to(s3):
+    s3.proxy.fault = lambda method, path, number: "reset" if number > 20 else None
+    with pytest.raises(StoreUnreachableError) as caught:
+        write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
+    assert caught.value.store == s3.url("a.zarr")
+    s3.proxy.reset()
+    with pytest.raises(IncompleteStoreError):
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options)
 
 
 # ---- TLS ------------------------------------------------------------------------------------------------------------

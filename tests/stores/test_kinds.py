@@ -1,5 +1,6 @@
 """Every kind of store: what is written there is read there, changed, linked to, and exported from one to another."""
 
+import pickle
 import re
 import zipfile
 from pathlib import Path
@@ -29,7 +30,7 @@ from hdmf_zarr_backend.store.opening import open_store
 from tests import samples, trees
 from tests.clouds import BY_OBSTORE, CLOUDS
 from tests.places import delete_keys, put
-from tests.storekinds import ALL_KINDS, StoreKind, s3_store
+from tests.storekinds import ALL_KINDS, StoreKind, plain_store, s3_store
 from tests.zarrs import IS_ZARR_2, needs_zarr_3
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
@@ -179,6 +180,13 @@ def test_iterators_and_threads(store):
     np.testing.assert_array_equal(builder.datasets["rows"].data[:], np.arange(1000.0))
 
 
+@pytest.mark.parametrize("store", ["local", "zip", "s3", "s3fs"], indirect=True)
+def test_arrays_travel_to_other_processes(store):
+    trees.write_builder(store.place("a.zarr"), trees.root(trees.dataset("data", np.arange(10))), **store.options)
+    data = trees.read_builder(store.place("a.zarr"), **store.options)["data"].data
+    assert pickle.loads(pickle.dumps(data))[:].tolist() == list(range(10))
+
+
 @pytest.mark.parametrize("store", ["local", "zip", "memory", "memory-url", "zarr-memory", "s3"], indirect=True)
 def test_processes(store):
     source = np.arange(2**19, dtype="f8").reshape(-1, 8)
@@ -285,6 +293,25 @@ def test_from_one_kind_of_store_to_another(s3, tmp_path):
 
 
 # ---- export between all of them -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("store", "target"),
+    [*((kind, target) for kind in ALL_KINDS for target in ("local", "s3")), ("local", "zip"), ("s3", "memory")],
+    indirect=["store"],
+)
+def test_export(store, target, s3, tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    write(store, "a.nwb.zarr", nwbfile)
+    folder = tmp_path / "target"
+    folder.mkdir()
+    kind = s3_store("s3", folder, s3) if target == "s3" else plain_store(target, folder)
+    with (
+        NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as source,
+        NWBZarrIO(kind.place("b.nwb.zarr"), "w", **kind.options) as io,
+    ):
+        io.export(source)
+    same(samples.read_zarr(kind.place("b.nwb.zarr"), **kind.options), nwbfile)
 
 
 @EVERY

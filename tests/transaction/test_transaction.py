@@ -248,10 +248,37 @@ def test_a_change_without_documents_of_the_root_is_committed_by_its_last_record(
         assert of_the_file(following.values) in expected
 
 
+def test_a_change_that_is_not_committed_is_undone():
+    with Writer(store := Steps(BEFORE)) as writer, writer.change() as change:
+        change.put("a/1", b"two")
+        change.drain()
+        assert store.values["a/1"] == b"two"
+        assert change.is_open
+    assert store.values == BEFORE
+    assert not change.is_open
+
+
 def test_one_key_needs_no_journal():
     with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
         assert change.commit({}, {".zmetadata": b"new"}) == 1
     assert store.log == [(".zmetadata", b"new")]
+
+
+def test_after_ctrl_c_in_the_commit_of_one_key_the_writer_refuses_the_next_change():
+    with Writer(store := Steps(BEFORE, 1, "stopped")) as writer:
+        with pytest.raises(KeyboardInterrupt), writer.change(root=ROOT) as change:
+            change.commit({}, {".zmetadata": b"new"})
+        assert store.values == {**BEFORE, ".zmetadata": b"new"}
+        with pytest.raises(StoreError, match="but is in the file"):
+            writer.change(root=ROOT)
+
+
+def test_after_a_commit_of_one_key_that_is_refused_the_writer_goes_on():
+    with Writer(store := Steps(BEFORE, 1, "refused")) as writer:
+        for _ in range(2):
+            with suppress(StoreError), writer.change(root=ROOT) as change:
+                change.commit({}, {".zmetadata": b"new"})
+    assert store.values == {**BEFORE, ".zmetadata": b"new"}
 
 
 def test_values_that_are_stored_already_are_not_put():
@@ -380,6 +407,18 @@ def test_a_new_file_over_half_a_change_shows_no_half_of_it_nor_does_the_next_wri
             left = of_the_file(following.values)
             if left.get(".zmetadata") == b"old":
                 assert {**left, ".zattrs": b"{}", ".zgroup": b"new"} == {**BEFORE, ".zgroup": b"new"}
+
+
+def test_a_new_local_file_is_renamed_and_its_parts_go_if_it_is_not_committed(tmp_path):
+    store = LocalStore(str(tmp_path / "a.zarr"))
+    for is_committed in (False, True):
+        with Writer(store, replaces=True) as writer, writer.new_file({}) as change:
+            change.put("x/0", b"1")
+            assert not store.exists()
+            if is_committed:
+                change.commit({}, {".zmetadata": b"new"})
+        assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"] * is_committed
+    assert store.get_many(["x/0", ".zmetadata"]) == {"x/0": b"1", ".zmetadata": b"new"}
 
 
 # ---- records --------------------------------------------------------------------------------------------------------

@@ -223,6 +223,13 @@ def test_a_killed_upgrade_is_one_format_or_the_other_and_can_be_repeated(small, 
     assert {*numbers} == {2, 3}
 
 
+@ENCODINGS
+def test_nodes_and_chunks_that_an_earlier_format_3_left_are_deleted(small, encoding):
+    encoded = upgrade(dict(small), dry_run=True).encoded_arrays[0].removeprefix("/")
+    left = {"gone/zarr.json": b'{"zarr_format": 3, "node_type": "group"}', f"{encoded}/c/99": b""}
+    assert _upgraded({**small, **left}, encoding).values == _upgraded(small, encoding).values
+
+
 def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
     for values in states(small, _upgraded(small).log):
         left = {key: value for key, value in values.items() if not key.endswith("zarr.json")}
