@@ -356,12 +356,13 @@ ROWS = np.ma.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")], mask=
         lambda: root(dataset("a", np.ma.array(["x", "y"], mask=[False, True]))),
         lambda: root(dataset("a", np.ma.array(5.0, mask=True))),
         lambda: root(dataset("a", DataChunkIterator(data=MASKED, buffer_size=2))),
+        lambda: root(dataset("a", DataChunkIterator(data=[1, np.ma.masked, 2], buffer_size=3))),
         lambda: root(dataset("a", Windows(MASKED, buffer_shape=(3,), chunk_shape=(3,)))),
         lambda: GroupBuilder("root", attributes={"a": MASKED}),
         lambda: GroupBuilder("root", attributes={"a": [MASKED, MASKED]}),
     ],
-    ids=["array", "rows", "ZarrDataIO", "list of arrays", "list", "text", "scalar", "iterator", "blocks", "attribute",
-         "list in an attribute"],
+    ids=["array", "rows", "ZarrDataIO", "list of arrays", "list", "text", "scalar", "iterator", "iterator over a list",
+         "blocks", "attribute", "list in an attribute"],
 )  # fmt: skip
 def test_masked_elements_are_refused(tmp_path, make, zarr_format):
     with ZarrIO(str(tmp_path / "a.zarr"), "w", zarr_format=zarr_format) as io:

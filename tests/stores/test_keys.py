@@ -97,6 +97,17 @@ def test_listing(filled):
     assert filled.sizes("nothing") == {}
 
 
+def test_documents_of_both_formats_are_listed_without_reading_one(tmp_path):
+    """A `.zarray` says that the folders below it hold chunks; for each array, `zarr.json` would be read once more."""
+    store = LocalStore(str(tmp_path / "a.zarr"))
+    documents = {".zgroup": b"{}", "zarr.json": b"{}", "a/.zarray": b"{}", "a/zarr.json": b"not JSON"}
+    put_all(store, {**documents, "a/0": b"chunk", "a/c/0": b"chunk"})
+    calls: list[str] = []
+    store.get = calls.append  # type: ignore[method-assign]
+    assert set(store.list_documents()) == {*documents}
+    assert not calls
+
+
 @EVERY
 def test_deleting(store, filled):
     if "append" in store.refusals:

@@ -96,7 +96,7 @@ class FileState:
         """Return whether size, and tag or time, are those of the same content; None if neither can be compared."""
         if self.size != other.size:
             return False
-        # a server that copies a file gives it a new time, but the same tag
+        # a tag is exact; the time of a server is in whole seconds, and its copy of a file has another one
         if self.etag is not None and other.etag is not None:
             return self.etag == other.etag
         return None if None in (self.mtime_ns, other.mtime_ns) else self.mtime_ns == other.mtime_ns
@@ -235,6 +235,7 @@ class Store(ABC):
 
     def _create(self, key: str, value: bytes) -> bool | None:
         """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
+        self._refuse_change()
         return None
 
     @contextmanager

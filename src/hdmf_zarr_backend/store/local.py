@@ -248,10 +248,10 @@ class LocalStore(Store):
             # an array may have a million chunks, and no documents below it
             is_array = ".zarray" in names
             # chunks of format 3 are below "c" or a number, which may also be names of members of a group
-            if "zarr.json" in names and any(name == "c" or name.isdigit() for name in names):
+            if not is_array and "zarr.json" in names and any(name == "c" or name.isdigit() for name in names):
                 with suppress(ValueError, RecursionError):  # of a document that is not JSON: reading it raises them
                     document = parse_fast(self.get(f"{prefix}zarr.json") or b"")
-                    is_array |= isinstance(document, dict) and document.get("node_type") == "array"
+                    is_array = isinstance(document, dict) and document.get("node_type") == "array"
             if not is_array:
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 

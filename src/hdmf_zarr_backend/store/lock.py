@@ -87,7 +87,7 @@ class Holder:
 
     def is_gone(self) -> bool:
         """Return whether this is a process of this machine that has ended."""
-        # os.kill of Windows ends the process, whatever the signal is
+        # on Windows, the signal 0 of os.kill is Ctrl-C, and most others end the process
         if not self.is_here() or sys.platform == "win32":
             return False
         try:
@@ -456,7 +456,7 @@ class KeyLock(WriterLock):
             return "", None
 
     def _delete(self, token: str) -> None:
-        # the key may be that of another writer by now; no server deletes only the value that was read
+        # the key may be that of another writer by now; obstore and fsspec cannot delete only the value that was read
         if self._read()[0] == token:
             self._store._delete([self._key])
 

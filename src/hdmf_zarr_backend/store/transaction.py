@@ -70,7 +70,7 @@ A = TypeVar("A")
 BATCH_BYTES = 8 * 2**20
 """Values that replace others wait for each other up to this size, so that one record has all their old values.
 
-Of the values that are set after the commit, as much is in memory.
+Values that are set after the commit are kept in memory up to this size, too.
 """
 
 

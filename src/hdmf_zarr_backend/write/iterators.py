@@ -145,9 +145,12 @@ def _dtype(data: Any, builder_dtype: Any) -> np.dtype[Any] | None:
     own = _numpy_type(given)
     # hdmf takes the type of an iterator over a list from its first element; all of them choose it here
     values = unmasked(getattr(data, "data", None))
-    if own is not None and builder_dtype in (None, own.name) and isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple)):
         values = [value for value in values if value is not None]  # hdmf leaves these out: they get the fill value
-        if values and np.asarray(values[0]).dtype == own and letter_of(dtype := infer(values).dtype) in "biufcmM":
+        # whatever the type is, this refuses a list of several kinds, and masked elements, before anything is written
+        dtype = infer(values).dtype if values else None
+        is_own = own is not None and builder_dtype in (None, own.name)
+        if dtype is not None and is_own and np.asarray(values[0]).dtype == own and letter_of(dtype) in "biufcmM":
             return dtype
     kind = dtypes.kind_of(builder_dtype) if isinstance(builder_dtype, str) else None
     if kind == "number":
