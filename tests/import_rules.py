@@ -19,13 +19,15 @@ PACKAGE = "hdmf_zarr_backend"
 PACKAGES: dict[str, frozenset[str]] = {
     package: frozenset(allowed.split())
     for package, allowed in {
-        "__init__": "alias io nwb hdmf conversion upgrading dryrun reporting check comparison zom interop encoding "
-        "array store progress",
+        "__init__": "alias io nwb reading hdmf conversion upgrading dryrun reporting check comparison zom interop "
+        "encoding array store progress",
+        "__main__": "cli",
         "cli": "__init__ conversion upgrading dryrun reporting check comparison zom interop io encoding store model "
         "progress",
         "reporting": "comparison check array encoding store model",
         "dryrun": "conversion from_hdf5 io hdmf hdf5 write encoding store model",
         "conversion": "virtual from_hdf5 check hdmf hdf5 write encoding store model progress",
+        "reading": "virtual nwb hdf5 store model",
         "virtual": "from_hdf5 hdf5 write encoding store model progress",
         "upgrading": "check hdmf write array encoding store model progress",
         "from_hdf5": "nwb hdmf hdf5 write encoding store model",
@@ -78,7 +80,7 @@ def _on_use_in(*places: str) -> Library:
 
 
 #: Know the standard library only; the command line must start fast.
-_PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__"})
+_PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__", "__main__"})
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
@@ -88,13 +90,14 @@ LIBRARIES: dict[str, Library] = {
     "filelock": _in("store/lock"),
     "google_crc32c": _in("encoding/chunk_codec"),
     "orjson": _in("model/json_text"),
-    "pynwb": _in("nwb", "from_hdf5", "check/validate"),
+    "pynwb": _in("nwb", "reading", "from_hdf5", "check/validate"),
     "h5py": _in("hdf5", "from_hdf5", "encoding"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("interop"),
     "distributed": _on_use_in("write/tasks"),
     "xarray": _on_use_in("interop"),
     "fsspec": _on_use_in("store/clouds", "store/web"),
+    "dandifs": _on_use_in("store/clouds"),
     "obstore": _on_use_in("store/clouds"),
     "aiohttp": _on_use_in("store/clouds", "store/web"),
     "yarl": _on_use_in("store/web"),

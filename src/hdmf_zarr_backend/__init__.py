@@ -24,6 +24,7 @@ __all__ = [
     "consolidate",
     "convert",
     "dry_run",
+    "read_nwb",
     "repair",
     "report",
     "upgrade",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
+    from hdmf_zarr_backend.reading import read_nwb
     from hdmf_zarr_backend.reporting.page import report
     from hdmf_zarr_backend.upgrading import upgrade
 
@@ -59,6 +61,7 @@ _MODULES = {
     "consolidate": "check.repair",
     "convert": "conversion",
     "dry_run": "dryrun",
+    "read_nwb": "reading",
     "repair": "check.repair",
     "report": "reporting.page",
     "upgrade": "upgrading",

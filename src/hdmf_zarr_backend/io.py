@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
@@ -63,7 +63,7 @@ from hdmf_zarr_backend.model.render import escape, few
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
-from hdmf_zarr_backend.store.opening import check_abilities, open_store
+from hdmf_zarr_backend.store.opening import FileSource, check_abilities, open_store
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
     from hdmf_zarr_backend.hdmf.containers import KnownFields
@@ -72,7 +72,8 @@ if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these 
     from hdmf_zarr_backend.store.transaction import Writer
 
 # r- is of hdmf-zarr (hdmf-zarr#183): the consolidated document may be out of date after another program wrote.
-MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
+Mode: TypeAlias = Literal["r", "r-", "r+", "a", "w", "w-", "x"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 READING_MODES = ("r", "r-")
 """Modes that write nothing and wait for no writer."""
 
@@ -260,8 +261,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     @known_arguments
     def __init__(
         self,
-        path: str | os.PathLike[str],
-        mode: str = "r",
+        path: FileSource,
+        mode: Mode = "r",
         manager: BuildManager | TypeMap | None = None,
         *,
         storage_options: Mapping[str, Any] | None = None,
@@ -405,6 +406,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._parsed is not None:
             return self._parsed.zarr_format
         return 2 if self.zarr_format == BOTH else int(self.zarr_format)
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         # A row that a table refused may be in some of its columns. Therefore what was changed in place is dropped, with
@@ -1094,7 +1098,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @classmethod
     def export_io(
-        cls, path: str | os.PathLike[str], src_io: HDMFIO, *, write_options: WriteOptions | None = None, **kwargs: Any
+        cls, path: FileSource, src_io: HDMFIO, *, write_options: WriteOptions | None = None, **kwargs: Any
     ) -> None:
         """Export ``src_io`` to a new file.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
@@ -16,14 +16,17 @@ from hdmf_zarr_backend.encoding.both import ZarrFormat
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.io import NEW_FILE_MODES, ZarrIO
+from hdmf_zarr_backend.io import NEW_FILE_MODES, Mode, ZarrIO
 from hdmf_zarr_backend.model.nodes import Group, is_small_number
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 with library_of("nwb", "NWBZarrIO"):
     import pynwb
+
+if TYPE_CHECKING:
+    from pynwb import NWBFile
 
 _NEWER = "PyNWB reads version 2 and above."
 
@@ -45,6 +48,20 @@ def _version(attributes: Mapping[str, Any]) -> tuple[str | None, Version | None]
 
 def _is_old(version: Version) -> bool:
     return isinstance(version[0], int) and version[0] < 2
+
+
+def check_nwb_version(
+    version: tuple[str | None, Version | None],
+    location: str,
+    missing: tuple[str, str] = ("", "This is not an NWB file; ZarrIO or HDF5IO may read it."),
+) -> None:
+    """Refuse a version of NWB that pynwb does not read; ``missing``: why a file has none, and what to do."""
+    text, parts = version
+    if parts is None:
+        problem = f"Missing NWB version in file{missing[0]}"
+        raise UnsupportedNWBError(problem, store=location, path="/", remedy=missing[1])
+    if _is_old(parts):
+        raise UnsupportedNWBError(f"NWB version {text} is not supported", store=location, path="/", remedy=_NEWER)
 
 
 class NWBZarrIO(ZarrIO):
@@ -105,8 +122,8 @@ class NWBZarrIO(ZarrIO):
     @known_arguments
     def __init__(
         self,
-        path: str | os.PathLike[str],
-        mode: str = "r",
+        path: FileSource,
+        mode: Mode = "r",
         manager: BuildManager | None = None,
         *,
         load_namespaces: bool = True,
@@ -124,7 +141,7 @@ class NWBZarrIO(ZarrIO):
             raise UsageError("'manager' and 'extensions' cannot be specified together", remedy="Pass one of them.")
         uses_cached = load_namespaces and manager is None and extensions is None
         if extensions is not None:
-            manager = BuildManager(_extended_type_map(extensions))
+            manager = BuildManager(extended_type_map(extensions))
         elif manager is None:
             manager = BuildManager(pynwb.get_type_map())
         super().__init__(
@@ -176,7 +193,7 @@ class NWBZarrIO(ZarrIO):
         return False
 
     @known_arguments
-    def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
+    def read(self, *, skip_version_check: bool = False, check: bool = False) -> NWBFile:
         """Return the ``NWBFile``.
 
         Parameters
@@ -195,20 +212,13 @@ class NWBZarrIO(ZarrIO):
         # NWB 1 has other types: hdmf would end in an error about the first of them. Files of early releases of MatNWB
         # have an array as their version; some have none.
         if not skip_version_check and self.mode not in NEW_FILE_MODES and self._parsed is not None:
-            text, parts = self.nwb_version
-            if parts is None:
-                root = self._parsed.hierarchy.root
-                reason, remedy = "", "This is not an NWB file; ZarrIO may read it."
-                if "nwb_version" in root.attributes:
-                    reason = ": the attribute nwb_version is not text"
-                    remedy = "Store it as text, such as '2.9.0'."
-                elif isinstance(root, Group) and "nwb_version" in root.members:
-                    reason, remedy = ": nwb_version is a dataset, as in NWB 1", _NEWER
-                problem = f"Missing NWB version in file{reason}"
-                raise UnsupportedNWBError(problem, store=self.source, path="/", remedy=remedy)
-            if _is_old(parts):
-                problem = f"NWB version {text} is not supported"
-                raise UnsupportedNWBError(problem, store=self.source, path="/", remedy=_NEWER)
+            root = self._parsed.hierarchy.root
+            missing = "", "This is not an NWB file; ZarrIO may read it."
+            if "nwb_version" in root.attributes:
+                missing = ": the attribute nwb_version is not text", "Store it as text, such as '2.9.0'."
+            elif isinstance(root, Group) and "nwb_version" in root.members:
+                missing = ": nwb_version is a dataset, as in NWB 1", _NEWER
+            check_nwb_version(self.nwb_version, self.source, missing)
         return super().read(check=check)
 
     @known_arguments
@@ -251,7 +261,7 @@ class NWBZarrIO(ZarrIO):
     @staticmethod
     @known_arguments
     def read_nwb(
-        path: str | os.PathLike[str],
+        path: FileSource,
         *,
         storage_options: Mapping[str, Any] | None = None,
         load_namespaces: bool = True,
@@ -259,7 +269,7 @@ class NWBZarrIO(ZarrIO):
         read_options: ReadOptions | None = None,
         zarr_format: ZarrFormat | None = None,
         lazy: bool | None = None,
-    ) -> Any:
+    ) -> NWBFile:
         """Return the ``NWBFile`` at ``path``.
 
         Parameters
@@ -307,7 +317,7 @@ class ParsedNWBIO(NWBZarrIO):
 
     def __init__(self, store: Store, parsed: ParsedFile) -> None:
         self._given = parsed
-        super().__init__(store, "r")  # type: ignore[arg-type] # a store of this package is one of the things it takes
+        super().__init__(store, "r")
 
     def open(self) -> None:
         """Use the given metadata, and read nothing."""
@@ -316,13 +326,13 @@ class ParsedNWBIO(NWBZarrIO):
             self._store = self._parsed.store(self._raw_store)
             self._is_open = True
 
-    def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
+    def read(self, *, skip_version_check: bool = False, check: bool = False) -> NWBFile:
         """Return the ``NWBFile``, or raise what hdmf raises, as NWBHDF5IO does."""
         # the caller explains the errors of hdmf, as it does for an HDF5 file
         return self.manager.construct(self.read_builder())
 
 
-def _extended_type_map(extensions: str | os.PathLike[str] | TypeMap | list[Any]) -> TypeMap:
+def extended_type_map(extensions: str | os.PathLike[str] | TypeMap | list[Any]) -> TypeMap:
     """Return NWB's type map with ``extensions``: paths of namespaces, and type maps."""
     type_map = pynwb.get_type_map()
     for extension in extensions if isinstance(extensions, (list, tuple)) else [extensions]:

@@ -1,4 +1,4 @@
-"""`references`: the JSON document of a virtual Zarr file, whose chunks are those of an HDF5 file.
+"""`references`: the JSON document of a virtual Zarr file, whose chunks are those of an HDF5 file; `virtual_store`.
 
 Source: the reference specification of kerchunk, version 1.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
 
 from hdmf_zarr_backend.encoding import zarr2
 from hdmf_zarr_backend.encoding.codecs import is_expressible
@@ -25,12 +27,12 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.links import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.options import MEMORY_BUDGET, WriteOptions
-from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadRules, WriteOptions
+from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import MemoryStore
-from hdmf_zarr_backend.store.opening import open_parent
-from hdmf_zarr_backend.store.reference_files import RECORD, Recorded
+from hdmf_zarr_backend.store.opening import open_folder, open_parent
+from hdmf_zarr_backend.store.reference_files import RECORD, Recorded, ReferenceStore
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.write.sources import IndexedSource, source_caches
@@ -43,13 +45,24 @@ MOST_INLINED = 128 * 2**20
 """Maximum bytes of values in one JSON file."""
 
 
-def references(tree: Hdf5Tree, zarr_format: int, progress: Progress, *, is_checked: bool) -> tuple[WritePlan, bytes]:
+def virtual_store(location: str, options: Mapping[str, Any], rules: ReadRules) -> ReferenceStore:
+    """Return an HDF5 file at a URL as virtual Zarr, of which everything but the large data is in memory."""
+    with closing(Hdf5Tree(location, location, options, rules)) as tree:
+        _, document = references(tree, 2, SILENT, is_checked=False, is_file=False)
+    store = ReferenceStore(location, options, open_folder, document)
+    store.read_rules = rules
+    return store
+
+
+def references(
+    tree: Hdf5Tree, zarr_format: int, progress: Progress, *, is_checked: bool, is_file: bool = True
+) -> tuple[WritePlan, bytes]:
     """Return the plan of the file, and the JSON document; with ``is_checked``, refuse what pynwb cannot read."""
     # recorded first, so that a change while the plan lists the chunks is noticed
     files = _recorded(tree)
     plan = Hdf5Planner(tree).plan_file(zarr_format, is_checked=is_checked)
     staying = _leave(plan, tree)
-    _check_amount(plan, staying, tree.main.location)
+    _check_amount(plan, staying, tree.main.location, is_file=is_file)
     inside: dict[str, bytes] = {}
     change = DirectChange(MemoryStore(inside, tree.target))
     change.commit({}, PlanWriter(change, plan, WriteOptions(progress=progress)).write())
@@ -97,8 +110,8 @@ def _leave(plan: WritePlan, tree: Hdf5Tree) -> dict[str, VirtualSource]:
     return staying
 
 
-def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
-    """Warn of datasets with many bytes in the JSON, and refuse a JSON that is too large."""
+def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str, *, is_file: bool) -> None:
+    """Warn of datasets with many bytes in the JSON file, and refuse a JSON that is too large."""
     sizes = {
         path: staying[path].inlined if path in staying else planned_bytes(planned)
         for path, planned in plan.arrays.items()
@@ -107,6 +120,9 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
     total = sum(sizes.values())
     if total > MOST_INLINED:
         named = ", ".join(f"{absolute(path)} ({size:,} bytes)" for size, path in large[:5]) or "many small datasets"
+        if not is_file:
+            problem = f"{total:,} bytes of values would be read to open it, because only HDF5 can decode them: {named}"
+            raise WriteError(problem, store=source, remedy="Download the file, and open it there.")
         raise WriteError(
             f"{total:,} bytes of values would have to be stored in the JSON file, because Zarr cannot read them "
             f"from the HDF5 file, and at most {MOST_INLINED:,} are allowed: {named}",
@@ -114,7 +130,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
             remedy='Convert without to="virtual", which copies the data.',
             remedy_cli="Convert it without --to virtual, which copies the data.",
         )
-    for size, path in large:
+    for size, path in large if is_file else ():
         warn(
             f"{size:,} bytes of {absolute(path)} in {source} are stored in the JSON file, because Zarr cannot read "
             "them from the HDF5 file.",

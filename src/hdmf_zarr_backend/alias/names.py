@@ -176,7 +176,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     def __init__(
         self,
         path: Any,
-        mode: str = "r",
+        mode: Any = "r",
         manager: Any = None,
         synchronizer: Any = None,
         object_codec_class: type | None = None,
@@ -369,7 +369,7 @@ if find_spec("pynwb") is not None:
             super().export(src_io, options.pop("container", nwbfile), write_args, *arguments, **options)
 
         @staticmethod
-        def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
+        def read_nwb(path: Any, **options: Any) -> Any:
             """Return the ``NWBFile`` at ``path``; options as for `NWBZarrIO`.
 
             A file at ``s3://`` is read without credentials, as with hdmf-zarr, unless ``storage_options`` are given.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -172,6 +173,7 @@ _READ_ONLY = {
     "reference": Abilities(write=False, change=False, is_remote=True, why="a file of references is read only"),
     "zip": Abilities(write=False, change=False, why="an archive behind a URL is read only"),
     "cache": Abilities(write=False, change=False, is_remote=True, why="what is read through a cache is read only"),
+    "dandi": Abilities(write=False, change=False, is_remote=True, why="the DANDI archive is read only by its URLs"),
 }
 _GROUPS = {
     "https": "http", "tar": "zip", "libarchive": "zip",
@@ -223,12 +225,17 @@ class FsspecStore(RemoteStore):
             except ModuleNotFoundError as error:
                 remedy = f"Install it with: {install_command('remote')}"
                 raise UsageError("URLs need fsspec", store=self.location, remedy=remedy) from error
+            if self._scheme == "dandi":
+                with suppress(ModuleNotFoundError):
+                    import dandifs  # noqa: F401 - tells fsspec of its protocol
             try:
                 self._client, self._root = url_to_fs(self.location, **self._options())
             except (ImportError, ValueError, TypeError, IsADirectoryError, BadZipFile, TarError) as error:
                 # an unknown protocol, missing options, or another file than an archive
                 remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
-                if isinstance(error, ImportError):
+                if self._scheme == "dandi" and sys.modules.get("dandifs") is None:
+                    remedy = remedy_cli = "Install the library for the DANDI archive: pip install dandifs"
+                elif isinstance(error, ImportError):
                     remedy = remedy_cli = "Install the library that it needs."
                 elif self._scheme == "reference":
                     remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."

@@ -27,7 +27,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
@@ -63,6 +63,40 @@ from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.reference_files import ReferenceStore
 from hdmf_zarr_backend.store.zip import RemoteZipStore, ZipStore
+
+
+class _OfFsspec(Protocol):
+    """A UPath."""
+
+    @property
+    def protocol(self) -> Any: ...
+    @property
+    def storage_options(self) -> Any: ...
+
+
+class _Opened(Protocol):
+    """A file that fsspec opens."""
+
+    fs: Any
+    path: Any
+
+
+class _WithStore(Protocol):
+    """A group or StorePath of zarr, or a session of Icechunk."""
+
+    @property
+    def store(self) -> Any: ...
+
+
+class _OfZarr(Protocol):
+    """A store of zarr-python 3; those of zarr-python 2 are mappings."""
+
+    @property
+    def supports_listing(self) -> bool: ...
+
+
+FileSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Store | _OfFsspec | _Opened | _WithStore | _OfZarr
+"""A file as users name it: a path, a URL, or an object that holds it."""
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 

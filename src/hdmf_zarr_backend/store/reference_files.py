@@ -52,9 +52,12 @@ class ReferenceStore(RemoteStore):
 
     abilities = Abilities(write=False, change=False, is_remote=True, why="a file of references is read only")
 
-    def __init__(self, location: str, options: Mapping[str, Any], opener: Callable[..., Store]) -> None:
+    def __init__(
+        self, location: str, options: Mapping[str, Any], opener: Callable[..., Store], text: bytes | None = None
+    ) -> None:
         super().__init__(location, options)
         self._opener = opener
+        self._text = text  # None: that of the file at the location
         self._loaded: dict[str, Any] | None = None
         self._recorded: dict[str, Recorded] = {}
         self._folders: dict[str, Store] = {}
@@ -63,18 +66,22 @@ class ReferenceStore(RemoteStore):
         self._choosing = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ReferenceStore, (self.location, self.options, self._opener), {"read_rules": self.read_rules}
+        arguments = self.location, self.options, self._opener, self._text
+        return ReferenceStore, arguments, {"read_rules": self.read_rules}
 
     @property
     def _references(self) -> dict[str, Any]:
         with self._loading:
             if self._loaded is None:
-                store, name = self._own_file()
-                text = store.get(name)
+                text = self._text
                 if text is None:
-                    raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
-                what = f"the file of references has {len(text):,} bytes"
-                self.read_rules.limits.check("max_document_bytes", len(text), what)
+                    store, name = self._own_file()
+                    text = store.get(name)
+                    if text is None:
+                        problem = "the file does not exist"
+                        raise StoreNotFoundError(problem, store=self.location, remedy="Check the path.")
+                    what = f"the file of references has {len(text):,} bytes"
+                    self.read_rules.limits.check("max_document_bytes", len(text), what)
                 self._loaded, self._recorded = _parse(text, self.location)
             return self._loaded
 

@@ -1,0 +1,122 @@
+"""`read_nwb`: the `NWBFile` at a path, at a URL or in a store, in Zarr or in HDF5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
+from hdmf_zarr_backend.nwb import NWBZarrIO, check_nwb_version, extended_type_map
+from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store
+
+if TYPE_CHECKING:
+    from hdmf.build import TypeMap
+    from pynwb import NWBFile
+
+
+@known_arguments
+def read_nwb(
+    source: FileSource,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    load_namespaces: bool = True,
+    extensions: str | TypeMap | list[Any] | None = None,
+    read_options: ReadOptions | None = None,
+    lazy: bool | None = None,
+) -> NWBFile:
+    """Return the ``NWBFile`` in a file, which stays open as long as its ``NWBFile`` is used.
+
+    Parameters
+    ----------
+    source : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
+        The file. In Zarr: a local directory or zip file, a file of references, a URL, or a store or group that holds
+        it. In HDF5: a local file, or a URL. ``dandi://`` needs the package dandifs.
+    storage_options : dict, optional
+        Options for URLs, with the names of fsspec or obstore.
+    load_namespaces : bool
+        Load the namespaces that are cached in the file. Ignored with ``extensions``.
+    extensions : str, TypeMap or list, optional
+        Paths of namespaces, or type maps, to use instead of the cached namespaces.
+    read_options : ReadOptions, optional
+        How the file is read: limits, chunks that are not stored, links to other files. Not for a local HDF5 file, which
+        pynwb reads.
+    lazy : bool, optional
+        Create an object when it is first accessed. None: True, except in a local HDF5 file.
+
+    Returns
+    -------
+    NWBFile
+        With lazy data. ``nwbfile.read_io.close()`` closes the file.
+
+    Raises
+    ------
+    UnsupportedNWBError
+        The file has no NWB version, or version 1.
+    StoreNotFoundError, NotZarrError, MetadataError, UnreadableHdf5Error
+        The file cannot be read.
+    WriteError
+        An HDF5 file at a URL has much data that must be decoded by HDF5: download it.
+    UsageError
+        An option does not apply to this file, or a library for this kind of URL is not installed.
+
+    Notes
+    -----
+    An HDF5 file at a URL is read as virtual Zarr: the list of its chunks is read first, which takes some requests for
+    each dataset. If you open it often, keep that list: ``convert(url, "session.nwb.zarr.json", to="virtual")``.
+
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import read_nwb
+    >>> nwbfile = read_nwb("session.nwb.zarr")
+    >>> nwbfile.acquisition["raw"].data[:3, 0]
+    array([0, 2, 4], dtype=int16)
+    >>> read_nwb("session.nwb").identifier == nwbfile.identifier  # HDF5
+    True
+    """
+    store = open_store(source, storage_options, read_options)
+    types: dict[str, Any] = {"load_namespaces": load_namespaces, "extensions": extensions}
+    if is_hdf5(store.location):
+        return _read_hdf5(store.location, types, read_options, lazy=lazy)
+    try:
+        return NWBZarrIO.read_nwb(store, lazy=lazy, **types)
+    except NotZarrError:
+        if not is_of_hdf5(store):
+            raise
+    return NWBZarrIO.read_nwb(_virtual(store), lazy=lazy, **types)
+
+
+def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions | None, *, lazy: bool | None) -> NWBFile:
+    """Return the ``NWBFile`` in a local HDF5 file, by pynwb."""
+    from hdmf.build import BuildManager
+    from pynwb import NWBHDF5IO
+
+    from hdmf_zarr_backend.hdf5.files import reading  # on use: it imports h5py
+
+    given = sorted(read_options.given()) if read_options is not None else []
+    unused = next(iter(given), "lazy" if lazy else None)
+    if unused is not None:
+        raise UsageError(
+            f"{unused} does not apply to a local HDF5 file, which pynwb reads",
+            store=location,
+            remedy=f"Leave {unused}= out, or convert the file to Zarr.",
+        )
+    manager = None
+    if types["extensions"] is not None:
+        manager = BuildManager(extended_type_map(types["extensions"]))
+    with reading(location, "/"):
+        io = NWBHDF5IO(location, "r", load_namespaces=types["load_namespaces"], manager=manager)
+    try:
+        check_nwb_version(io.nwb_version, location)
+        return io.read()
+    except BaseException:
+        io.close()  # the caller gets no object that it could close
+        raise
+
+
+def _virtual(store: Store) -> Store:
+    """Return the HDF5 file at a URL as virtual Zarr, whose documents are in memory."""
+    from hdmf_zarr_backend.virtual import virtual_store  # on use: it imports h5py
+
+    return virtual_store(store.location, store.options, store.read_rules)
