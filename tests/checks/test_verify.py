@@ -17,7 +17,7 @@ from pynwb import NWBFile
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, upgrade, validate, verify
 from hdmf_zarr_backend.check.findings import Report
-from hdmf_zarr_backend.errors import ChunkError, UsageError
+from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.base import Abilities
@@ -454,3 +454,16 @@ def test_messages_agree_with_their_numbers(tmp_path, count):
     assert messages["unchecked"] == f"{some} no checksum, so changed bytes in {them} cannot be noticed"
     assert str(upgrade(path, dry_run=True)).startswith("would have Zarr format 3: 1 array unchanged, 0 encoded again, ")
     assert str(upgrade(path)) == "Zarr format 3 now: 1 array unchanged, 0 encoded again"
+
+
+def test_a_zip_file(tmp_path):
+    report = verify(trees.write_builder(tmp_path / "a.zarr.zip", tree()))
+    assert (report.problems, report.chunks) == ([], 8)
+
+
+def test_what_is_no_file_is_an_error(tmp_path):
+    with pytest.raises(StoreNotFoundError):
+        verify(tmp_path / "nothing.zarr")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotZarrError):
+        verify(tmp_path / "folder")

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import h5py
 import pytest
 
 from hdmf_zarr_backend.cli.command import CODECS
@@ -138,6 +139,22 @@ def test_there_and_back_and_nothing_differs(nwb, zarrio):
     assert shown.err == ""
     for pair in ((nwb, zarr), (zarr, nwb), (nwb, back)):
         assert zarrio("compare", *pair) == ("", "")
+
+
+def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(tmp_path, zarrio):
+    with h5py.File(tmp_path / "old.nwb", "w") as file:
+        file["nwb_version"] = "NWB-1.0.6"
+    captured = zarrio("convert", tmp_path / "old.nwb", tmp_path / "old.zarr", code=2)
+    assert captured.err.count("\n") == 1
+    assert "--no-check" in captured.err
+    assert [path.name for path in tmp_path.iterdir()] == ["old.nwb"]
+    zarrio("convert", tmp_path / "old.nwb", tmp_path / "old.zarr", "--no-check")
+
+
+def test_the_name_of_the_target_says_the_format_unless_told(nwb, zarrio):
+    assert "use --to" in zarrio("convert", nwb, nwb.with_name("b.nwb"), code=2).err
+    zarrio("convert", nwb, nwb.with_name("folder"), "--to", "zarr")
+    zarrio("compare", nwb, nwb.with_name("folder"))
 
 
 @pytest.mark.parametrize(("options", "said"), [

@@ -5,7 +5,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.build import GroupBuilder, ReferenceBuilder
+from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex
 from pynwb import NWBHDF5IO, TimeSeries, validate
 
@@ -52,6 +52,20 @@ def test_links_are_added(plain, folder):
         assert acquisition[name].data[1].tolist() == [3, 4, 5]
     assert acquisition["same clock"].timestamps[:].tolist() == [0.0, 1.0]
     assert is_fresh(plain)
+
+
+@APPEND
+def test_a_link_is_added_to_a_group_that_had_some(folder):
+    path = write_builder(folder / "file.zarr", samples.reference_tree())
+    with edit_builder(path) as builder:
+        inner = group("inner")
+        builder.set_group(inner)
+        builder.set_link(LinkBuilder(builder=builder["target"], name="second"))
+        inner.set_link(LinkBuilder(builder=builder, name="up"))
+    builder = read_builder(path)
+    assert builder.links["link_in_the_root"].builder is builder["target/values"]
+    assert builder.links["second"].builder is builder["target"]
+    assert builder["inner"].links["up"].builder is builder
 
 
 # ---- tables that were read -----------------------------------------------------------------------------------------
@@ -284,6 +298,23 @@ def test_values_in_the_consolidated_document_are_true_too(folder):
 
 
 # ---- attributes of existing objects --------------------------------------------------------------------------------
+
+
+@APPEND
+def test_attributes_of_groups_and_datasets_change(folder):
+    first = root(group("g", dataset("x", np.arange(4), attributes={"unit": "m", "n": np.uint8(3)}), a=1), version="1")
+    path = write_builder(folder / "file.zarr", first)
+    with edit_builder(path) as builder:
+        builder.attributes["version"] = "2"
+        builder["g"].set_attribute("new", np.float32(1.5))
+        builder["g/x"].attributes["unit"] = "s"
+    builder = read_builder(path)
+    assert (builder.attributes["version"], builder["g"].attributes["a"]) == ("2", 1)
+    assert builder["g"].attributes["new"].dtype == np.float32
+    attributes = builder["g/x"].attributes
+    assert (attributes["unit"], attributes["n"], attributes["n"].dtype) == ("s", 3, np.uint8)
+    assert builder["g/x"].data[:].tolist() == [0, 1, 2, 3]
+    assert is_fresh(path)
 
 
 @APPEND

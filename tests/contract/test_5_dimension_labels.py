@@ -8,13 +8,13 @@ from hdmf.build import DatasetBuilder
 from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBHDF5IO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import document
 from tests.places import Place
 from tests.test_io import read
-from tests.trees import dataset, group, root, round_trip
+from tests.trees import dataset, group, read_builder, root, round_trip, write_builder
 
 
 def labelled(name: str, shape: tuple[int, ...], labels: Any) -> DatasetBuilder:
@@ -62,6 +62,16 @@ def test_one_label_with_two_lengths_in_a_group(folder):
     assert [names(path, name) for name in "abc"] == [["time"], ["time", "channel"], ["time_9"]]
     assert names(path, "apart/a") == ["time"]
     assert [builder[name].dimension_labels for name in "abc"] == [("time",), ("time", "channel"), ("time",)]
+
+
+@pytest.mark.needs("append")
+def test_an_array_that_grows_takes_another_name(folder):
+    members = [dataset(n, ZarrDataIO(np.zeros(4), maxshape=(None,)), dimension_labels=("time",)) for n in "ab"]
+    path = write_builder(folder / "file.zarr", root(*members))
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["b"].data.append(np.zeros(3))
+    assert (names(path, "a"), names(path, "b")) == (["time"], ["time_7"])
+    assert read_builder(path)["b"].dimension_labels == ("time",)
 
 
 def test_what_an_iterator_grows_to_counts(folder):
@@ -177,3 +187,15 @@ def test_the_maxshape_of_hdf5_is_kept_by_an_export(folder, tmp_path):
         expected = source.read_builder()["units/spike_times"].data.maxshape
     with NWBZarrIO(folder / "file.zarr") as io:
         assert io.read_builder()["units/spike_times"].data.maxshape == expected == (None,)
+
+
+@pytest.mark.needs("append")
+def test_the_maxshape_survives_appending(folder):
+    path = write_builder(folder / "file.zarr", root(dataset("it", ZarrDataIO(np.zeros(4), maxshape=(6,)))))
+    for _ in range(2):
+        with ZarrIO(path, "r+") as io:
+            io.read_builder()["it"].data.append([1.0])
+    data = read_builder(path)["it"].data
+    assert (data.shape, data.maxshape) == ((6,), (6,))
+    with ZarrIO(path, "r+") as io, pytest.raises(ValueError, match="largest"):
+        io.read_builder()["it"].data.append([1.0])

@@ -278,6 +278,18 @@ def test_one_iterator_for_two_datasets_is_refused_before_the_first_byte(folder, 
     assert read(path).identifier == "old"
 
 
+@pytest.mark.needs("append")
+def test_one_iterator_for_two_datasets_of_an_append_is_refused(folder):
+    path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        for name, data in zip(("one", "two"), _shared_generator(), strict=True):
+            nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="m", rate=1.0))
+        with pytest.raises(ValueRefusedError, match="/acquisition/two/data"):
+            io.write(nwbfile)
+    assert not {"one", "two"} & set(read(path).acquisition)
+
+
 def test_the_data_of_two_iterators_may_be_one_list(folder):
     data = [[1, 2], [3, 4], [5, 6]]
     tree = root(dataset("a", DataChunkIterator(data=data)), dataset("b", DataChunkIterator(data=data)))

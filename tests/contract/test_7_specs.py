@@ -133,6 +133,12 @@ def test_they_travel_with_an_export(extended, folder, tmp_path, way):
     check(folder / "copy.nwb.zarr")
 
 
+def test_an_export_does_not_cache_them_on_request(extended, folder):
+    with NWBZarrIO(extended) as source, NWBZarrIO(folder / "copy.nwb.zarr", "w") as io:
+        io.export(source, cache_spec=False)
+    assert not any(key.startswith("specifications") for key in keys_of(folder / "copy.nwb.zarr"))
+
+
 def test_a_file_without_cached_specifications(folder):
     path = folder / "file.nwb.zarr"
     with NWBZarrIO(path, "w") as io:

@@ -11,6 +11,7 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.array import edits
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, ValueRefusedError
 from tests import samples
 from tests.contract.test_1_append import valid
@@ -279,3 +280,23 @@ def test_a_failed_write_raises_its_own_error_only(folder):
         warnings.simplefilter("error")
         change()
     assert contents(path) == before
+
+
+def test_chunks_that_were_written_early_are_restored(folder, monkeypatch):
+    monkeypatch.setattr(edits, "WAITING_BYTES", 1000)
+    data = ZarrDataIO(np.zeros(1000), chunks=(100,), maxshape=(None,))
+    path = write_builder(folder / "file.zarr", root(dataset("x", data)))
+    before = contents(path)
+
+    def change() -> None:
+        with ZarrIO(path, "r+") as io:
+            data = io.read_builder()["x"].data
+            data[:] = np.ones(1000)
+            data.append(np.ones(500))
+            assert contents(path) != before  # some chunks are on disk already
+            raise ZeroDivisionError
+
+    with pytest.warns(DroppedChangesWarning, match="/x were not written"), pytest.raises(ZeroDivisionError):
+        change()
+    assert contents(path) == before
+    assert list(folder.iterdir()) == [path]

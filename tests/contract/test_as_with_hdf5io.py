@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 import zarr
+from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.hdf5 import HDF5IO, H5DataIO
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, SimpleMultiContainer, VectorData, get_manager
@@ -268,6 +269,17 @@ def test_another_root_is_not_merged_into_a_file(folder, mode):
     assert first.object_id in str(caught.value)
     assert second.object_id in str(caught.value)
     with ZarrIO(folder / "a.zarr", "r", get_manager()) as io:
+        assert set(io.read().containers) == {"one"}
+
+
+@APPEND
+def test_mode_a_stays_a_on_a_new_path(folder):
+    with ZarrIO(folder / "a.zarr", "a", get_manager()) as io:
+        assert io.mode == "a"
+        with pytest.raises(UnsupportedOperation):
+            io.read()
+        io.write(SimpleMultiContainer(name="root", containers=[Container(name="one")]))
+    with ZarrIO(folder / "a.zarr", "a", get_manager()) as io:
         assert set(io.read().containers) == {"one"}
 
 

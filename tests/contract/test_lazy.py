@@ -282,6 +282,19 @@ def test_copies(path):
     assert "many_01" in nwbfile._repr_html_()
 
 
+def test_links_and_references_lead_to_the_same_objects(path):
+    nwbfile = opened(path)
+    linked = nwbfile.processing["many"]["many_01"]
+    assert linked is nwbfile.acquisition["many_01"]
+    assert linked.parent is nwbfile
+    assert opened(path).acquisition["raw"].electrodes.table.parent.name == "root"
+    nwbfile = opened(path)
+    assert nwbfile.acquisition["raw"].electrodes.table is nwbfile.electrodes
+    assert nwbfile.electrodes["group"][0] is nwbfile.electrode_groups["shank0"]
+    assert nwbfile.electrodes["group"][0].device is nwbfile.devices["probe"]
+    assert nwbfile.stimulus["shares"].data is nwbfile.acquisition["many_00"].data
+
+
 def test_references_to_what_is_in_the_same_container(folder):
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_acquisition(ordered_images())
