@@ -833,8 +833,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         unchecked, self._unchecked = self._unchecked, None  # not for builders that the user passes
         if unchecked is not None:
             check_conversions(unchecked[0], self.manager, self.path, is_stored=unchecked[1])
-        from hdmf_zarr_backend.hdmf.planner import WriteRequest
-
         # names of objects that references and links of the new file may point to, on disk or about to be written
         targets = Targets(
             self.path, export_source, self.manager, object_id(builder), self._file_ids(), builder, self._source_manager
@@ -842,36 +840,45 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         for old, new in self._replaced:
             targets.replace(old, new)
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
-        manager = self._source_manager or self.manager  # an export is built with the types of its source
-        abilities = self._raw_store.abilities
-        parsed = self._parsed
-        of_file = zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
-        options = replace(
-            self._options,
-            chunk_key_encoding=self._options.chunk_key_encoding or of_file,
-            consolidate_metadata=self._options.consolidate_metadata and abilities.consolidates,
-        )
-        request = WriteRequest(
+        request = self._request(
             builder,
             targets,
-            options,
-            self._raw_store.read_rules,
-            namespace_texts(catalogs) if cache_spec else {},
+            texts=namespace_texts(catalogs) if cache_spec else {},
             link_data=link_data,
-            max_shape=lambda child: largest_shape(manager, child, expandable),
-            doc=partial(documentation, manager) if self._options.doc else lambda child: None,
-            zarr_format=self._number,
-            has_both=self.zarr_format == BOTH,
-            shards_choose_format=self._zarr_format is None and 3 in abilities.formats,
+            expandable=expandable,
             schema=next(iter(catalogs), None) if export_source is not None else None,
             exhaust_in_turn=exhaust_dci,
-            exclusive=self._mode != "w",
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
         # a DataIO without data (only a shape) is filled by the user, through the array that now exists
         for wrapper, path in request.unfilled:
             wrapper.dataset = self._session().own.array_at(path)
+
+    def _request(self, builder: Any, targets: Targets, *, expandable: Collection[str], **options: Any) -> WriteRequest:
+        """Return the request for a write; ``options`` are more fields of it."""
+        from hdmf_zarr_backend.hdmf.planner import WriteRequest
+
+        manager = self._source_manager or self.manager  # an export is built with the types of its source
+        abilities, parsed = self._raw_store.abilities, self._parsed
+        of_file = zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
+        return WriteRequest(
+            builder,
+            targets,
+            replace(
+                self._options,
+                chunk_key_encoding=self._options.chunk_key_encoding or of_file,
+                consolidate_metadata=self._options.consolidate_metadata and abilities.consolidates,
+            ),
+            self._raw_store.read_rules,
+            max_shape=lambda child: largest_shape(manager, child, expandable),
+            doc=partial(documentation, manager) if self._options.doc else lambda child: None,
+            zarr_format=self._number,
+            has_both=self.zarr_format == BOTH,
+            shards_choose_format=self._zarr_format is None and 3 in abilities.formats,
+            exclusive=self._mode != "w",
+            **options,
+        )
 
     def _carry_out(self, request: WriteRequest) -> None:
         """Write a new file, or what a changed one lacks, and mark its builders as written."""
@@ -995,6 +1002,51 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """
         with self._editing() as edit:
             edit.rename(path, name)
+        return edit.done
+
+    @known_arguments
+    def replace(self, path: str, data: Any) -> list[str]:
+        """Give a dataset other values, also of another shape, type, chunks or codec. Its attributes stay.
+
+        To change single values, or to append, use the dataset itself: it is then not written as a whole.
+
+        Parameters
+        ----------
+        path : str
+            Path of the dataset in the file, such as ``"/acquisition/lick/data"``.
+        data : array, list, number, text or ZarrDataIO
+            The new values.
+
+        Returns
+        -------
+        list of str
+            What was done, in words.
+
+        Raises
+        ------
+        UnsupportedModeError
+            The mode is not ``r+`` or ``a``.
+        ReferenceTargetError
+            There is nothing at the path.
+        ValueRefusedError
+            The schema has another type or shape, or the values cannot be stored. Nothing is changed.
+        ConflictError
+            The object could not be read any more, such as a table whose columns differ in length. Nothing is changed.
+        UsageError
+            It is a group, a link or a cached specification; or the data are an iterator.
+
+        Notes
+        -----
+        What was read before is outdated, as after `remove`.
+
+        Examples
+        --------
+        >>> with NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
+        ...     io.replace("/acquisition/lick/data", ZarrDataIO(values.astype("int16"), compressor="zstd"))
+        """
+        with self._editing() as edit:
+            options: dict[str, Any] = {"texts": {}, "link_data": False, "schema": None, "exhaust_in_turn": True}
+            edit.replace(path, data, partial(self._request, targets=self._targets(), expandable=EXPANDABLE, **options))
         return edit.done
 
     @contextmanager

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hdmf.build import LinkBuilder
+from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries, validate
 from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import (
     ConflictError,
@@ -20,6 +21,7 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     ReferenceTargetError,
     UsageError,
+    ValueRefusedError,
 )
 from hdmf_zarr_backend.io import UnsupportedModeError
 from tests import trees
@@ -123,6 +125,51 @@ def test_links_and_references_follow_a_new_name(path, name):
         assert nwbfile.units.colnames == ("words", "spike_times", "electrodes")
         assert list(nwbfile.units["words"][2]) == ["a", "a"]
         assert np.array_equal(nwbfile.acquisition[name].data[:], np.arange(20.0))
+
+
+def test_data_are_replaced_by_others_of_another_shape_and_type(path):
+    values = np.arange(40, dtype="i2").reshape(20, 2)
+    with NWBZarrIO(path, "r+") as io:
+        before = io.read().acquisition["raw"]
+        assert io.replace("/acquisition/raw/data", values) == ["replaced the data of /acquisition/raw/data"]
+        with pytest.raises(UsageError, match=r"replaced the data .*io\.read\(\)"):
+            before.data[0]
+        data = io.read().acquisition["raw"].data
+        assert (data.dtype, data[:].tolist()) == ("i2", values.tolist())
+        io.replace("/acquisition/raw/data", ZarrDataIO(data, chunks=(7, 1), compressor="zstd"))  # rechunked
+        io.replace("/session_description", "another, longer than the one before")
+        io.replace("/units/tags_index", np.array([1, 2, 3], "u1"))
+    check(path)
+    with NWBZarrIO(path) as io:
+        nwbfile = io.read()
+        data = nwbfile.acquisition["raw"].data
+        assert (data.chunks, data[:].tolist(), nwbfile.acquisition["raw"].unit) == ((7, 1), values.tolist(), "V")
+        assert nwbfile.session_description.startswith("another, longer")
+        assert list(nwbfile.units["tags"][2]) == ["a"]
+    keys = {str(file.relative_to(path / "acquisition/raw/data")) for file in (path / "acquisition/raw/data").rglob("*")}
+    assert (
+        len([key for key in keys if re.search(r"\d$", key) and not (path / "acquisition/raw/data" / key).is_dir()]) == 6
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "error", "message"),
+    [
+        ("/units/tags_index", np.array([1, 3], "u1"), ConflictError, "Columns must be the same length"),
+        ("/acquisition/raw/data", np.zeros((1,) * 5), ValueRefusedError, "the schema allows the shapes"),
+        ("/acquisition/raw/timestamps", ["text"], ValueRefusedError, "type"),
+        ("/acquisition/raw", 3, UsageError, "this is a group"),
+        ("/acquisition/copy/timestamps", [3.0], UsageError, "this is a link"),
+        ("/acquisition/raw/data", DataChunkIterator(np.arange(3)), UsageError, "an iterator"),
+    ],
+)
+@pytest.mark.parametrize("path", [3], indirect=True)
+def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
+    with NWBZarrIO(path, "r+") as io:
+        with pytest.raises(error, match=message):
+            io.replace(name, values)
+        assert io.read().acquisition["raw"].data[3] == 3
+    check(path)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from hdmf.build import BuildManager, ConstructError
+from hdmf.build import BuildManager, ConstructError, DatasetBuilder
+from hdmf.data_utils import AbstractDataChunkIterator
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.edits import wider_fields
+from hdmf_zarr_backend.array.lazy import LazyArray
+from hdmf_zarr_backend.array.shards import shard_grid
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.namespaces import spec_location
@@ -39,12 +42,16 @@ from hdmf_zarr_backend.errors import (
     LinkRefusedError,
     ReadOnlyStoreError,
     ReferenceTargetError,
+    UnsupportedFileError,
     UsageError,
     at,
 )
+from hdmf_zarr_backend.hdmf.containers import stored_array
 from hdmf_zarr_backend.hdmf.from_zarr import before_change
+from hdmf_zarr_backend.hdmf.namespaces import names_in
+from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.reading import ReadSession
-from hdmf_zarr_backend.hdmf.schema import spec_at, why_required
+from hdmf_zarr_backend.hdmf.schema import converted, spec_at, why_required
 from hdmf_zarr_backend.hdmf.writing import EditedFile, commit, derive_rest, undone_on_error
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.json_text import dump
@@ -64,7 +71,8 @@ from hdmf_zarr_backend.model.nodes import (
 )
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.store.base import DOCUMENTS
-from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, check_names, checked_name
+from hdmf_zarr_backend.write.array_planner import shape_of
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, check_names, checked_name, shard_bytes_for
 from hdmf_zarr_backend.write.sources import EncodedSource
 from hdmf_zarr_backend.write.writer import PlanWriter
 
@@ -159,6 +167,44 @@ class Edit:
                 self._move(index, join(parent, new_name + split(index)[1].removeprefix(old)), is_link=False)
         self._follow_all()
 
+    def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
+        """Give a dataset other values, of any shape and type that the schema allows; its attributes stay."""
+        path, is_link = self._located(name, may_be_index=True)
+        store, node, (parent, last) = self._file.store, self._known.get(path), split(path)
+        if is_link or not isinstance(node, Dataset):
+            problem = "this is a link" if is_link else "this is a group, and has no data"
+            raise self._error(UsageError, problem, path, "Give the path of a dataset.")
+        given = stored_array(data)
+        if isinstance(given, AbstractDataChunkIterator):
+            raise self._error(UsageError, "an iterator cannot replace a dataset", path, "Give an array.")
+        is_own = isinstance(given, LazyArray) and (given.location, given.path) == (store.location, path)
+        budget = self._file.options.memory_budget
+        if is_own and given.nbytes > budget:
+            problem = f"the dataset has {given.nbytes:,} bytes, and memory_budget is {budget:,}"
+            raise self._error(UsageError, problem, path, "Raise memory_budget, or export to a new file.")
+        old = ReadSession(store, self._file.parsed, store.location, self._manager).own.builder_at(path)
+        data, dtype = converted(spec_at(self._catalog, self._known, path), data, old, store.location)
+        is_alike = len(shape_of(stored_array(data))) == len(shape_of(old.data))
+        labels = {"dimension_labels": old.dimension_labels} if is_alike and old.dimension_labels else {}
+        builder = DatasetBuilder(
+            last, data, dtype=dtype, attributes=dict(old.attributes), source=store.location, **labels
+        )
+        planner, group = Planner(request(builder)), self._group(parent, self.hierarchy)
+        del group.members[last]
+        planner.plan = self._plan
+        planner.dataset(builder, PlannedGroup(group, parent, taken=names_in(group)), last)
+        adapt_plan(self._plan, location=store.location, shard_bytes=shard_bytes_for(store, budget))
+        planned = self._plan.arrays[path]
+        if is_own and planned.source is not None:  # its chunks are overwritten while it is copied
+            region = tuple(slice(0, length) for length in planned.source.shape)
+            planned.source = EncodedSource(planned.source.read(region))
+        first, stored = node.stored.first_chunk, planned.node.stored
+        nested = sorted({f"{first}/", f"{stored.first_chunk}/"})
+        if len(nested) > 1 and nested[1].startswith(nested[0]):
+            # on a disk, c/0 cannot be a chunk before the commit, and the folder of c/0/0 after it
+            stored.chunk_keys = replace(stored.chunk_keys, separator=".")
+        self.done.append(f"replaced the data of {absolute(path)}")
+
     def _remove(self, name: str) -> None:
         if "@" in name and self._known.get(relative(name)) is None:
             path, _, attribute = name.rpartition("@")
@@ -183,7 +229,7 @@ class Edit:
         except ReferenceTargetError:
             raise self._nothing_at(path) from None
 
-    def _located(self, name: str) -> tuple[str, bool]:
+    def _located(self, name: str, *, may_be_index: bool = False) -> tuple[str, bool]:
         """Return the path of a node or a link, and whether it is a link; the path to it may lead through others."""
         parent, last = split(relative(name))
         _, parent, group = self._find(parent)
@@ -196,7 +242,7 @@ class Edit:
         is_link = last not in group.members
         if is_link and find_link(group.attributes, last) is None:
             raise self._nothing_at(path)
-        target = None if is_link else self._indexed(path)
+        target = None if is_link or may_be_index else self._indexed(path)
         if target is not None and self.new_path(target) == target:
             problem = f"this is the index of the column {absolute(target)}, which cannot be without it"
             raise self._error(UsageError, problem, path, f"Give {absolute(target)}, which includes its index.")
@@ -399,24 +445,28 @@ class Edit:
 
     def _follow_array(self, path: str, node: Dataset[Attributes]) -> None:
         means = describe_any(node)
-        fields = [n for n, (_, field) in enumerate(means.fields or ()) if isinstance(field, Reference)]
-        if not node.stored.size or not (isinstance(means.stored, Reference) or (means.form == "rows" and fields)):
+        elements = [means.stored] if means.form != "rows" else [field for _, field in means.fields]
+        if not node.stored.size or not any(isinstance(element, Reference) for element in elements):
             return
         with at(self._file.store, path):
             values = ChunkReader(self._file.store, path, node.stored, ChunkCache(0)).read(()).copy()
-            values = values.reshape(node.stored.shape)
-            count = sum(_replace(cells, self._followed, self._lose) for cells in _cells(values, means, fields))
-        lost, self._nulls = self._nulls, 0
+            cells = values.reshape(-1)
+            count = lost = 0
+            for position, cell in enumerate(cells):
+                if isinstance(cell, (list, tuple)) and any(self._followed(item) is not item for item in cell):
+                    problem = "its rows are pickles, in which no reference can be changed"
+                    raise UnsupportedFileError(
+                        problem, remedy="Convert the file with `zarrio convert`, and change that."
+                    )
+                new = self._followed(cell)
+                if new is not cell:
+                    cells[position] = new
+                    count, lost = count + 1, lost + (new is None)
         if lost:
-            problem = "the only value of a dataset cannot be null" if means.is_scalar else None
-            self._lost.append(Pointer(f"{counted(lost, 'reference')} in {absolute(path)}", path, problem=problem))
+            reason = "the only value of a dataset cannot be null" if means.is_scalar else None
+            self._lost.append(Pointer(f"{counted(lost, 'reference')} in {absolute(path)}", path, problem=reason))
         if count:
-            self._rewrite(path, values)
-
-    _nulls = 0
-
-    def _lose(self) -> None:
-        self._nulls += 1
+            self._rewrite(path, values.reshape(node.stored.shape))
 
     def _rewrite(self, path: str, values: Any) -> None:
         """Plan that an array is written with other references."""
@@ -439,7 +489,8 @@ class Edit:
 
         A series needs a rate or timestamps, for example.
         """
-        paths = {self.new_path(split(path)[0]) for path in self.outdated} | self._changed
+        removed = [path for path, new in self.outdated.items() if new is None]
+        paths = {self.new_path(split(path)[0]) for path in (*removed, *self._plan.arrays)} | self._changed
         owners = {self._owner(path) for path in paths if path} - {""}
         owners = {path for path in owners if spec_at(self._catalog, self.hierarchy, path) is not None}
         parsed = replace(self._file.parsed, hierarchy=self.hierarchy)
@@ -471,8 +522,7 @@ class Edit:
 
     def commit(self) -> None:
         """Write the change; if this raises an error, nothing is written."""
-        if None in self.outdated.values():
-            self._check_objects()
+        self._check_objects()
         file, edits, known = self._file, self._file.edits, self._known
         moved = {old: new for old, new in self.outdated.items() if known.get(old) is not None}
         added = {new for new in moved.values() if new is not None}
@@ -480,9 +530,9 @@ class Edit:
         check_names(added, file.store)
         before = before_change(file.store, file.parsed, [*changed, *added, *self._plan.arrays])
         with undone_on_error(file):
-            keys = {old: list(file.store.unwrapped.list_prefix(old)) for old in moved}
-            edits.change.create(*added)
             in_place = self._in_place(added)
+            keys = {old: list(file.store.unwrapped.list_prefix(old)) for old in (*moved, *in_place)}
+            edits.change.create(*added)
             if in_place:
                 documents = (file.parsed.documents(path, node) for path, node in in_place.items())
                 texts = {key: dump(document) for some in documents for key, document in some}
@@ -496,6 +546,8 @@ class Edit:
             writer.inlined = file.parsed.inlined
             writer.write_changes(added=added, changed={*changed, *in_place})
             edits.change.delete(key for old in moved for key in keys[old])
+            for path, node in in_place.items():
+                edits.change.delete(self._obsolete(path, node, keys[path]))
             consolidate = file.parsed.consolidated or file.parsed.state is not None
             commit(file, self.hierarchy, before, is_changed=True, consolidate=consolidate)
         for path in (*moved, *in_place):
@@ -515,6 +567,16 @@ class Edit:
             else:
                 in_place[path] = planned.node
         return in_place
+
+    def _obsolete(self, path: str, node: Dataset[Attributes], keys: list[str]) -> Iterator[str]:
+        """Yield the keys of chunks that an array had, and has no more; not those of format 3 beside format 2."""
+        stored, start = node.stored, f"{path}/c/" if self._file.parsed.state is not None else "/"
+        grid = shard_grid(stored)
+        for key in keys:
+            index = stored.chunk_keys.index(key[len(path) + 1 :], len(stored.stored_shape))
+            is_chunk = index is not None and all(n < m for n, m in zip(index, grid, strict=False))
+            if not is_chunk and split(key)[1] not in DOCUMENTS and not key.startswith(start):
+                yield key
 
     def _values(self, keys: Iterable[str]) -> Iterator[str]:
         """Yield the keys of chunks that are copied as they are, and of what other programs have put beside them."""
@@ -539,35 +601,3 @@ class Edit:
                 value = inlined.pop(key)
                 if new is not None and array not in self._plan.arrays:
                     inlined[new] = value
-
-
-def _cells(values: Any, means: Any, fields: list[int]) -> Iterator[Any]:
-    """Yield the parts of an array that are references, as flat views, or rows of them as lists."""
-    if means.form != "rows":
-        yield values.reshape(-1)
-    elif values.dtype.names is not None:
-        yield from (values[values.dtype.names[n]].reshape(-1) for n in fields)
-    elif values.ndim > 1:
-        yield from (values.reshape(-1, values.shape[-1])[:, n] for n in fields)
-    else:  # each row is a list
-        for position in range(len(values)):
-            values[position] = row = list(values[position])
-            for n in fields:
-                cell = np.array([None], object)
-                cell[0] = row[n]
-                yield cell
-                row[n] = cell[0]
-
-
-def _replace(cells: Any, followed: Callable[[Any], Any], lose: Callable[[], None]) -> int:
-    """Let references follow their targets, and ``lose`` those that become null; return how many have changed."""
-    count = 0
-    for position, cell in enumerate(cells):
-        if isinstance(cell, dict):
-            new = followed(cell)
-            if new is not cell:
-                cells[position] = new
-                count += 1
-            if new is None:
-                lose()
-    return count

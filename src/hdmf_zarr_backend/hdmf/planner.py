@@ -134,7 +134,7 @@ class Planner:
             self.fill_group(child, member, join(path, name))
         for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
             if child is not None:  # HDF5IO has None for a broken link, of which it has warned
-                self._dataset(child, group, self._name(name, path))
+                self.dataset(child, group, self._name(name, path))
         for link in builder.links.values():  # of the root too, which hdmf-zarr 0.13 leaves out
             self._link(link, group)
         node.attributes = self._attributes(builder, path, {} if path else root_notes())
@@ -182,7 +182,7 @@ class Planner:
             if isinstance(target, GroupBuilder):
                 self._subgroup(target, group, name)
             else:
-                self._dataset(target, group, name)
+                self.dataset(target, group, name)
             return
         reference = self.targets.reference_to(target)
         if own and reference.source != THIS_FILE:
@@ -196,7 +196,8 @@ class Planner:
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
-    def _dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+    def dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        """Plan a dataset as a member of a group."""
         data, path = builder.data, join(group.path, name)
         options, link_data = self._layout(builder, path)
         is_unfilled = isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
@@ -480,7 +481,7 @@ class AppendPlanner(Planner):
             return
         stored = find_link(group.node.attributes, name)
         if stored is None:
-            self._dataset(builder, group, name)
+            self.dataset(builder, group, name)
             self._note_added(group, name)
         elif not self._is_written(builder):
             data, wanted = stored_view(unwrapped(builder.data)), None

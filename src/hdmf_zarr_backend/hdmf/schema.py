@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
+from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder, ObjectMapper
 from hdmf.data_utils import DataIO
 from hdmf.spec import DatasetSpec, GroupSpec, RefSpec
 from hdmf.term_set import TermSetWrapper
@@ -29,10 +29,11 @@ from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.casting import cast, flatten, infer
 from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, data_type_of
-from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
+from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, at, warn
 from hdmf_zarr_backend.hdmf.namespaces import is_registered
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, split
+from hdmf_zarr_backend.write.array_planner import shape_of
 
 # hdmf-zarr writes the bare tokens NaN and Infinity, which are no JSON (hdmf-zarr#381); strict writers have these texts.
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -266,6 +267,28 @@ def why_required(
     if is_rename:
         return None if wanted is None or wanted.name is None else f"{what} is a name that the schema has in {owner}"
     return f"the schema requires {what} in {owner}" if wanted is not None and wanted.required and is_only else None
+
+
+def converted(spec: Any, data: Any, builder: Any, location: str) -> tuple[Any, Any]:
+    """Return values for the dataset of a builder, with their type, as its specification asks for; or refuse them."""
+    if spec is None:
+        return data, None
+    with at(location, builder_path(builder)):
+        try:
+            values, dtype = ObjectMapper.convert_dtype(spec, data)
+        except ValueError as error:
+            raise ValueRefusedError(f"the schema has another type ({error})", remedy=_REMEDY) from error
+        _check(data, values, builder, None, location)
+        shape, wanted = shape_of(data.data if isinstance(data, DataIO) else data), spec.shape
+        shapes = wanted if wanted and isinstance(wanted[0], (list, tuple)) else [wanted] if wanted else []
+        if shapes and not any(_fits(shape, each) for each in shapes):
+            problem = f"the schema allows the shapes {shapes}, and the data have {shape}"
+            raise ValueRefusedError(problem, remedy="Give data of such a shape.")
+    return values, dtype
+
+
+def _fits(shape: tuple[int, ...], wanted: Any) -> bool:
+    return len(shape) == len(wanted) and all(m in (None, n) for n, m in zip(shape, wanted, strict=True))
 
 
 def _is_of(catalog: Any, node: Any, data_type: Any) -> bool:
