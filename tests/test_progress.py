@@ -2,10 +2,15 @@
 
 import io
 import sys
+import time
 
 import pytest
 
-from hdmf_zarr_backend.progress import SILENT, Progress, TerminalProgress, clear_line, terminal_progress
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, convert, upgrade, verify
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.progress import SILENT, Batch, Progress, TerminalProgress, clear_line, terminal_progress
+from tests import samples
 from tests.cli.conftest import Terminal
 
 
@@ -55,7 +60,7 @@ def test_without_tqdm_the_label_of_a_batch_is_shown_and_removed(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    progress = terminal_progress("3/55 a.nwb", at_once=True)
+    progress = terminal_progress("3/55 a.nwb", Batch(3, 55, time.time()))
     assert terminal.getvalue() == "\r3/55 a.nwb"
     progress.start(1000)
     progress.advance("/a", 400)
@@ -78,5 +83,121 @@ def test_a_long_label_stays_on_one_line(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "20")
-    terminal_progress("3/55 " + "x" * 30, at_once=True).finish()
+    terminal_progress("3/55 " + "x" * 30, Batch(3, 55, time.time())).finish()
     assert max(map(len, terminal.getvalue().split("\r"))) == 19
+
+
+def test_a_batch_has_one_bar(monkeypatch):
+    pytest.importorskip("tqdm")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress = terminal_progress("3/4 c.nwb", Batch(3, 4, time.time() - 60))
+    progress.start(1000)
+    assert progress._bar.n == 2
+    for _ in range(3):  # more than was announced
+        progress.advance("/a", 500)
+    assert progress._bar.n == 3
+    progress._bar.refresh()
+    progress.finish()
+    shown = terminal.getvalue()
+    assert "3/4 c.nwb:  50%|" in shown and "3/4 c.nwb:  75%|" in shown
+    assert "[01:00<00:20]" in shown  # of all files
+
+
+def test_the_files_of_a_batch_share_the_bar(tmp_path, monkeypatch):
+    pytest.importorskip("tqdm")
+    paths = [samples.write_zarr(tmp_path / f"{name}.nwb.zarr") for name in "ab"]
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["verify", *map(str, paths)]) == 0
+    assert "1/2 a.nwb.zarr:   0%|" in terminal.getvalue() and "2/2 b.nwb.zarr:  50%|" in terminal.getvalue()
+
+
+# ---- in Python -------------------------------------------------------------------------------------------------------
+class Recorded(Progress):
+    """Keeps what it receives."""
+
+    def start(self, total):
+        self.calls = [("start", total)]
+
+    def advance(self, path, done):
+        self.calls.append((path, done))
+
+    def finish(self):
+        self.calls.append(("finish", 0))
+
+
+@pytest.fixture
+def hdf5(tmp_path):
+    return samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
+
+
+@pytest.fixture
+def operations(hdf5, tmp_path):
+    """The long operations, each with a progress, in an order in which they can be done."""
+
+    def export(progress):
+        with (
+            NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as source,
+            NWBZarrIO(tmp_path / "b.nwb.zarr", "w", write_options=WriteOptions(progress=progress)) as io,
+        ):
+            io.export(source, source.read())
+
+    def write(progress):
+        with NWBZarrIO(tmp_path / "c.nwb.zarr", "w", write_options=WriteOptions(progress=progress)) as io:
+            io.write(samples.plain_nwbfile())
+
+    def copy(source, target, progress, **options):
+        convert(tmp_path / source, tmp_path / target, write_options=WriteOptions(progress=progress), **options)
+
+    return {
+        "convert": lambda progress: copy("a.nwb", "a.nwb.zarr", progress),
+        "convert both": lambda progress: copy("a.nwb", "both.nwb.zarr", progress, zarr_format="both"),
+        "convert back": lambda progress: copy("a.nwb.zarr", "b.nwb", progress),
+        "export": export,
+        "write": write,
+        "verify": lambda progress: verify(tmp_path / "a.nwb.zarr", progress=progress),
+        "verify both": lambda progress: verify(tmp_path / "both.nwb.zarr", progress=progress),
+        "upgrade": lambda progress: upgrade(tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=progress)),
+    }
+
+
+def test_true_is_a_bar_of_tqdm(operations, capsys):
+    pytest.importorskip("tqdm")
+    for name, operation in operations.items():
+        operation(True)
+        assert "B/s]" in capsys.readouterr().err, name
+        operation(False) if name.startswith("verify") else None
+        assert capsys.readouterr().err == ""
+
+
+def test_every_operation_announces_all_that_it_does(operations):
+    for name, operation in operations.items():
+        progress = Recorded()
+        operation(progress)
+        (start, total), *done, (end, _) = progress.calls
+        assert (start, end) == ("start", "finish"), name
+        assert 0 < total == sum(count for _, count in done), name
+
+
+def test_the_bar_is_closed_before_the_message_of_an_error(hdf5, tmp_path):
+    class Breaks(Recorded):
+        def advance(self, path, done):
+            raise KeyError(path)
+
+    progress = Breaks()
+    for work in (
+        lambda: convert(hdf5, tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=progress)),
+        lambda: verify(samples.write_zarr(tmp_path / "c.nwb.zarr"), progress=progress),
+    ):
+        with pytest.raises(KeyError):
+            work()
+        assert progress.calls[-1][0] == "finish"
+
+
+def test_what_cannot_show_progress_is_refused(monkeypatch):
+    with pytest.raises(UsageError, match="cannot show progress"):
+        WriteOptions(progress="yes")
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ModuleNotFoundError, match="progress=True needs tqdm; install it with"):
+        WriteOptions(progress=True)

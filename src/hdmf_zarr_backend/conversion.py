@@ -530,7 +530,7 @@ class Request:
         from hdmf_zarr_backend.hdf5.tree import Placement
         from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 
-        progress = self.options.progress
+        progress = self.options.receiver
         store = LocalStore(target)
         check_free(store, overwrite=self.overwrite, empty_folder=False)
         main = self.open_source()
@@ -543,12 +543,14 @@ class Request:
             if isinstance(placed.node, Dataset):
                 with named(placed):
                     nbytes += value_bytes(placed.node.stored)
-        progress.start(nbytes)
         with new_local_file(store, exclusive=not self.overwrite, durable=self.options.durable) as path:
             is_nwb = self.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
             writer = Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=self.options)
-            writer.write()
-        progress.finish()
+            progress.start(nbytes)
+            try:
+                writer.write()
+            finally:
+                progress.finish()
         is_counted = _is_content(main.hierarchy)
         nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
         datasets = sum(isinstance(node, Dataset) for node in nodes)
@@ -580,7 +582,7 @@ class Request:
         check_free(store, overwrite=self.overwrite)
         is_nwb = self.check and check_version(source, self.storage)
         with closing(Hdf5Tree(source, target, self.storage, self.reading)) as tree:
-            plan, text = references(tree, number, options.progress, is_checked=is_nwb)
+            plan, text = references(tree, number, options.receiver, is_checked=is_nwb)
         if len(text) > Limits().max_document_bytes:
             warn(
                 f"{target} has {len(text):,} bytes, more than the default limit for reading; "

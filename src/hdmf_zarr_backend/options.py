@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.errors import OPTIONS, LimitError, UsageError, known_arguments
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.progress import SILENT, Progress, as_progress
 
 MissingChunks = Literal["fill", "error"]
 ExternalLinks = Literal["follow", "within", "never"]
@@ -202,8 +202,9 @@ class WriteOptions(_Options):
         file is always written by this thread. The file does not depend on the choice.
     memory_budget : int
         Bytes of values in memory at a time, beyond the arrays of the caller; a single chunk may be larger.
-    progress : Progress
-        Receives the number of bytes that are done, from all workers.
+    progress : bool or Progress
+        True: show a bar of tqdm, in a terminal or a notebook. A `Progress` receives the number of bytes that are done,
+        from all workers.
     durable : bool
         Wait until a local file is on the disk, so that it survives a power failure. False: it survives the end of this
         process, but perhaps not a power failure.
@@ -236,7 +237,7 @@ class WriteOptions(_Options):
 
     executor: Any = "auto"
     memory_budget: int = MEMORY_BUDGET
-    progress: Progress = SILENT
+    progress: Progress | bool = SILENT
     durable: bool = False
     strict_json: bool = False
     consolidate_metadata: bool = True
@@ -252,6 +253,12 @@ class WriteOptions(_Options):
             if type(getattr(self, name)) is not bool:
                 raise UsageError(f"{name}={getattr(self, name)!r} is invalid", remedy="Give True or False.")
         self._check_choice("chunk_key_encoding", get_args(ChunkKeyEncoding))
+        object.__setattr__(self, "progress", as_progress(self.progress))  # now, since it may lack a library
+
+    @property
+    def receiver(self) -> Progress:
+        """What receives progress."""
+        return as_progress(self.progress)
 
     def check_used(self, call: str, *names: str) -> None:
         """Refuse options that ``call`` does not use: those that differ from the defaults, except ``names``.

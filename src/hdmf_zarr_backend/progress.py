@@ -1,4 +1,4 @@
-"""Progress of long operations: callbacks, and a bar for terminals.
+"""Progress of long operations: callbacks, and a bar for terminals and notebooks.
 
 The code that works calls `Progress.start`, `advance` and `finish`. The caller decides whether and how to show it.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import shutil
 import sys
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
-from hdmf_zarr_backend.errors import printable
+from hdmf_zarr_backend.errors import UsageError, printable
+from hdmf_zarr_backend.extras import library_of
 
 
 class Progress:
@@ -29,21 +30,66 @@ class Progress:
 SILENT = Progress()
 
 
+class BarProgress(Progress):
+    """A bar of tqdm, which stays: a widget in a notebook, else a line on standard error."""
+
+    _make: Any
+    _bar: Any = None
+
+    def __init__(self) -> None:
+        with library_of("cli", "progress=True"):
+            from tqdm.auto import tqdm
+        self._make = tqdm
+
+    def start(self, total: int) -> None:
+        """Show an empty bar."""
+        self.finish()
+        self._bar = self._make(total=total or None, unit="B", unit_scale=True)
+
+    def advance(self, path: str, done: int) -> None:
+        """Move the bar."""
+        if self._bar is not None:
+            self._bar.update(done)
+
+    def finish(self) -> None:
+        """Close the bar."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def as_progress(progress: Progress | bool) -> Progress:  # noqa: FBT001 - what users give
+    """Return what receives progress: for True a bar, for False nothing."""
+    if isinstance(progress, bool):
+        return BarProgress() if progress else SILENT
+    if not all(callable(getattr(progress, name, None)) for name in ("start", "advance", "finish")):
+        raise UsageError(f"progress={progress!r} cannot show progress", remedy="Give True, or a Progress.")
+    return progress
+
+
 def _write(text: str) -> None:
     """Write to standard error at once."""
     sys.stderr.write(text)
     sys.stderr.flush()
 
 
-class TerminalProgress(Progress):
-    """A bar on standard error, by tqdm."""
+class Batch(NamedTuple):
+    """One of many files: its position, from 1, their number, and when the first began, in seconds since 1970."""
 
-    def __init__(self, label: str, *, at_once: bool = False) -> None:
+    position: int
+    files: int
+    began: float
+
+
+class TerminalProgress(BarProgress):
+    """A bar on standard error, by tqdm, which goes away: of one file in bytes, of a batch in files."""
+
+    def __init__(self, label: str, batch: Batch | None = None) -> None:
         self._label = label = printable(label)
-        self._bar: Any = None
-        self._shown = 0
+        self._batch = batch
+        self._total = self._shown = 0
         # hdmf and zarr take seconds to import: the name of the file shows that something happens
-        if at_once:
+        if batch is not None:
             line = label[: shutil.get_terminal_size().columns - 1]
             self._shown = len(line)
             _write(f"\r{line}")
@@ -56,18 +102,28 @@ class TerminalProgress(Progress):
         except ModuleNotFoundError:
             return
         self._clear()
-        self._bar = tqdm(total=total or None, desc=self._label, unit="B", unit_scale=True, file=sys.stderr, leave=False)
+        self._total, batch = total, self._batch
+        options: dict[str, Any] = {"desc": self._label, "file": sys.stderr, "leave": False}
+        if batch is None:
+            self._bar = tqdm(total=total or None, unit="B", unit_scale=True, **options)
+            return
+        # one bar for all files, drawn again for each, since messages come between them
+        form = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
+        self._bar = tqdm(total=batch.files, bar_format=form, **options)
+        self._bar.start_t, self._bar.n = batch.began, batch.position - 1
+        self._bar.refresh()
 
     def advance(self, path: str, done: int) -> None:
         """Move the bar."""
-        if self._bar is not None:
-            self._bar.update(done)
+        if self._batch is not None and self._bar is not None:
+            rest = self._batch.position - self._bar.n
+            self._bar.update(min(done / self._total, rest) if self._total else 0)
+        else:
+            super().advance(path, done)
 
     def finish(self) -> None:
         """Remove the bar."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+        super().finish()
         self._clear()
 
     def _clear(self) -> None:
@@ -84,7 +140,7 @@ def clear_line() -> None:
         _write(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r")
 
 
-def terminal_progress(label: str, *, at_once: bool = False) -> Progress:
+def terminal_progress(label: str, batch: Batch | None = None) -> Progress:
     """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`."""
-    is_shown = sys.stderr.isatty() and (at_once or find_spec("tqdm") is not None)
-    return TerminalProgress(label, at_once=at_once) if is_shown else SILENT
+    is_shown = sys.stderr.isatty() and (batch is not None or find_spec("tqdm") is not None)
+    return TerminalProgress(label, batch) if is_shown else SILENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -231,9 +232,19 @@ class ChunkCheck:
         ]
         self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values in all chunks that could be decoded."""
+        total = 0
+        for _, node in self._arrays:
+            with suppress(ZarrBackendError):
+                chunks = math.prod(StoredObjects(node.stored).inner)
+                total += chunks * math.prod(node.stored.chunks) * chunk_codec(node.stored).dtype.itemsize
+        return total
+
     def run(self, runner: Runner, progress: Progress) -> None:
         """Decode all chunks, with at most ``memory_budget`` bytes of values in flight."""
-        progress.start(0)
+        done = 0
         missing: dict[str, list[Index]] = {}
         reported: set[tuple[str, str, str]] = set()  # several tasks may find the same damaged index of a shard
         for task, decoded in runner.run(self._tasks(runner.workers), in_order=True):
@@ -247,9 +258,10 @@ class ChunkCheck:
             self._report.nbytes += decoded.nbytes
             self._report.unchecked += decoded.unchecked
             progress.advance(absolute(task.path), decoded.done)
+            done += decoded.done
+        progress.advance("/", max(0, self.nbytes - done))  # chunks that are not stored
         for path, indices in missing.items():
             self._add_missing(path, None, [str(index) for index in indices])
-        progress.finish()
 
     def _add_missing(self, path: str, count: int | None, names: list[str]) -> None:
         number = "chunks are" if count is None else "a chunk is" if count == 1 else f"{count:,} chunks are"

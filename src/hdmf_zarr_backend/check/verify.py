@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
 from hdmf_zarr_backend.check.findings import DandiAsset, Report
-from hdmf_zarr_backend.check.structure import check_structure
+from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.parser import parse, resolver_of
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.progress import SILENT, Progress, as_progress
 from hdmf_zarr_backend.store.base import Store, node_of
 from hdmf_zarr_backend.store.opening import open_store
 from hdmf_zarr_backend.store.remote import at_once
-from hdmf_zarr_backend.write.tasks import Runner, encode_chunk, region_of, runner, whole_chunk
+from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.write.plan import PlannedArray
@@ -43,7 +43,7 @@ def verify(
     read_options: ReadOptions | None = None,
     executor: Any = None,
     dandi: bool = False,
-    progress: Progress = SILENT,
+    progress: Progress | bool = SILENT,
 ) -> Report:
     """Look for damage in a Zarr file, without changing it.
 
@@ -66,8 +66,9 @@ def verify(
     dandi : bool
         Also check the requirements of the DANDI archive for a Zarr file (depth and names of its keys, number and size
         of its objects), and compute its checksum there, which reads all data.
-    progress : Progress
-        Receives the number of bytes of the values that were decoded.
+    progress : bool or Progress
+        True: show a bar of tqdm, in a terminal or a notebook. A `Progress` receives the number of bytes of the values
+        that were decoded.
 
     Returns
     -------
@@ -95,12 +96,7 @@ def verify(
         return report
     check_targets(resolver_of(store, structure.hierarchy), report)
     if report.checks_chunks:
-        with runner(executor) as workers:
-            lost, others = structure.lost_chunks, structure.has_other_chunks
-            ChunkCheck(store, structure.hierarchy, report, lost, has_other_chunks=others).run(workers, progress)
-            # otherwise one of the formats is known to be out of date, and its values are expected to differ
-            if structure.state == "alike":
-                _check_copies(store, structure.hierarchy, report, workers, progress)
+        _check_chunks(store, structure, report, executor, as_progress(progress))
         if report.unchecked:
             verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
             what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
@@ -115,11 +111,27 @@ def verify(
 # ---- what a file of both formats stores twice -----------------------------------------------------------------------
 
 
-def _check_copies(store: Store, hierarchy: Hierarchy, report: Report, workers: Runner, progress: Progress) -> None:
-    """Check the arrays with separate chunks in format 3 (references and rows), and compare them with format 2.
+def _check_chunks(store: Store, structure: Structure, report: Report, executor: Any, progress: Progress) -> None:
+    """Decode all chunks, and compare what a file of both formats stores twice."""
+    lost, others = structure.lost_chunks, structure.has_other_chunks
+    checks = [ChunkCheck(store, structure.hierarchy, report, lost, has_other_chunks=others)]
+    # otherwise one of the formats is known to be out of date, and its values are expected to differ
+    separate = _separate(store) if structure.state == "alike" else None
+    if separate is not None:
+        checks.append(ChunkCheck(store, separate, report, has_other_chunks=True))
+    progress.start(sum(check.nbytes for check in checks))
+    try:
+        with runner(executor) as workers:
+            for check in checks:
+                check.run(workers, progress)
+    finally:
+        progress.finish()
+    if separate is not None:
+        _compare_copies(store, structure.hierarchy, separate, report)
 
-    Chunks that cannot be read are reported by the check of each format, not as a difference.
-    """
+
+def _separate(store: Store) -> Hierarchy:
+    """Return the arrays with separate chunks in format 3: references and rows."""
     # numbers and text have the same chunks in both formats; only arrays whose chunks differ have keys such as c/0
     parsed = parse(store, hint=3).hierarchy
     separate = Hierarchy(Group(parsed.root.attributes), zarr_format=3)
@@ -128,7 +140,11 @@ def _check_copies(store: Store, hierarchy: Hierarchy, report: Report, workers: R
             separate.add(path, Group())
         elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
             separate.add(path, node)
-    ChunkCheck(store, separate, report, has_other_chunks=True).run(workers, progress)
+    return separate
+
+
+def _compare_copies(store: Store, hierarchy: Hierarchy, separate: Hierarchy, report: Report) -> None:
+    """Compare the values of both formats; chunks that cannot be read are reported by the check of each format."""
     # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
     # note of `encoding.both` change then, so the values themselves are compared.
     for path, node in separate.walk() if store.abilities.listing else ():

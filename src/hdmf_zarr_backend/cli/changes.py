@@ -129,13 +129,13 @@ def convert_command(arguments: Namespace) -> cli.Exit:
     """
     documents: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    options, pairs = cli.reading(arguments), pairs_of(arguments)
+    options, pairs, began = cli.reading(arguments), pairs_of(arguments), time.time()
     for position, (source, target) in enumerate(pairs, 1):
         error = report = None
         start = time.perf_counter()
         with cli.grouped_warnings(arguments) as warned:
             try:
-                with cli.shown_progress(source, position, len(pairs)) as progress:
+                with cli.shown_progress(source, position, len(pairs), began) as progress:
                     if not (arguments.skip_existing and is_done(source, target, arguments, options["storage_options"])):
                         report = _converted(source, target, arguments, options, progress)
             except (ZarrBackendError, OSError) as reason:

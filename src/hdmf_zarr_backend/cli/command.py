@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import time
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.links import is_url, split_chain
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.progress import Progress, terminal_progress
+from hdmf_zarr_backend.progress import Batch, Progress, terminal_progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.check.findings import Problem
@@ -316,11 +317,11 @@ def name_of(path: str) -> str:
 
 
 @contextmanager
-def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
+def shown_progress(path: str, position: int, count: int, began: float) -> Iterator[Progress]:
     """Show a progress bar, and always remove it at the end, so that it does not share its line with a message."""
-    label = name_of(path) if count == 1 else f"{position}/{count} {name_of(path)}"
     # of many files, the name is shown before the bar, which a small file never gets
-    progress = terminal_progress(label, at_once=count > 1)
+    label = name_of(path) if count == 1 else f"{position}/{count} {name_of(path)}"
+    progress = terminal_progress(label, None if count == 1 else Batch(position, count, began))
     try:
         yield progress
     finally:
@@ -366,10 +367,10 @@ def each_file(
     documents: list[dict[str, Any]] = []
     bad: list[str] = []
     failed: dict[str, str] = {}
-    count = len(arguments.paths)
+    count, began = len(arguments.paths), time.time()
     for position, path in enumerate(arguments.paths, 1):
         try:
-            with grouped_warnings(arguments), shown_progress(path, position, count) as progress:
+            with grouped_warnings(arguments), shown_progress(path, position, count, began) as progress:
                 result = work(path, progress)
         except (ZarrBackendError, OSError) as error:
             text, failed[path] = failure_of(error, path)

@@ -152,7 +152,7 @@ class Hdf5Writer:
 
             def advance(path: str, nbytes: int) -> None:
                 output.check()  # a full disk ends the conversion here, and not after all other values
-                self._options.progress.advance(path, nbytes)
+                self._options.receiver.advance(path, nbytes)
 
             filler = Filler(self._groups, self._refer, self._options, advance)
             filler.fill([(placed, form) for placed, form in planned if form is not None])

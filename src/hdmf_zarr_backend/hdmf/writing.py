@@ -125,8 +125,6 @@ def write_difference(
     # after the commit: a failed write leaves the model of what is on disk
     adopt(known, hierarchy)
     derive_rest(file, before)
-    if is_more:
-        request.options.progress.finish()
     request.unfilled = plan.unfilled
 
 

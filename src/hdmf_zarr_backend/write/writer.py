@@ -143,7 +143,8 @@ class PlanWriter:
         self._location = change.location
         self._plan = plan
         self._format = registry.FORMATS[plan.hierarchy.zarr_format]
-        self._progress = self._options.progress
+        self._total = 0
+        self._progress = self._options.receiver
 
     def write(self, *, exhaust_in_turn: bool = True) -> Root:
         """Put everything of a new file but what completes it: the documents of the root, which are returned."""
@@ -151,12 +152,10 @@ class PlanWriter:
         # documents of NCZarr list the lengths of dimensions, which iterators tell at their end
         if not self._plan.is_nczarr:
             self._all_documents(without=growing)
-        self._write_arrays()
-        self._exhaust(growing, in_turn=exhaust_in_turn)
+        self._write_arrays(growing, in_turn=exhaust_in_turn)
         if self._plan.is_nczarr:
             nczarr.overlay(self._plan.hierarchy)
             self._all_documents()
-        self._progress.finish()
         return self.root()
 
     def _begin(self, paths: Iterable[str]) -> dict[str, PlannedArray]:
@@ -167,11 +166,9 @@ class PlanWriter:
         shard_bytes = shard_bytes_for(self._change.reader, self._budget)
         adapt_plan(self._plan, location=self._location, shard_bytes=shard_bytes)
         arrays = self._plan.arrays
-        total = 0
         for path, planned in arrays.items():
             with at(self._location, path):  # an error names the array whose codec cannot be used
-                total += planned_bytes(planned)
-        self._progress.start(total)
+                self._total += planned_bytes(planned)
         return {path: planned for path, planned in arrays.items() if planned.iterator is not None}
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
@@ -184,8 +181,7 @@ class PlanWriter:
     def write_changes(self, *, added: Collection[str], changed: Collection[str]) -> None:
         """Put an append: new nodes first, then changed documents."""
         growing = self._begin(added)
-        self._write_arrays()
-        self._exhaust(growing, in_turn=True)
+        self._write_arrays(growing, in_turn=True)
         if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             new = tuple(f"{path}/" for path in added)
@@ -208,7 +204,16 @@ class PlanWriter:
         documents = self._format.documents(path, node)
         self._change.describe({key: dump(text, strict=self._options.strict_json) for key, text in documents})
 
-    def _write_arrays(self) -> None:
+    def _write_arrays(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
+        """Write the chunks of all arrays."""
+        self._progress.start(self._total)
+        try:
+            self._write_sources()
+            self._exhaust(growing, in_turn=in_turn)
+        finally:
+            self._progress.finish()  # also before the message of an error
+
+    def _write_sources(self) -> None:
         """Write the chunks of all arrays with a source: large plain ones by the executor, the others here."""
         later: list[tuple[str, StoredArray, ArraySource]] = []
         is_parallel = self._options.executor not in (None, "auto")
