@@ -12,6 +12,7 @@ import h5py
 import numcodecs
 import numpy as np
 import pytest
+import zarr
 from hdmf.testing import TestCase
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
@@ -81,6 +82,20 @@ def test_data_in_other_files_become_data_of_the_file(folder: Place, tmp_path: Pa
         back = there_and_back(tmp_path / "a.h5", folder).back
     with pytest.warns(UserWarning, match="/raw are read from the raw file"):
         assert differences(tmp_path / "a.h5", back, ignore={"layout"}) == []
+
+
+def test_a_source_in_the_same_file_needs_no_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HDF5 looks for sources in the working directory, which another program may have deleted."""
+    layout = h5py.VirtualLayout((3,), "<f8")
+    layout[...] = h5py.VirtualSource(".", "x", (3,))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = [1.0, 2.0, 3.0]
+        file.create_virtual_dataset("virtual", layout)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert zarr.open_group(str(tmp_path / "a.zarr"), mode="r")["virtual"][:].tolist() == [1.0, 2.0, 3.0]
 
 
 def test_a_generated_nwb_file_comes_back_and_has_the_same_containers(folder: Place, tmp_path: Path) -> None:

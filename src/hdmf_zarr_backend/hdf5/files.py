@@ -367,22 +367,24 @@ def _check(target: str, origin: str, path: str, policy: ExternalLinks | None, *,
 
 def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
     """Yield file and path of the sources of a virtual dataset, for each location where HDF5 may look for them."""
-    folders = [os.path.dirname(origin), os.path.dirname(os.path.realpath(origin)), os.getcwd()]
-    if prefix := os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", os.path.dirname(origin)):
-        folders.insert(0, prefix)
+    here = os.path.dirname(origin)
+    prefix = os.environ.get("HDF5_VDS_PREFIX", "").replace("${ORIGIN}", here)
     for number in range(created.get_virtual_count()):
         name, path = created.get_virtual_filename(number), os.fsencode(created.get_virtual_dsetname(number))
-        locations = list(dict.fromkeys(os.path.join(folder, name) for folder in folders))
         if name == ".":
             locations = [origin]
         elif is_url(origin):
             locations = [os.path.abspath(name)]
-        elif "%" in name:  # "%b" is the number of a block and "%%" is "%": any file with a matching name may be read
-            parts = (map(glob.escape, each.split("%%")) for each in locations)
-            patterns = ("%".join(part.replace("%b", "*") for part in each) for each in parts)
-            locations = [match for pattern in patterns for match in glob.glob(pattern)]
         else:
-            locations = [each for each in locations if os.path.lexists(each)] or locations[:1]
+            # only here: the working directory may not exist any more
+            folders = (*([prefix] if prefix else []), here, os.path.dirname(os.path.realpath(origin)), os.getcwd())
+            locations = list(dict.fromkeys(os.path.join(folder, name) for folder in folders))
+            if "%" in name:  # "%b" is the number of a block and "%%" is "%": any file with a matching name may be read
+                parts = (map(glob.escape, each.split("%%")) for each in locations)
+                patterns = ("%".join(part.replace("%b", "*") for part in each) for each in parts)
+                locations = [match for pattern in patterns for match in glob.glob(pattern)]
+            else:
+                locations = [each for each in locations if os.path.lexists(each)] or locations[:1]
         for location in locations:
             yield location, path
 
