@@ -61,8 +61,13 @@ def _entry(action: Action, prog: str) -> str:
 
 def command(name: str, parser: ArgumentParser) -> str:
     """Return what the parser of a command says, as Markdown."""
-    shown = [action for action in parser._actions if action.help != SUPPRESS]  # else a name that it had before
-    actions = [action for action in shown if "--help" not in action.option_strings]
+    entries = []
+    for group in parser._action_groups:
+        shown = [action for action in group._group_actions if action.help != SUPPRESS]  # else a former name
+        actions = [action for action in shown if "--help" not in action.option_strings]
+        is_named = actions and group.title not in ("positional arguments", "options")
+        entries += [f"*{group.title[0].upper()}{group.title[1:]}*"] if is_named else []
+        entries += [_entry(action, parser.prog) for action in actions]
     said = next(command for command in COMMANDS if command.name == name)
     examples = "\n".join(f"$ {line.strip()}" for line in said.examples.strip().splitlines())
     return "\n\n".join(
@@ -70,7 +75,7 @@ def command(name: str, parser: ArgumentParser) -> str:
             *map(_paragraph, said.description.split("\n\n")),
             f"```text\nzarrio {name} {said.usage}\n```",
             f"```console\n{examples}\n```",
-            *(_entry(action, parser.prog) for action in actions),
+            *entries,
         ]
     )
 

@@ -168,3 +168,27 @@ def test_an_option_without_effect_is_told_by_its_name(nwb, options, said, zarrio
     shown = zarrio("convert", *options, nwb.with_name("a.zarr"), nwb.with_name("b.nwb"), code=2).err
     assert said in shown
     assert "=" not in shown
+
+
+def test_the_help_is_in_groups(capsys):
+    assert main(["convert", "--help"]) == 0
+    titles = (
+        "what is converted:",
+        "where it is written:",
+        "how it is stored:",
+        "how it runs:",
+        "options:",
+        "examples:",
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in titles] == list(titles)
+    place = {title: lines.index(title) for title in titles}
+    for option, title, after in (
+        ("  SOURCE ", "what is converted:", "where it is written:"),
+        ("  --overwrite ", "where it is written:", "how it is stored:"),
+        ("  --codec ", "how it is stored:", "how it runs:"),
+        ("  -j, --jobs ", "how it runs:", "options:"),
+        ("  -h, --help ", "options:", "examples:"),
+    ):
+        (number,) = (number for number, line in enumerate(lines) if line.startswith(option))
+        assert place[title] < number < place[after]

@@ -32,74 +32,86 @@ _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
 @cli.command(
     "convert",
     "SOURCE... [TARGET] [options]",
-    cli.argument(
-        "paths",
-        nargs="+",
-        metavar="SOURCE",
-        help="HDF5 or Zarr files, or folders of them. The last of several paths is the TARGET: the new file, or the "
-        "folder for the new files, which exists or ends in / (default: the folder of the source)",
-    ),
-    cli.argument(
-        "-o",
-        "--output",
-        metavar="FOLDER",
-        help="put the new files into this folder, a path or a URL; all paths are sources then",
-    ),
-    cli.flag("--overwrite", "replace a target that exists (default: refuse it)"),
-    cli.flag(
-        "--skip-existing",
-        "skip a source whose target is a complete file of the requested format and not older; with --overwrite, "
-        "replace the other targets that exist",
-    ),
-    cli.flag("--no-check", "convert an NWB file without checking whether pynwb can read it"),
-    cli.argument(
-        "--to",
-        choices=("zarr", "hdf5", "virtual"),
-        help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5); virtual: a JSON file, "
-        "NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in the HDF5 file, which "
-        "must not change",
-    ),
-    cli.shared(
-        "--zarr-format",
-        "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5; 3 with --shards); both: the "
-        "metadata of both formats over the same chunks",
-    ),
-    cli.shared("--codec"),
-    cli.shared("--shards"),
-    cli.shared("--nczarr"),
-    cli.argument(
-        "--chunks",
-        choices=("keep",),
-        help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
-    ),
-    cli.shared("--chunk-key-encoding", "to Zarr format 3"),
-    cli.flag(
-        "--strict-json",
-        "HDF5 to Zarr: write NaN and infinities in metadata as text, for readers that accept strict JSON only",
-    ),
-    cli.argument(
-        "--missing-chunks",
-        choices=("fill", "error"),
-        help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the file "
-        "records that all chunks were stored)",
-    ),
-    cli.flag(
-        "--no-link-data", "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)"
-    ),
-    cli.shared("--external-links"),
-    cli.exclusive(
-        cli.shared("--jobs"),
+    cli.group(
+        "what is converted",
         cli.argument(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
+            "paths",
+            nargs="+",
+            metavar="SOURCE",
+            help="HDF5 or Zarr files, or folders of them. The last of several paths is the TARGET: the new file, or "
+            "the folder for the new files, which exists or ends in / (default: the folder of the source)",
+        ),
+        cli.flag("--no-check", "convert an NWB file without checking whether pynwb can read it"),
+        cli.argument(
+            "--missing-chunks",
+            choices=("fill", "error"),
+            help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the "
+            "file records that all chunks were stored)",
+        ),
+        cli.flag(
+            "--no-link-data", "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)"
+        ),
+        cli.shared("--external-links"),
+    ),
+    cli.group(
+        "where it is written",
+        cli.argument(
+            "-o",
+            "--output",
+            metavar="FOLDER",
+            help="put the new files into this folder, a path or a URL; all paths are sources then",
+        ),
+        cli.flag("--overwrite", "replace a target that exists (default: refuse it)"),
+        cli.flag(
+            "--skip-existing",
+            "skip a source whose target is a complete file of the requested format and not older; with --overwrite, "
+            "replace the other targets that exist",
         ),
     ),
-    cli.flag("--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed"),
-    cli.flag("--durable", "wait until a local target is on the disk and would survive a power failure"),
-    *cli.output(
-        verbose="print each warning, even if it is similar to others",
-        json="print what was done as one JSON document, with all warnings",
+    cli.group(
+        "how it is stored",
+        cli.argument(
+            "--to",
+            choices=("zarr", "hdf5", "virtual"),
+            help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5); virtual: a JSON "
+            "file, NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in the HDF5 "
+            "file, which must not change",
+        ),
+        cli.shared(
+            "--zarr-format",
+            "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5; 3 with --shards); both: the "
+            "metadata of both formats over the same chunks",
+        ),
+        cli.shared("--codec"),
+        cli.argument(
+            "--chunks",
+            choices=("keep",),
+            help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
+        ),
+        cli.shared("--shards"),
+        cli.shared("--chunk-key-encoding", "to Zarr format 3"),
+        cli.shared("--nczarr"),
+        cli.flag(
+            "--strict-json",
+            "HDF5 to Zarr: write NaN and infinities in metadata as text, for readers that accept strict JSON only",
+        ),
+    ),
+    cli.group(
+        "how it runs",
+        cli.exclusive(
+            cli.shared("--jobs"),
+            cli.argument(
+                "--scheduler",
+                metavar="ADDRESS",
+                help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
+            ),
+        ),
+        cli.flag("--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed"),
+        cli.flag("--durable", "wait until a local target is on the disk and would survive a power failure"),
+        *cli.output(
+            verbose="print each warning, even if it is similar to others",
+            json="print what was done as one JSON document, with all warnings",
+        ),
     ),
 )
 def convert_command(arguments: Namespace) -> cli.Exit:

@@ -249,6 +249,17 @@ def flag(option: str, text: str) -> Part:
     return argument(option, action="store_true", help=text)
 
 
+def group(title: str, *parts: Part) -> Part:
+    """Return arguments that the help shows under a title."""
+
+    def add(parser: ArgumentParser) -> None:
+        titled = parser.add_argument_group(title)
+        for part in parts:
+            part(titled)
+
+    return add
+
+
 def exclusive(*parts: Part) -> Part:
     """Return options of which one can be given."""
 

@@ -330,6 +330,7 @@ def build_parser() -> ArgumentParser:
         )
         for part in each.parts:
             part(child)
+        child._action_groups.sort(key=lambda group: group.title == "options")  # with only --help, after titled ones
         child.set_defaults(command=each, parser=child)  # to show its usage for an unknown option
     return parser
 
