@@ -1071,7 +1071,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._outdated.append(self._written_builders)
             self._written_builders = WriteStatusTracker()
             self.__dict__.pop("_fields", None)
-            reading, self._reading = self._reading, None
+            reading, self._reading, self._zarr_group = self._reading, None, None
             if reading is not None:
                 reading.outdate(f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)
 

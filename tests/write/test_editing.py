@@ -137,6 +137,8 @@ def test_data_are_replaced_by_others_of_another_shape_and_type(path):
         data = io.read().acquisition["raw"].data
         assert (data.dtype, data[:].tolist()) == ("i2", values.tolist())
         io.replace("/acquisition/raw/data", ZarrDataIO(data, chunks=(7, 1), compressor="zstd"))  # rechunked
+        io.replace("/intervals/trials/stop_time", np.array([1, 2, 3], "f4"))
+        io.replace("/acquisition/copy/data/", 3.0 * np.arange(20))
         io.replace("/session_description", "another, longer than the one before")
         io.replace("/units/tags_index", np.array([1, 2, 3], "u1"))
     check(path)
@@ -251,6 +253,37 @@ def test_other_modes_and_stores_refuse(tmp_path):
         io.remove("/g")
     with pytest.raises(ReadOnlyStoreError):
         ZarrIO(tmp_path / "a.zarr.zip", "r+")
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_a_scalar_is_replaced_and_a_name_is_used_again(path):
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="rated", data=np.arange(5.0), unit="V", rate=5.0))
+        io.write(nwbfile)
+        io.replace("/acquisition/rated/starting_time", 2.0)
+        assert io.read().acquisition["rated"].starting_time == 2
+        io.remove("/acquisition/rated")
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="rated", data=[1, 2, 3], unit="V", rate=1.0))
+        io.write(nwbfile)
+        assert list(io.read().acquisition["rated"].data[:]) == [1, 2, 3]
+    check(path)
+
+
+def test_a_session_of_icechunk_is_changed():
+    icechunk = pytest.importorskip("icechunk")
+    session = icechunk.Repository.create(icechunk.in_memory_storage()).writable_session("main")
+    with NWBZarrIO(session, "w") as io:
+        io.write(nwbfile_of_all())
+    with NWBZarrIO(session, "r+") as io:
+        io.rename("/acquisition/raw", "renamed")
+        io.remove("/units/tags", f"{GROUP}/electrodes/label")
+        io.replace("/acquisition/renamed/data", np.arange(40.0).reshape(20, 2))
+        nwbfile = io.read()
+        assert nwbfile.trials["timeseries"][0][0].timeseries is nwbfile.acquisition["renamed"]
+        assert nwbfile.acquisition["renamed"].data[1].tolist() == [2, 3]
+        assert nwbfile.units.colnames == ("spike_times", "electrodes")
 
 
 @pytest.mark.parametrize("path", [2], indirect=True)

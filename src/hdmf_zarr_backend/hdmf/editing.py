@@ -7,7 +7,7 @@ change of it (`store.transaction`). The root refuses readers while references in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -70,11 +70,11 @@ from hdmf_zarr_backend.model.nodes import (
     split,
 )
 from hdmf_zarr_backend.model.render import counted
-from hdmf_zarr_backend.store.base import DOCUMENTS
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.write.array_planner import shape_of
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, check_names, checked_name, shard_bytes_for
 from hdmf_zarr_backend.write.sources import EncodedSource
-from hdmf_zarr_backend.write.writer import PlanWriter
+from hdmf_zarr_backend.write.writer import PlannedStore, PlanWriter
 
 COLUMN_NAMES = "colnames"
 INDEX = "VectorIndex"
@@ -109,6 +109,7 @@ class Edit:
         self._catalog = manager.namespace_catalog
         self._plan = WritePlan(self.hierarchy, is_nczarr=is_nczarr(known))
         self._changed: set[str] = set()  # new paths of nodes whose documents change
+        self._replaced: set[str] = set()
         self._lost: list[Pointer] = []
         self._before = resolver_of(store, known, store.location)
         self._after = resolver_of(store, self.hierarchy, store.location)
@@ -200,9 +201,10 @@ class Edit:
             planned.source = EncodedSource(planned.source.read(region))
         first, stored = node.stored.first_chunk, planned.node.stored
         nested = sorted({f"{first}/", f"{stored.first_chunk}/"})
-        if len(nested) > 1 and nested[1].startswith(nested[0]):
-            # on a disk, c/0 cannot be a chunk before the commit, and the folder of c/0/0 after it
+        if store.folder is not None and len(nested) > 1 and nested[1].startswith(nested[0]):
+            # c/0 cannot be a chunk before the commit, and the folder of c/0/0 after it
             stored.chunk_keys = replace(stored.chunk_keys, separator=".")
+        self._replaced.add(path)
         self.done.append(f"replaced the data of {absolute(path)}")
 
     def _remove(self, name: str) -> None:
@@ -478,7 +480,7 @@ class Edit:
             if fields is not None:
                 first, *others = node.stored.filters or [{}]
                 node.stored.filters = [{**first, "fields": fields}, *others]
-        self._plan.arrays[new] = PlannedArray(node, EncodedSource(values), old_shape=node.stored.shape)
+        self._plan.arrays[new] = PlannedArray(node, EncodedSource(values))
 
     def is_gone(self, path: str) -> bool:
         """Return whether what was at a path before the change is not there any more, or has other values."""
@@ -489,14 +491,16 @@ class Edit:
 
         A series needs a rate or timestamps, for example.
         """
-        removed = [path for path, new in self.outdated.items() if new is None]
-        paths = {self.new_path(split(path)[0]) for path in (*removed, *self._plan.arrays)} | self._changed
-        owners = {self._owner(path) for path in paths if path} - {""}
-        owners = {path for path in owners if spec_at(self._catalog, self.hierarchy, path) is not None}
-        parsed = replace(self._file.parsed, hierarchy=self.hierarchy)
+        gone = {path for path, new in self.outdated.items() if new is None} | self._replaced
+        paths = {split(path)[0] for path in gone} | self._changed if gone else ()
+        owners = {self._owner(new) for path in paths if (new := self.new_path(path))} - {""}
         for path in sorted(owners):
-            error = self._why_not(parsed, path)
-            if error is not None and self._why_not(self._file.parsed, path) is None:
+            if spec_at(self._catalog, self.hierarchy, path) is None:
+                continue
+            store, parsed = self._file.store, self._file.parsed
+            planned = PlannedStore(store, self._plan)
+            error = self._why_not(planned, replace(parsed, hierarchy=self.hierarchy), path)
+            if error is not None and self._why_not(store, parsed, path) is None:
                 text = str(error.args[-1]).rstrip(".")
                 problem = f"the object could not be read any more ({text}), if this were done: {'; '.join(self.done)}"
                 raise self._error(ConflictError, problem, path, "Keep what it needs, or remove the object.")
@@ -507,10 +511,9 @@ class Edit:
             path = split(path)[0]
         return path
 
-    def _why_not(self, parsed: ParsedFile, path: str) -> ConstructError | None:
-        """Return the error with which hdmf constructs an object, by stored or planned metadata; None without one."""
+    def _why_not(self, store: Store, parsed: ParsedFile, path: str) -> ConstructError | None:
+        """Return the error with which hdmf constructs an object, None without one."""
         manager = BuildManager(self._manager.type_map)
-        store = self._file.store
         builder = ReadSession(store, parsed, store.location, manager).own.builder_at(path)
         try:
             manager.construct(builder)
@@ -526,11 +529,14 @@ class Edit:
         file, edits, known = self._file, self._file.edits, self._known
         moved = {old: new for old, new in self.outdated.items() if known.get(old) is not None}
         added = {new for new in moved.values() if new is not None}
-        changed = {path for path in self._changed if not any(f"{path}/".startswith(f"{top}/") for top in added)}
+        tops = tuple(f"{top}/" for top in added)
+        changed = {path for path in self._changed if not f"{path}/".startswith(tops)}
+        # arrays that are written again where they are; those at new paths are new to readers
+        arrays = self._plan.arrays.items()
+        in_place = {path: planned.node for path, planned in arrays if not f"{path}/".startswith(tops)}
         check_names(added, file.store)
         before = before_change(file.store, file.parsed, [*changed, *added, *self._plan.arrays])
         with undone_on_error(file):
-            in_place = self._in_place(added)
             keys = {old: list(file.store.unwrapped.list_prefix(old)) for old in (*moved, *in_place)}
             edits.change.create(*added)
             if in_place:
@@ -557,16 +563,6 @@ class Edit:
         adopt(known, self.hierarchy)
         self.outdated.update({path: path for path in in_place if path not in self.outdated})
         derive_rest(file, before)
-
-    def _in_place(self, added: Collection[str]) -> dict[str, Dataset[Attributes]]:
-        """Return the arrays that are written again where they are; those at new paths are new to readers."""
-        in_place = {}
-        for path, planned in self._plan.arrays.items():
-            if any(path == top or path.startswith(f"{top}/") for top in added):
-                planned.old_shape = None
-            else:
-                in_place[path] = planned.node
-        return in_place
 
     def _obsolete(self, path: str, node: Dataset[Attributes], keys: list[str]) -> Iterator[str]:
         """Yield the keys of chunks that an array had, and has no more; not those of format 3 beside format 2."""
