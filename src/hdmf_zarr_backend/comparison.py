@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -54,7 +53,7 @@ from hdmf_zarr_backend.model.element import (
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import is_hdf5, open_store, path_or_store
+from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
 
 __all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
 
@@ -366,7 +365,7 @@ def _item(value: Any) -> object:
 _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 
-def open_content(path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False) -> FileContent:
+def open_content(path: FileSource, *, as_hdf5: bool = False) -> FileContent:
     """Open a file for comparing; HDF5 is recognised by its signature."""
     return _opened(*_recognised(path, None), as_hdf5=as_hdf5)
 
@@ -380,7 +379,7 @@ def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
 
 
 def _recognised(
-    path: str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
+    path: FileContent | FileSource, storage_options: Mapping[str, Any] | None
 ) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | Store]:
     """Return the format of a file, and what opens it."""
     source = path_or_store(path)
@@ -410,8 +409,8 @@ def _recognised(
 
 @known_arguments
 def compare(
-    a: FileContent | str | os.PathLike[str] | Any,
-    b: FileContent | str | os.PathLike[str] | Any,
+    a: FileContent | FileSource,
+    b: FileContent | FileSource,
     *,
     ignore: Collection[str] = (),
     values: bool = True,

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
 from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
-from hdmf_zarr_backend.encoding.codecs import codec_of_file
+from hdmf_zarr_backend.encoding.codecs import CodecOfFile, codec_of_file
 from hdmf_zarr_backend.encoding.layout import Sharding
 from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.nczarr import check_format
@@ -55,6 +55,7 @@ from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.opening import (
     FILE_SUFFIXES,
+    FileSource,
     check_abilities,
     check_apart,
     check_free,
@@ -129,8 +130,8 @@ class ConversionReport:
 
 @known_arguments
 def convert(
-    source: str | os.PathLike[str] | Any,
-    target: str | os.PathLike[str] | Any,
+    source: FileSource,
+    target: FileSource,
     *,
     to: Format | Literal["virtual"] | None = None,
     overwrite: bool = False,
@@ -138,7 +139,7 @@ def convert(
     zarr_format: ZarrFormat | None = None,
     storage_options: Mapping[str, Any] | None = None,
     link_data: bool = True,
-    codec: Any = "keep",
+    codec: CodecOfFile = "keep",
     chunks: Literal["keep"] | None = None,
     shards: ShardsOfFile = None,
     resume: bool = False,

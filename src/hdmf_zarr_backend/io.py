@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 from hdmf.backends.errors import UnsupportedOperation
@@ -604,7 +603,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def load_namespaces(
         cls,
         namespace_catalog: NamespaceCatalog | TypeMap,
-        path: str | Path | None = None,
+        path: FileSource | None = None,
         namespaces: list[str] | None = None,
         file: Any = None,
         *,
@@ -641,7 +640,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @classmethod
     def get_namespaces(
-        cls, path: str | Path | None = None, file: Any = None, *, storage_options: Mapping[str, Any] | None = None
+        cls, path: FileSource | None = None, file: Any = None, *, storage_options: Mapping[str, Any] | None = None
     ) -> dict[str, str]:
         """Return ``{namespace: version}`` of the newest version of each namespace that is cached in a file.
 

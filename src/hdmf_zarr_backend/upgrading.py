@@ -6,7 +6,6 @@ Source: docs/format, "Both formats in one file".
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import Root, warn_of_pending
-from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 from hdmf_zarr_backend.store.transaction import Change, open_for_writing
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.writer import PlanWriter
@@ -95,7 +94,7 @@ class UpgradeReport:
 
 @known_arguments
 def upgrade(
-    source: str | os.PathLike[str] | Any,
+    source: FileSource,
     *,
     keep: bool = False,
     drop: Literal[2, 3] | None = None,

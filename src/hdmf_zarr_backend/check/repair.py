@@ -5,7 +5,6 @@ Source: docs/format, "Consolidated metadata", "The journal".
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
-from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 from hdmf_zarr_backend.store.transaction import Change, open_for_writing
 
 # while one of these is found, a new consolidated document would lose what only the old one has
@@ -62,9 +61,7 @@ class Repairs:
 
 
 @known_arguments
-def consolidate(
-    source: str | os.PathLike[str] | Any, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None
-) -> None:
+def consolidate(source: FileSource, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None) -> None:
     """Write a new consolidated document from the documents of the nodes, with the scalars in it.
 
     Call this after another program has changed a file: until then, readers see the file as it was before.
@@ -163,7 +160,7 @@ def consolidated(store: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes] |
 
 @known_arguments
 def repair(
-    source: str | os.PathLike[str] | Any,
+    source: FileSource,
     *,
     drop_links: bool = False,
     break_lock: bool = False,

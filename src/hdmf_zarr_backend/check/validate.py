@@ -5,7 +5,6 @@ Source: hdmf 6, ``hdmf.validate``; pynwb 4, ``pynwb.validation``, for the choice
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +25,7 @@ from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces
 from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 _CORE = "core"
 _NOT_USED = "hdmf-experimental"  # pynwb does not validate against it
@@ -45,7 +44,7 @@ _KINDS = {
 
 @known_arguments
 def validate(
-    source: str | os.PathLike[str] | Any,
+    source: FileSource,
     *,
     namespace: str | None = None,
     use_cached: bool = True,

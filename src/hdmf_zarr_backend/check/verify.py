@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from operator import itemgetter
@@ -22,7 +21,7 @@ from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress, as_progress
 from hdmf_zarr_backend.store.base import Store, node_of
-from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 from hdmf_zarr_backend.store.remote import at_once
 from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
 
@@ -36,7 +35,7 @@ LEVELS: tuple[str, ...] = get_args(Level)
 
 @known_arguments
 def verify(
-    source: str | os.PathLike[str] | Any,
+    source: FileSource,
     level: Level = "chunks",
     *,
     storage_options: Mapping[str, Any] | None = None,

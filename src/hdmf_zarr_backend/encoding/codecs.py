@@ -14,13 +14,29 @@ Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from hdmf_zarr_backend.encoding.data_types import Endian, little
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.model.nodes import Order, Shards
+
+
+class _OfNumcodecs(Protocol):
+    def get_config(self) -> Any: ...
+
+
+class _OfZarr(Protocol):
+    def to_dict(self) -> Any: ...
+
+
+CodecName: TypeAlias = Literal["blosc", "zstd", "zlib", "none"]
+Codec: TypeAlias = bool | CodecName | Mapping[str, Any] | _OfNumcodecs | _OfZarr
+"""A compressor as users give it: a name, True for the default, False for none, an object, or its configuration."""
+
+CodecOfFile: TypeAlias = Codec | Literal["keep"]
+"""The compressor of all datasets of a file; "keep": each has its own."""
 
 REFERENCES = "references"
 STRUCT = "struct"
@@ -291,7 +307,7 @@ def byte_order_filter(data_type: Any) -> dict[str, Any]:
     return {"id": BYTE_ORDER, "stored": little(data_type)}
 
 
-CODECS: dict[str, Any] = {
+CODECS: dict[CodecName, Any] = {
     "blosc": True,
     "zstd": {"id": "zstd", "level": 3},
     "zlib": {"id": "zlib", "level": 4},

@@ -15,7 +15,7 @@ import numpy as np
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOError
 from hdmf.utils import get_data_shape
 
-from hdmf_zarr_backend.encoding.codecs import codec_config, compressor_config, pipeline_of_zarr3
+from hdmf_zarr_backend.encoding.codecs import Codec, codec_config, compressor_config, pipeline_of_zarr3
 from hdmf_zarr_backend.errors import UsageError, known_arguments, warn
 
 
@@ -88,11 +88,11 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         data: Any = None,
         chunks: Any = None,
         fillvalue: Any = None,
-        compressor: Any = None,
+        compressor: Codec | None = None,
         filters: Sequence[Any] | None = None,
         link_data: bool = False,  # noqa: FBT001, FBT002 - the signature of the class that users know
         *,
-        compressors: Any = None,
+        compressors: Codec | Sequence[Codec] | None = None,
         serializer: Any = None,
         maxshape: tuple[int | None, ...] | None = None,
         shape: tuple[int, ...] | None = None,

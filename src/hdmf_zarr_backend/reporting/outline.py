@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -37,7 +36,7 @@ from hdmf_zarr_backend.model.render import (
 )
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
-from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 _VALUE_LENGTH = 80
 _LABEL_LENGTH = 60
@@ -239,7 +238,7 @@ def key_encoding(stored: StoredArray) -> dict[str, str]:
 
 
 def open_outline(
-    path: str | os.PathLike[str],
+    path: FileSource,
     *,
     sizes: bool = False,
     specs: bool = False,

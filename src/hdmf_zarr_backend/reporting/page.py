@@ -39,7 +39,7 @@ from hdmf_zarr_backend.model.render import (
 )
 from hdmf_zarr_backend.reporting.outline import TREE_STYLE, Outline, open_outline, outline_of, target_text, tree_html
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
-from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 T = TypeVar("T")
 
@@ -54,8 +54,8 @@ _ARRAY_BAR, _GROUP_BAR = 120, 300  # pixels
 
 @known_arguments
 def report(
-    source: str | os.PathLike[str],
-    other: str | os.PathLike[str] | None = None,
+    source: FileSource,
+    other: FileSource | None = None,
     *,
     level: Level = "links",
     values: bool = True,
@@ -340,9 +340,7 @@ def _bar(part: float, kind: str = "") -> str:
 # ---- the results of `verify` and `validate` --------------------------------------------------------------------------
 
 
-def _checks(
-    outline: Outline, source: str | os.PathLike[str], level: Level, storage_options: Mapping[str, Any] | None
-) -> str:
+def _checks(outline: Outline, source: FileSource, level: Level, storage_options: Mapping[str, Any] | None) -> str:
     """Return the results of `verify` and `validate`, and what they checked."""
     report = verify(source, level, storage_options=storage_options, executor="threads")
     command = _command("verify", report.source)
@@ -389,7 +387,7 @@ def _problems(findings: Sequence[Problem | Finding], location: str, name: str = 
     return (_table(("where", "kind", "what, and what to do"), rows) if rows else "") + rest
 
 
-def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> str:
+def _schema(outline: Outline, source: FileSource, storage_options: Mapping[str, Any] | None) -> str:
     # validate would need pynwb or hdmf to say that a plain Zarr file has no schema
     attributes = outline.hierarchy.root.attributes
     if not attributes.keys() & {SPECLOC, "namespace", "neurodata_type"}:
