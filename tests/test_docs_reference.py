@@ -2,9 +2,13 @@
 
 import ast
 import builtins
+import doctest
 import importlib
 import inspect
 import re
+import shutil
+import subprocess
+import sys
 import textwrap
 from argparse import SUPPRESS
 from collections.abc import Iterator
@@ -199,6 +203,30 @@ def test_parameters_and_return_values_are_documented(public):
         assert in_words or {"Returns", "Yields"} & documented.keys()
     assert parameters(public) - named == set()
     assert listed - parameters(public) == set()
+
+
+WITH_EXAMPLES = (
+    "read_nwb", "NWBZarrIO", "ZarrDataIO", "convert", "upgrade", "verify", "validate", "compare", "dry_run", "report",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """The folder with the example file of the guides."""
+    folder = tmp_path_factory.mktemp("session")
+    page = (ROOT / "docs" / "how-to" / "example-file.md").read_text(encoding="utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0]
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_a_docstring_do_what_they_show(session, tmp_path, monkeypatch, name):
+    shutil.copytree(session, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    (test,) = doctest.DocTestFinder(recurse=False).find(getattr(hdmf_zarr_backend, name), name, globs={})
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 def raised(function: FunctionType) -> set[str]:

@@ -444,6 +444,12 @@ def compare(
     ZarrBackendError
         If a file cannot be read.
 
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import compare
+    >>> compare("session.nwb", "session.nwb.zarr")
+    []
+
     Source: HDF5 reference manual, for the properties of objects that are compared.
     """
     if unknown := set(ignore) - KINDS:

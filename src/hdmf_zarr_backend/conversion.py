@@ -150,10 +150,10 @@ def convert(
 
     Parameters
     ----------
-    source : str, Path, or anything else that `ZarrIO` takes
+    source : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
         An HDF5 file (recognised by its signature), or a Zarr file of format 2 or 3 written by any release of
         hdmf-zarr: a directory, a zip file, a file of references, a URL or a store.
-    target : str, Path, or anything else that `ZarrIO` takes
+    target : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
         The new file. A Zarr file may be a URL or a store, or end in ``.zip``. A local file is written beside the target
         and renamed when it is complete. An existing file stays until then, and a conversion that fails leaves nothing.
     to : {"zarr", "hdf5", "virtual"}, optional
@@ -171,7 +171,7 @@ def convert(
         ``shards``, 2 with ``nczarr``; else that in the environment variable ``HDMF_ZARR_BACKEND_FORMAT``; else the
         format of a Zarr source, for an HDF5 file 2; or the only format that a store can hold (Icechunk: 3).
     storage_options : mapping, optional
-        Options of the source and the target if they are URLs, as for `ZarrIO`.
+        Options of the source and the target if they are URLs, with the names of fsspec or obstore.
     link_data : bool
         Zarr to HDF5 only. A link that was an external link in HDF5, or that points to another Zarr file such as
         ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 file of the same stem (``b.nwb``,
@@ -242,6 +242,16 @@ def convert(
 
     Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.datasets` describes: compressed numbers of
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
+
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import WriteOptions, convert
+    >>> report = convert("session.nwb", "converted.nwb.zarr")
+    >>> report.target.endswith("converted.nwb.zarr")
+    True
+    >>> with_bar = WriteOptions(progress=True)
+    >>> report = convert("session.nwb", "format3.nwb.zarr", zarr_format=3, codec="zstd", write_options=with_bar)
+    >>> report = convert("converted.nwb.zarr", "again.nwb")  # the same HDF5 file again
     """
     origin, goal = path_or_store(source), path_or_store(target)
     location, target_location = _location_of(origin), _location_of(goal)

@@ -201,6 +201,13 @@ def dry_run(
     -----
     No block is read from a data chunk iterator. Its maximum shape counts as its shape; the length of an axis without a
     maximum is unknown.
+
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import dry_run
+    >>> planned = dry_run("session.nwb", zarr_format=3)
+    >>> planned.arrays["/acquisition/raw/data"].chunks
+    (500, 2)
     """
     location = os.path.abspath(_NO_TARGET if target is None else target)
     try:

@@ -117,6 +117,18 @@ class NWBZarrIO(ZarrIO):
         A new file would replace an existing one. Nothing is changed.
     StoreLockedError
         Another writer has the file open. Readers never wait.
+
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import NWBZarrIO
+    >>> with NWBZarrIO("session.nwb.zarr", mode="r") as io:
+    ...     nwbfile = io.read()
+    ...     print(nwbfile.acquisition["raw"].data[100:102, 0])
+    [200 202]
+    >>> with NWBZarrIO("session.nwb.zarr", mode="r+") as io:  # append
+    ...     nwbfile = io.read()
+    ...     nwbfile.add_trial(start_time=4.0, stop_time=6.0)
+    ...     io.write(nwbfile)
     """
 
     @known_arguments

@@ -118,7 +118,7 @@ def upgrade(
     dry_run : bool
         Change nothing, and return a report about what would change.
     storage_options : mapping, optional
-        For URLs, as for `ZarrIO`.
+        Options for URLs, with the names of fsspec or obstore.
     write_options : WriteOptions, optional
         ``executor``, ``memory_budget`` and ``progress`` are for the chunks that are encoded again. With
         ``chunk_key_encoding="v2"`` all chunk keys have one level, as DANDI requires. Chunks that stay have such keys
@@ -156,6 +156,13 @@ def upgrade(
     -----
     Until the last new key is set the file has format 2; from then on it has format 3, and the old documents are
     deleted. If the process is killed, the next writer, or `repair`, undoes or completes the change.
+
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import upgrade
+    >>> upgrade("session.nwb.zarr", dry_run=True).dry_run
+    True
+    >>> report = upgrade("session.nwb.zarr", keep=True)  # both formats
     """
     if drop not in (None, 2, 3) or (keep and drop is not None):
         raise UsageError(

@@ -78,6 +78,13 @@ def validate(
         No Zarr file exists there, it cannot be read, or its namespaces are missing.
     UsageError
         The namespace does not exist.
+
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import validate
+    >>> result = validate("session.nwb.zarr")
+    >>> result.is_valid
+    True
     """
     opened = open_store(source, storage_options, read_options)
     parsed = parse(opened)

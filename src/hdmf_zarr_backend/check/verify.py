@@ -81,6 +81,13 @@ def verify(
     UsageError
         The level is unknown.
 
+    Examples
+    --------
+    >>> from hdmf_zarr_backend import verify
+    >>> report = verify("session.nwb.zarr", progress=True)
+    >>> report.is_sound, report.problems
+    (True, [])
+
     Source: Zarr v2 and v3 specifications; docs/format, "Links", "References", "Consolidated metadata".
     """
     if level not in LEVELS:

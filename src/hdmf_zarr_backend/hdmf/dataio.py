@@ -80,6 +80,14 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     -----
     UserWarning
         ``link_data`` is True for data that are not a stored array; in a write, for an array that no link can point to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdmf_zarr_backend import ZarrDataIO
+    >>> from pynwb import TimeSeries
+    >>> data = ZarrDataIO(np.zeros((9000, 8)), chunks=(3000, 8), compressor="zstd")
+    >>> series = TimeSeries(name="raw", data=data, unit="V", rate=1000.0)
     """
 
     @known_arguments

@@ -89,6 +89,12 @@ def report(
     ------
     StoreNotFoundError, NotZarrError, MetadataError
         The file does not exist or cannot be described.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hdmf_zarr_backend import report
+    >>> size = Path("session.html").write_text(report("session.nwb.zarr"), encoding="utf-8")
     """
     if other is not None:
         first, second = (
