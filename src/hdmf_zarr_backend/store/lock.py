@@ -7,7 +7,7 @@ The lock depends on the store:
   unless it is a process of this machine that has ended. If the folder cannot be written, the file itself is locked.
 - `KeyLock`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (RFC 9110, section
   13.1.2: ``If-None-Match: *``), and read again before each commit. That of a dead writer stays until a user breaks it:
-  no server can say whether the holder is alive, and none can replace exactly the value that was read.
+  no server can say whether the holder is alive.
 - `ProcessLock`, for any other store: a lock within this process.
 """
 

@@ -136,7 +136,7 @@ def retry_settings(config: Any, location: str) -> dict[str, Any]:
     try:
         complete = {"retry_timeout": RETRY_SECONDS, **(config or {})}
         complete["retry_timeout"] = duration(complete["retry_timeout"])
-        # obstore panics at a number that its type cannot hold
+        # at a number that its type cannot hold, obstore raises an error that does not name the option
         if "max_retries" in complete and not 0 <= int(complete["max_retries"]) < 2**31:
             raise ValueError("max_retries is not a number of requests")
         if "backoff" in complete:
