@@ -24,6 +24,7 @@ from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, repair, upgrade, validate, verify
 from hdmf_zarr_backend.errors import (
+    ChunkError,
     DamagedFileError,
     MetadataError,
     MissingNamespacesWarning,
@@ -305,6 +306,13 @@ def test_a_zarr_file_of_another_program(tmp_path):
     with ZarrIO(path) as io, pytest.raises(ContainerError, match="the root has no data_type") as caught:
         io.read()
     check(caught.value, path, "/")
+
+
+def test_a_damaged_chunk_of_a_scalar(store):
+    (store / "session_description" / "0").write_bytes(b"\1\2\3")
+    with pytest.raises(ChunkError, match="the chunk '0") as caught:
+        read(store)
+    check(caught.value, store, "/session_description")
 
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")

@@ -140,6 +140,13 @@ def neighbours(folder: Place) -> tuple[Place, Place]:
     return first, second
 
 
+def test_paths_have_slashes_on_every_system(folder):
+    first, second = neighbours(folder)
+    groups = ("acquisition", "stimulus/presentation/data")
+    entries = [entry for group in groups for entry in document(second, f"{group}/.zattrs")["zarr_link"]]
+    assert [entry["source"] for entry in entries] == [f"../../../raw data/{first.name}"] * 2
+
+
 def check_neighbours(second: Place, first: Place) -> None:
     nwbfile = read(second, **FOLLOW)
     trace = nwbfile.acquisition["trace"]

@@ -221,6 +221,18 @@ def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tm
     assert stored_files(target) == {".zgroup": b"old"}
 
 
+def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
+    """Where two names cannot be exchanged, a writer may die between two renames."""
+    target = tmp_path / "a.zarr"
+    make(Path(f"{partial_path(str(target))}.old"), b"old")
+    make(Path(partial_path(str(target))), b"new")
+    Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
+    with writer_lock(LocalStore(str(target)), replaces=True):
+        pass
+    assert os.listdir(tmp_path) == ["a.zarr"]
+    assert stored_files(target) == {".zgroup": b"old"}
+
+
 def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tmp_path, monkeypatch):
     target = make(tmp_path / "a.zarr")
 
