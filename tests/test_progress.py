@@ -4,7 +4,9 @@ import io
 import sys
 import time
 
+import numpy as np
 import pytest
+from pynwb import H5DataIO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, WriteOptions, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
@@ -129,7 +131,12 @@ class Recorded(Progress):
 
 @pytest.fixture
 def hdf5(tmp_path):
-    return samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
+    nwbfile = samples.rich_nwbfile()
+    data = H5DataIO(
+        np.arange(1003, dtype="i4"), chunks=(100,), maxshape=(None,)
+    )  # the last chunk is larger than the rest
+    nwbfile.add_acquisition(TimeSeries(name="in_chunks", data=data, unit="V", rate=1.0))
+    return samples.write_hdf5(tmp_path / "a.nwb", nwbfile)
 
 
 @pytest.fixture
@@ -151,12 +158,14 @@ def operations(hdf5, tmp_path):
         convert(tmp_path / source, tmp_path / target, write_options=WriteOptions(progress=progress), **options)
 
     return {
-        "convert": lambda progress: copy("a.nwb", "a.nwb.zarr", progress),
+        "convert": lambda progress: copy("a.nwb", "a.nwb.zarr", progress, chunks="keep"),
+        "convert to shards": lambda progress: copy("a.nwb", "s.nwb.zarr", progress, chunks="keep", shards=(400,)),
         "convert both": lambda progress: copy("a.nwb", "both.nwb.zarr", progress, zarr_format="both"),
         "convert back": lambda progress: copy("a.nwb.zarr", "b.nwb", progress),
         "export": export,
         "write": write,
         "verify": lambda progress: verify(tmp_path / "a.nwb.zarr", progress=progress),
+        "verify shards": lambda progress: verify(tmp_path / "s.nwb.zarr", progress=progress),
         "verify both": lambda progress: verify(tmp_path / "both.nwb.zarr", progress=progress),
         "upgrade": lambda progress: upgrade(tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=progress)),
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hdmf_zarr_backend.encoding.parser import not_found
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.nwb import NWBZarrIO, check_nwb_version, extended_type_map
 from hdmf_zarr_backend.options import ReadOptions
@@ -76,6 +78,9 @@ def read_nwb(
     True
     """
     store = open_store(source, storage_options, read_options)
+    local = store.folder or store.zip_file
+    if local is not None and not os.path.lexists(local):
+        raise not_found(local, store.location)
     types: dict[str, Any] = {"load_namespaces": load_namespaces, "extensions": extensions}
     if is_hdf5(store.location):
         return _read_hdf5(store.location, types, read_options, lazy=lazy)

@@ -112,7 +112,7 @@ def test_the_dandi_archive_names_what_to_install(monkeypatch):
 
 
 def test_what_cannot_be_read(folder, url, tmp_path):
-    with pytest.raises(StoreNotFoundError, match="does not exist"):
+    with pytest.raises(StoreNotFoundError, match=r"does not exist\. Check the path\.$"):
         read_nwb(tmp_path / "none.nwb")
     with pytest.raises(ZarrBackendError, match=r"none\.nwb"):
         read_nwb(f"{url}/none.nwb")

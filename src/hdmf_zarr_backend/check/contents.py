@@ -238,8 +238,11 @@ class ChunkCheck:
         total = 0
         for _, node in self._arrays:
             with suppress(ZarrBackendError):
-                chunks = math.prod(StoredObjects(node.stored).inner)
-                total += chunks * math.prod(node.stored.chunks) * chunk_codec(node.stored).dtype.itemsize
+                total += (
+                    math.prod(node.stored.grid)
+                    * math.prod(node.stored.chunks)
+                    * chunk_codec(node.stored).dtype.itemsize
+                )
         return total
 
     def run(self, runner: Runner, progress: Progress) -> None:
