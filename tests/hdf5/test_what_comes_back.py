@@ -242,7 +242,7 @@ FILES: dict[str, Write] = {
     "opaque values with a tag": tagged,
     "opaque numbers": opaque_numbers,
     **{f"opaque numbers {code} in sequences and rows": opaque_numbers_in_sequences_and_rows(code)
-       for code in (">i8", "<i8", ">f4", ">c8", "?", "<M8[s]", ">M8[s]")},
+       for code in (">i8", "<i8", ">f4", ">c8", "?", "<M8[s]", ">M8[s]", "S3")},
     "large attributes": large_attributes,
 }  # fmt: skip
 
@@ -251,6 +251,22 @@ FILES: dict[str, Write] = {
 def test_it_comes_back(tmp_path, name, zarr_format):
     assert differences(tmp_path / "a.h5", there_and_back(tmp_path, FILES[name], zarr_format)) == []
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr") == []
+
+
+@pytest.mark.parametrize("dtype", [
+    h5py.vlen_dtype("longdouble"),  # h5py reads it, and cannot create the type of its elements
+    h5py.opaque_dtype("S3"),
+], ids=str)  # fmt: skip
+def test_files_are_compared_whose_types_zarr_lacks(tmp_path, dtype):
+    for name, value in {"a": 1, "b": 2, "again": 1}.items():
+        values = np.array([value]).astype("S3").astype(dtype)
+        if dtype.hasobject:
+            values[0] = np.array([value], "longdouble")
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file.create_dataset("data", data=values, dtype=dtype)
+            file.attrs.create("attribute", values, dtype=dtype)
+    assert compare(tmp_path / "a.h5", tmp_path / "again.h5") == []
+    assert [each.path for each in compare(tmp_path / "a.h5", tmp_path / "b.h5")] == ["/", "/data"]
 
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")

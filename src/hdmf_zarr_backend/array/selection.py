@@ -142,7 +142,8 @@ def _indices(item: Any, length: int) -> IntArray:
     outside = (array < -length) | (array >= length)
     if outside.any():
         raise _out_of_range(int(array[outside][0]), length)
-    indices = array.astype(np.intp)  # zarr 3 makes floats of unsigned indices, and refuses those
+    # zarr 2 and 3.1 make floats of unsigned indices of 64 bits, and refuse those
+    indices = array.astype(np.intp)
     return np.where(indices < 0, indices + length, indices)
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.encoding.data_types import json_float, letter_of
 from hdmf_zarr_backend.encoding.hdf5_types import raw_of, text_of, to_hdf5
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import (
     ArrayOf,
     Compound,
@@ -157,9 +157,9 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
         case Time(tag=""):
             return lambda value: value  # in rows of Zarr, dates are integers
         case Opaque(size) | Time(size=size) | Number(size=size, layout=Opaque()):
-            is_opaque = dtype.hasobject or isinstance(element, Opaque)
             # `dtype` may have another byte order than the bytes.
-            own = np.dtype(f"V{size}") if is_opaque else to_hdf5(element).dtype
+            exact = dtype if isinstance(element, Opaque) else to_hdf5(element).dtype
+            own = np.dtype(f"V{size}") if dtype.hasobject else exact
             return lambda value: (
                 np.frombuffer(base64.b64decode(value["base64"]), own)[0]
                 if isinstance(value, dict)
@@ -234,11 +234,16 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
         case Reference():
             return _each(values, resolve)
         case Opaque(size):
-            return _each(values, lambda item: item.tobytes() if isinstance(item, np.void) else bytes(size))
+            # text for a tag such as NUMPY:|S3, of which NumPy drops the NULs at the end
+            raw = (bytes(item) if isinstance(item, (np.void, bytes)) else b"" for item in values.flat)
+            return object_array([item.ljust(size, b"\0") for item in raw], values.shape)
         case ArrayOf(base):
             return plain_values(values, base, resolve)
         case Sequence(base):
-            dtype = to_hdf5(base).dtype
+            try:
+                dtype = to_hdf5(base).dtype
+            except (MetadataError, ValueRefusedError):  # such as a long double, which h5py reads but cannot create
+                dtype = np.dtype(object)
             return _each(
                 values,  # an unwritten sequence is None
                 lambda item: (

@@ -15,7 +15,7 @@ _UNVERSIONED = ("None", "unversioned")
 _VERSION = re.compile(r"v?(?P<release>[0-9]+(?:\.[0-9]+)*)(?P<suffix>.*)", re.DOTALL)
 _POST = re.compile(r"[-_.]?(?:post|rev|r)(?![a-z])")
 _IDENTIFIER = re.compile(r"[0-9]+|[a-z]+")
-# PEP 440 has these short forms of the names of pre-releases.
+# PEP 440 has these other spellings of the names of pre-releases.
 _LONG = {"a": "alpha", "b": "beta", "c": "rc", "pre": "rc", "preview": "rc"}
 _END = (1,)
 
