@@ -11,6 +11,7 @@ from hdmf.data_utils import DataChunkIterator, DataIO
 from hdmf_zarr_backend.encoding.codecs import codec_config
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
+from hdmf_zarr_backend.options import CODECS
 
 OPTIONS = {
     "chunks": (2, 3), "fillvalue": 7, "compressor": numcodecs.Zlib(level=2), "filters": [numcodecs.Delta("i4")],
@@ -99,7 +100,7 @@ def test_a_serializer_is_the_default_one_or_refused():
 
 
 @pytest.mark.parametrize(("codec", "advice"), [
-    ("lz9", ("there is no codec with the name 'lz9'. Use 'blosc', 'zstd', 'zlib', 'none', or a codec of numcodecs or "
+    ("lz9", (f"there is no codec with the name 'lz9'. Use {', '.join(map(repr, CODECS))}, or a codec of numcodecs or "
             "zarr.")),
     ({"level": 1}, ("{'level': 1} is not a codec. Give a codec of numcodecs or zarr, or its configuration, a dict with "
                    "'id' or 'name'.")),

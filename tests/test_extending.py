@@ -25,13 +25,13 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert, verify
 from hdmf_zarr_backend.encoding import elements, registry, zarr2
 from hdmf_zarr_backend.encoding.data_types import LIBRARY_NUMBERS, NUMBERS, NumberType, letter_of
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
-from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
+from hdmf_zarr_backend.errors import UnsupportedFileError, ValueRefusedError
 from hdmf_zarr_backend.hdmf.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.hdmf.reading import ReadSession
 from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import CODECS, ReadOptions
 from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
@@ -100,9 +100,17 @@ def test_a_codec_is_written_and_read(tmp_path, registered, zarr_format):
 
 def test_a_codec_that_is_not_registered_is_refused(tmp_path):
     wrapped = ZarrDataIO(VALUES.astype("i8"), compressor=Inverted())
-    with pytest.raises(MetadataError, match="inverted"):
+    with pytest.raises(UnsupportedFileError, match="inverted"):
         written(tmp_path / "a.zarr", root_of(numbers=DatasetBuilder("numbers", wrapped)))
     assert not (tmp_path / "a.zarr").exists()
+
+
+def test_each_name_of_a_codec_is_in_the_texts_that_list_them():
+    texts = [ZarrDataIO.__doc__, *(ROOT.joinpath("docs", page).read_text(encoding="utf-8") for page in (
+        "how-to/chunks-shards-codecs.md", "reference/command-line.md",
+    ))]  # fmt: skip
+    for text in texts:
+        assert [name for name in CODECS if f'"{name}"' not in str(text) and f"`{name}`" not in str(text)] == []
 
 
 def recipe(title: str) -> str:

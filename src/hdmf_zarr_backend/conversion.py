@@ -595,9 +595,10 @@ class Request:
         with closing(Hdf5Tree(source, target, self.storage, self.reading)) as tree:
             plan, text = references(tree, number, options.receiver, is_checked=is_nwb)
         if len(text) > Limits().max_document_bytes:
+            limits = f"Limits(max_document_bytes=2**{len(text).bit_length()})"
             warn(
                 f"{target} has {len(text):,} bytes, more than the default limit for reading; "
-                f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
+                f"open it with read_options=ReadOptions(limits={limits}).",
                 stacklevel=3,
             )
         if is_url(target):

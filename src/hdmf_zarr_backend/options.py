@@ -32,6 +32,15 @@ def _memory() -> int:
 MEMORY_BUDGET = 128 * 2**20
 """Default limit for the bytes of values in memory, in addition to the caller's own arrays."""
 
+# Here and not in `encoding`, because the command line loads this module without loading that package.
+CODECS: dict[str, Any] = {
+    "blosc": True,
+    "zstd": {"id": "zstd", "level": 3},
+    "zlib": {"id": "zlib", "level": 4},
+    "none": False,
+}
+"""Compressors by the names that users give; True is the default."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -105,7 +114,7 @@ class Limits:
         """Return the error of `check` for ``name``, ``value`` and ``what``, with other ``advice`` before its own."""
         # 17179869185 would be copied with a digit too few; the next power of two is easy to type
         enough = f"2**{(value - 1).bit_length()}" if value > 10**6 else str(value)
-        limits = f"limits=Limits({name}={enough})"
+        limits = f"read_options=ReadOptions(limits=Limits({name}={enough}))"
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
             remedy=f"{advice}If you trust this file, raise it: {limits}.",
@@ -158,7 +167,9 @@ class ReadOptions(_Options):
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Limits):
-            raise UsageError(f"limits={self.limits!r} is not a Limits", remedy="Give limits=Limits(NAME=VALUE).")
+            raise UsageError(
+                f"limits={self.limits!r} is not a Limits", remedy="Give ReadOptions(limits=Limits(NAME=VALUE))."
+            )
         self._check_choice("missing_chunks", get_args(MissingChunks))
         self._check_choice("external_links", get_args(ExternalLinks))
 

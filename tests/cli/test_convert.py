@@ -10,11 +10,9 @@ from typing import Any
 import h5py
 import pytest
 
-from hdmf_zarr_backend.cli.command import CODECS
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.encoding import codecs
 from hdmf_zarr_backend.errors import UnsupportedFileError
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend.options import CODECS, ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
 
 DEFAULTS = {
@@ -90,7 +88,12 @@ def test_each_option_has_one_spelling(calls, zarrio):
     shown = zarrio("convert", "--help").out
     assert "--no-link-data" in shown
     assert "--external-links {follow,within,never}" in shown
-    assert set(CODECS) == {"keep", *codecs.CODECS}
+
+
+@pytest.mark.parametrize("codec", ["keep", *CODECS])
+def test_each_name_of_a_codec_is_a_choice(calls, codec):
+    assert main(["convert", "--codec", codec, "a.nwb", "b.zarr"]) == 0
+    assert calls[0][2]["codec"] == codec
 
 
 def test_a_batch_names_its_targets(calls, tmp_path, capsys):

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
 from hdmf_zarr_backend.encoding.data_types import encode_type
-from hdmf_zarr_backend.encoding.fills import decode_fill, encode_fill
+from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -204,7 +204,7 @@ def test_a_fill_value_of_bytes_in_a_row_that_is_not_text(value):
 def test_a_fill_value_of_a_complex_number_in_a_row_has_two_parts(value):
     stored = {"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "complex64"}]}}
     with pytest.raises(MetadataError, match="does not fit"):
-        decode_fill({"a": value}, [["a", "<c8"]], stored)
+        fill_from_format_3({"a": value}, [["a", "<c8"]], stored)
 
 
 def test_an_object_is_no_fill_value_of_rows_in_format_2():
@@ -216,7 +216,7 @@ def test_an_object_is_no_fill_value_of_rows_in_format_2():
 def test_a_fill_value_of_rows_beyond_unicode_does_not_become_one_of_format_3():
     row = base64.b64encode(b"1234" + 2 * _BEYOND).decode()
     with pytest.raises(MetadataError, match="Unicode does not have"):
-        encode_fill(row, [["n", "<i4"], ["text", "<U2"]], encode_type([["n", "<i4"], ["text", "<U2"]]))
+        fill_in_format_3(row, [["n", "<i4"], ["text", "<U2"]], encode_type([["n", "<i4"], ["text", "<U2"]]))
 
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def test_shapes_of_messagepack_are_not_taken_on_trust():
 def test_a_limit_says_which_it_is_and_how_it_is_raised():
     with pytest.raises(LimitError, match=r"the limit max_links is 3\.") as caught:
         Limits(max_links=3).check("max_links", 70, "70 links")
-    assert "limits=Limits(max_links=70)" in caught.value.remedy
+    assert "raise it: read_options=ReadOptions(limits=Limits(max_links=70))." in caught.value.remedy
     with pytest.raises(LimitError) as caught:
         Limits().check("max_chunk_bytes", 2**40 - 5, "a chunk")
     assert "max_chunk_bytes=2**40" in caught.value.remedy

@@ -11,15 +11,25 @@ import h5py
 import numcodecs
 import numpy as np
 import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from numcodecs.abc import Codec
 from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, upgrade, verify
-from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    LimitError,
+    MetadataError,
+    UnsafeDataError,
+    UnsupportedFileError,
+    UsageError,
+    ValueRefusedError,
+)
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import samples
 from tests.peers import Peer
 from tests.samples import plain_nwbfile, write_zarr
+from tests.trees import write_builder
 
 RECORDING = np.arange(4000, dtype="i2").reshape(1000, 4) ** 2
 
@@ -305,8 +315,9 @@ def test_the_entry_point_of_an_installed_package_is_used(place, install):
 def test_a_package_that_cannot_be_imported_is_named(place, install):
     install("raise RuntimeError('no such library')")
     change_codec(place, id="test_installed")
-    with pytest.raises(MetadataError, match=r"test_installed_codec.*no such library.*recording/data"):
+    with pytest.raises(UnsupportedFileError, match=r"test_installed_codec.*no such library.*recording/data"):
         recording(place)
+    assert [problem.kind for problem in verify(place).problems] == ["library-missing"]
 
 
 # ---- refusals -------------------------------------------------------------------------------------------------------
@@ -318,12 +329,45 @@ def test_limits_forbid_them(place, tmp_path, zarr_format):
     with NWBZarrIO(place, "r", read_options=ReadOptions(limits=limits)) as io:
         read = io.read()
         assert read.acquisition["other"].data[:].tolist() == [1.0, 2.0]
-        with pytest.raises(LimitError, match=r"test_signal.*recording/data.*plug_in_codecs=True"):
+        with pytest.raises(LimitError, match=r"test_signal.*recording/data") as caught:
             read.acquisition["recording"].data[0]
+        assert "allow it: read_options=ReadOptions(limits=Limits(plug_in_codecs=True))." in str(caught.value)
     assert {problem.kind for problem in verify(place, read_options=ReadOptions(limits=limits)).problems} == {"limit"}
     with pytest.raises(LimitError, match=r"test_signal"):
         convert(place, tmp_path / "file.nwb", read_options=ReadOptions(limits=limits))
     assert not (tmp_path / "file.nwb").exists()
+
+
+@both_formats
+def test_a_file_is_not_damaged_where_its_codec_is_not_registered(place, monkeypatch, zarr_format):
+    monkeypatch.delitem(numcodecs.registry.codec_registry, "test_signal")
+    with pytest.raises(UnsupportedFileError, match="test_signal") as caught:
+        recording(place)
+    assert "register it with numcodecs.register_codec" in caught.value.remedy
+    (problem,) = verify(place).problems
+    assert (problem.path, problem.kind) == ("/acquisition/recording/data", "library-missing")
+    assert problem.remedy == f"{caught.value.remedy} These values were not checked."
+    assert problem.as_json()["remedy"] == problem.remedy
+
+
+def test_references_with_a_codec_that_is_not_registered_are_one_finding(tmp_path, monkeypatch):
+    target = DatasetBuilder("target", [1.0])
+    references = ZarrDataIO([ReferenceBuilder(target)], compressor={"id": "test_wrapper", "inner": {"id": "zlib"}})
+    datasets = {"target": target, "references": DatasetBuilder("references", references, dtype="object")}
+    write_builder(tmp_path / "a.zarr", GroupBuilder("root", datasets=datasets))
+    monkeypatch.delitem(numcodecs.registry.codec_registry, "test_wrapper")
+    assert [(each.path, each.kind) for each in verify(tmp_path / "a.zarr").problems] == [
+        ("/references", "library-missing")
+    ]
+
+
+@pytest.mark.parametrize("codec_id", ["zfpy", "bz2"])
+def test_a_file_is_not_damaged_where_numcodecs_lacks_its_codec(place, monkeypatch, codec_id):
+    monkeypatch.delitem(numcodecs.registry.codec_registry, codec_id, raising=False)
+    change_array(place, lambda array: array.update(compressor={"id": codec_id}))
+    with pytest.raises(UnsupportedFileError, match=f"'{codec_id}' is not available here.*recording/data.*Install"):
+        recording(place)
+    assert [problem.kind for problem in verify(place).problems] == ["library-missing"]
 
 
 def test_what_it_raises_is_a_chunk_error(place):
@@ -355,7 +399,7 @@ def test_a_configuration_that_is_refused(place, changes, error, match):
 @pytest.mark.parametrize("is_registered", [False, True])
 def test_what_cannot_be_written_with_it_is_refused_before_anything_is_written(tmp_path, zarr_format, is_registered):
     path, made = tmp_path / "file.nwb.zarr", nwbfile(compressor=Signal())
-    error, match = MetadataError, r"test_signal.*register_codec"
+    error, match = UnsupportedFileError, r"test_signal.*register_codec"
     if is_registered:
         error, match, made = ValueRefusedError, r"test_signal.*AssertionError", plain_nwbfile()
         made.add_acquisition(TimeSeries(name="x", data=ZarrDataIO([1.5], compressor=Signal()), unit="V", rate=1.0))
@@ -364,3 +408,29 @@ def test_what_cannot_be_written_with_it_is_refused_before_anything_is_written(tm
     with pytest.raises(error, match=match), NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write(made)
     assert not path.exists()
+
+
+@both_formats
+@pytest.mark.parametrize(("compressor", "error"), [
+    ({"id": "zlib", "lvel": 3}, UsageError),
+    ({"id": "crc32c", "location": "middle"}, UsageError),
+    ({"id": "test_signal", "lvel": 3}, UsageError),
+    ({"id": "zlib", "level": 300}, ValueRefusedError),
+    ({"id": "lzma", "preset": 77}, ValueRefusedError),
+    ({"id": "blosc", "cname": "lz4", "clevel": 99}, ValueRefusedError),
+    ({"id": "blosc", "cname": "lz9"}, ValueRefusedError),
+], ids=str)  # fmt: skip
+def test_an_option_that_a_codec_does_not_have_is_to_be_corrected(tmp_path, zarr_format, compressor, error):
+    wrapped = ZarrDataIO(RECORDING, compressor=compressor)
+    with pytest.raises(error) as caught:
+        root = GroupBuilder("root", datasets={"data": DatasetBuilder("data", wrapped)})
+        write_builder(tmp_path / "a.zarr", root, zarr_format=zarr_format)
+    assert caught.value.path == "/data"
+    assert caught.value.remedy.startswith("Correct the ")
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_an_option_that_the_codec_of_a_conversion_does_not_have_is_to_be_corrected(tmp_path):
+    h5py.File(tmp_path / "a.h5", "w").close()
+    with pytest.raises(UsageError, match=r"lvel.*Correct the codec or its options\."):
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", codec={"id": "zlib", "lvel": 3})

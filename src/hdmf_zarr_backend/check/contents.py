@@ -203,6 +203,13 @@ def kind_of(error: ZarrBackendError) -> str:
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
 
 
+def problem_of(error: ZarrBackendError, path: str) -> Problem:
+    """Return the finding for an error that an array or its attributes raise."""
+    kind = kind_of(error)
+    advice = f"{error.remedy} These values were not checked." if kind == "library-missing" else ""
+    return Problem(absolute(path), kind, error.problem, advice=advice)
+
+
 # ---- all chunks of a file -------------------------------------------------------------------------------------------
 
 
@@ -285,7 +292,9 @@ class ChunkCheck:
                 grid = stored.inner if self._store.abilities.listing else node.stored.grid
                 _check_count(self._store, math.prod(grid))
             except ZarrBackendError as error:
-                self._report.add(path, kind_of(error), error.problem)
+                problem = problem_of(error, path)
+                if problem not in self._report.problems:  # the references in it may have been looked for already
+                    self._report.problems.append(problem)
                 continue
             count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))
             indices = iter(self._present(path, node.stored, stored))
@@ -385,7 +394,7 @@ class _Checker:
         try:
             decode_attributes(node.attributes, resolve=references.append)
         except (MetadataError, UnsupportedFileError) as error:
-            self._report.add(path, kind_of(error), error.problem)
+            self._report.problems.append(problem_of(error, path))
             return
         for value in references:
             self._report.references += 1
@@ -408,6 +417,8 @@ class _Checker:
                     counts[problem] = counts.get(problem, 0) + 1
         except ResourceError:
             raise  # the links may be right
+        except UnsupportedFileError as error:
+            self._report.problems.append(problem_of(error, path))
         except (ZarrBackendError, OSError) as error:
             self._report.add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
         for problem, count in counts.items():

@@ -112,12 +112,15 @@ class Problem:
     is_repairable : bool
         Whether the consolidated document has a good copy. `repair` restores it, but for ``document-damaged``, where
         converting the file does.
+    advice : str
+        What to do about this one, in place of the advice for its kind: which library to install.
     """
 
     path: str
     kind: str
     message: str
     is_repairable: bool = False
+    advice: str = ""
 
     @property
     def is_damage(self) -> bool:
@@ -128,7 +131,7 @@ class Problem:
     def remedy(self) -> str:
         """What to do about it."""
         repair = REPAIRABLE.get(self.kind) if self.is_repairable else None
-        return repair or DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
+        return self.advice or repair or DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
 
     def as_json(self) -> dict[str, str]:
         """Return the finding with its remedy for a JSON document."""

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.links import is_url, split_chain
-from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend.options import CODECS, ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Batch, Progress, terminal_progress
 
 if TYPE_CHECKING:
@@ -163,9 +163,6 @@ def _strict(value: Any) -> Any:
 
 # ---- options --------------------------------------------------------------------------------------------------------
 
-CODECS = ("keep", "blosc", "zstd", "zlib", "none")
-"""Names that `convert` and `dry_run` take as ``codec``."""
-
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
@@ -189,7 +186,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "{}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which DANDI requires",
     },
     "--codec": {
-        "choices": CODECS,
+        "choices": ("keep", *CODECS),
         "default": "keep",
         "help": "HDF5 to Zarr: keep the chunks of large datasets, or compress them again (default: %(default)s)",
     },

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.data_types import STRUCTURED, as_structured, itemsize
-from hdmf_zarr_backend.encoding.fills import decode_fill
+from hdmf_zarr_backend.encoding.fills import fill_from_format_3
 from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
 
@@ -88,7 +88,7 @@ def use_structured(node: Dataset[Attributes]) -> None:
     if named is stored:
         return
     data_type, fill = node.stored.data_type, document["fill_value"]
-    if node.stored.fill_value is None or decode_fill(fill, data_type, stored) is None:
+    if node.stored.fill_value is None or fill_from_format_3(fill, data_type, stored) is None:
         zeros = bytes(zarr3.row_bytes(node.stored) or itemsize(node.stored.data_type))
         fill = base64.b64encode(zeros).decode()
         zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})

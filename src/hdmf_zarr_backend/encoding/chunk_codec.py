@@ -35,6 +35,8 @@ from hdmf_zarr_backend.errors import (
     MetadataError,
     ResourceError,
     UnsafeDataError,
+    UnsupportedFileError,
+    UsageError,
     ValueRefusedError,
 )
 from hdmf_zarr_backend.model.element import check_characters
@@ -344,8 +346,18 @@ _NO_PLUG_INS = frozenset({"numcodecs", "zarr", "hdmf_zarr_backend"})
 
 _PICKLE_NAMES = frozenset({"pickle", "numcodecs.pickle"})
 
+_EXTRAS = {"msgpack2": "msgpack", "pcodec": "pcodec", "zfpy": "zfpy"}
+"""The extras of numcodecs by the codec that needs one."""
+
 _PACKAGES = {"flac": "flac-numcodecs", "wavpack": "wavpack-numcodecs"}
 """The packages of codecs with which large recordings are stored, for the advice of an error."""
+
+
+class MissingCodecError(UnsupportedFileError, MetadataError):
+    """A codec that is not installed, or not registered here: the file is not at fault.
+
+    It is a `MetadataError` too: whatever goes on past an array that cannot be decoded also goes on past this one.
+    """
 
 
 class PlugInError(ValueError):
@@ -384,12 +396,12 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
             codec_class = entry.load()
         except Exception as error:
             problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
-            raise MetadataError(problem, remedy="Repair or reinstall the package that has it.") from error
+            raise MissingCodecError(problem, remedy="Repair or reinstall the package that has it.") from error
         registry.register_codec(codec_class, codec_id=codec_id)
     if codec_class is None or not _is_foreign(codec_class):
         package = _PACKAGES.get(str(codec_id))
         install = f"Install it: pip install {package}" if package else "Install the package that has it"
-        raise MetadataError(
+        raise MissingCodecError(
             f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name "
             "registered",
             remedy=f"{install}, or register it with numcodecs.register_codec. "
@@ -451,6 +463,8 @@ DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticErr
                  AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
                  lzma.LZMAError)  # fmt: skip
 
+ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError, zlib.error, lzma.LZMAError)
+
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
 numcodecs.blosc.use_threads = False
@@ -486,9 +500,13 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
                 raise ValueError(f"{config[key]!r} is not a type of numbers")
         return numcodecs.get_codec(dict(config))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
-        problem = f"the codec configuration {config!r} is not usable ({error})"
-        remedy = "Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`."
-        raise MetadataError(problem, remedy=remedy) from error
+        # numcodecs lists a codec only if what it needs is installed; its pcodec looks for that when it is made
+        if isinstance(error, ImportError) or codec_id not in {*registry.codec_registry, *_OWN_CODECS}:
+            problem = f"the codec {codec_id!r} is not available here ({error})"
+            extra = _EXTRAS.get(codec_id)
+            remedy = f"Install it: pip install 'numcodecs[{extra}]'." if extra else "Install a numcodecs that has it."
+            raise MissingCodecError(problem, remedy=remedy) from error
+        raise MetadataError(f"the codec configuration {config!r} is not usable ({error})") from error
 
 
 def is_plug_in(config: dict[str, Any]) -> bool:
@@ -555,8 +573,12 @@ class ChunkCodec:
         """Return the stored form of one complete chunk."""
         try:
             return self._encode(chunk)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise ValueRefusedError(f"the values cannot be stored ({error})") from error
+        except ENCODE_ERRORS as error:
+            # Numbers of the type of the array always fit, so this is an option that only encoding looks at, such as a
+            # level; or a codec that takes other numbers.
+            is_of_codec = not self.is_object or isinstance(error, (zlib.error, lzma.LZMAError))
+            remedy = "Correct the options of the codecs, or use others." if is_of_codec else ""
+            raise ValueRefusedError(f"the values cannot be stored ({error})", remedy=remedy) from error
 
     def _encode(self, chunk: Array) -> bytes:
         if self._axes is not None:
@@ -736,12 +758,23 @@ def chunk_codec(array: StoredArray) -> ChunkCodec:
     return make(array.data_type, array.filters, array.compressor, array.order)
 
 
+def check_given(array: StoredArray) -> None:
+    """Refuse options that a codec of a new array does not have, where the user gave the codecs."""
+    try:
+        chunk_codec(array)
+    except MissingCodecError:
+        raise
+    except MetadataError as error:
+        raise UsageError(error.problem, remedy="Correct the codec or its options.") from error
+
+
 def reading_codec(array: StoredArray, rules: ReadOptions) -> ChunkCodec:
     """Return the codec that reads chunks of ``array`` from a file."""
     if not rules.limits.plug_in_codecs:
         refused = sorted({str(config.get("id")) for config in array.codecs if is_plug_in(config)})
         if refused:
             problem = f"the codec {', '.join(map(repr, refused))} is of another package, and plug_in_codecs is False"
-            remedy = "If you trust this file and that package, allow it: limits=Limits(plug_in_codecs=True)."
+            allow = "read_options=ReadOptions(limits=Limits(plug_in_codecs=True))"
+            remedy = f"If you trust this file and that package, allow it: {allow}."
             raise LimitError(problem, remedy=remedy)
     return chunk_codec(array)

@@ -20,7 +20,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from hdmf_zarr_backend.encoding.data_types import Endian, little
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.model.nodes import Order, Shards
+from hdmf_zarr_backend.model.nodes import Order, Shards, StoredArray
+from hdmf_zarr_backend.options import CODECS
 
 
 class _OfNumcodecs(Protocol):
@@ -307,18 +308,16 @@ def byte_order_filter(data_type: Any) -> dict[str, Any]:
     return {"id": BYTE_ORDER, "stored": little(data_type)}
 
 
-CODECS: dict[CodecName, Any] = {
-    "blosc": True,
-    "zstd": {"id": "zstd", "level": 3},
-    "zlib": {"id": "zlib", "level": 4},
-    "none": False,
-}
-"""Compressors by name; True is the default."""
-
-
 def codec_of_file(codec: Any) -> Any:
     """Return the compression for a file."""
-    return codec if isinstance(codec, str) and codec == "keep" else compressor_config(codec, ("keep", *CODECS))
+    if isinstance(codec, str) and codec == "keep":
+        return codec
+    config = compressor_config(codec, ("keep", *CODECS))
+    if isinstance(config, dict):
+        from hdmf_zarr_backend.encoding.chunk_codec import check_given  # on use: it imports numcodecs
+
+        check_given(StoredArray((1,), (1,), "|u1", compressor=config))
+    return config
 
 
 def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:

@@ -52,7 +52,7 @@ def default_fill(data_type: Any) -> Any:
     return 0 if name in DATES else ""
 
 
-def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
+def fill_in_format_3(value: Any, data_type: Any, stored: Any) -> Any:
     """Return the fill value in format 3."""
     if value is None or (value == 0 and type(value) is int and not isinstance(stored, str)):
         return default_fill(stored)  # zarr 2 declared 0 for all types
@@ -68,7 +68,7 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     return value
 
 
-def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
+def fill_from_format_3(value: Any, data_type: Any, stored: Any) -> Any:
     """Return the fill value of a node; None for the zero of the type."""
     if value is None or _is_zero(value):
         return None

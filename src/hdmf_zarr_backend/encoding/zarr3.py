@@ -74,7 +74,7 @@ from hdmf_zarr_backend.encoding.data_types import (
     word_of_type,
 )
 from hdmf_zarr_backend.encoding.data_types import itemsize as itemsize_of
-from hdmf_zarr_backend.encoding.fills import decode_fill, encode_fill
+from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
 from hdmf_zarr_backend.encoding.inlined import inline_block
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
@@ -377,7 +377,7 @@ def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: A
         if first not in ("vlen-utf8", "vlen-bytes"):
             raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
     try:
-        fill = decode_fill(fill_value, data_type, stored)
+        fill = fill_from_format_3(fill_value, data_type, stored)
     except UnsupportedFileError:  # the library of the type is absent, so no value can be read, but the array is listed
         fill = fill_value
     return _Decoded(chain, data_type, fill, default, kind == STRING)
@@ -554,7 +554,7 @@ def _encode(data_type: Any, filters: Any, compressor: Any, order: Order, axes: i
         endian=endian,
         itemsize=itemsize,
     )
-    return _Encoded(stored, codecs, encode_fill(fill_value, known, stored), default, noted)
+    return _Encoded(stored, codecs, fill_in_format_3(fill_value, known, stored), default, noted)
 
 
 # ---- new arrays -----------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray, UnlinkedArray
 from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.encoding.casting import unmasked
+from hdmf_zarr_backend.encoding.chunk_codec import check_given
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
@@ -224,6 +225,8 @@ class Planner:
             # copies of stored dates may have no unit
             if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):
                 dtypes.check_units(planned.node.stored.data_type)
+            if options.has_given_codecs:
+                check_given(planned.node.stored)
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
             keep_layout(planned, data, **kept)
