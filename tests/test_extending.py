@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import h5py
 import numcodecs
@@ -31,7 +31,7 @@ from hdmf_zarr_backend.hdmf.reading import ReadSession
 from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node
-from hdmf_zarr_backend.options import CODECS, ReadOptions
+from hdmf_zarr_backend.options import CODECS, CodecName, ReadOptions
 from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.writer import PlanWriter
@@ -106,6 +106,7 @@ def test_a_codec_that_is_not_registered_is_refused(tmp_path):
 
 
 def test_each_name_of_a_codec_is_in_the_texts_that_list_them():
+    assert get_args(CodecName) == tuple(CODECS)
     texts = [ZarrDataIO.__doc__, *(ROOT.joinpath("docs", page).read_text(encoding="utf-8") for page in (
         "how-to/chunks-shards-codecs.md", "reference/command-line.md",
     ))]  # fmt: skip

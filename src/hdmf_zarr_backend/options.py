@@ -33,7 +33,8 @@ MEMORY_BUDGET = 128 * 2**20
 """Default limit for the bytes of values in memory, in addition to the caller's own arrays."""
 
 # Here and not in `encoding`, because the command line loads this module without loading that package.
-CODECS: dict[str, Any] = {
+CodecName = Literal["blosc", "zstd", "zlib", "none"]
+CODECS: dict[CodecName, Any] = {
     "blosc": True,
     "zstd": {"id": "zstd", "level": 3},
     "zlib": {"id": "zlib", "level": 4},

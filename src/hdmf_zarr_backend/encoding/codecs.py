@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 from hdmf_zarr_backend.encoding.data_types import Endian, little
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.model.nodes import Order, Shards, StoredArray
-from hdmf_zarr_backend.options import CODECS
+from hdmf_zarr_backend.options import CODECS, CodecName
 
 
 class _OfNumcodecs(Protocol):
@@ -32,7 +32,6 @@ class _OfZarr(Protocol):
     def to_dict(self) -> Any: ...
 
 
-CodecName: TypeAlias = Literal["blosc", "zstd", "zlib", "none"]
 Codec: TypeAlias = bool | CodecName | Mapping[str, Any] | _OfNumcodecs | _OfZarr
 """A compressor as users give it: a name, True for the default, False for none, an object, or its configuration."""
 

@@ -113,6 +113,8 @@ def describe(dataset: Any) -> Description:
     if filters := filters_of(created):
         note["filters"] = filters
     note_orders(dataset.id, created, note)
+    # `encoding.elements.describe` reads this one: with it, the stored integers are an enumeration. The ``type`` of the
+    # note is added only if that is not the one of the file (`hdf5.plan.plan_described`); `Described.noted` reads it.
     if "enum" in (noted := as_dict(to_note(element))):
         note["enum"] = dict(noted["enum"])
     if isinstance(element, Text) and element.size is not None and element.charset == "utf-8":
