@@ -109,9 +109,8 @@ class TerminalProgress(BarProgress):
             return
         # one bar for all files, drawn again for each, since messages come between them
         form = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
-        self._bar = tqdm(total=batch.files, bar_format=form, **options)
-        self._bar.start_t, self._bar.n = batch.began, batch.position - 1
-        self._bar.refresh()
+        self._bar = tqdm(total=batch.files, initial=batch.position - 1, bar_format=form, **options)
+        self._bar.start_t, self._bar.initial = batch.began, 0  # the time that is left is that of all files
 
     def advance(self, path: str, done: int) -> None:
         """Move the bar."""
