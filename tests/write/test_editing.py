@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hdmf.build import LinkBuilder
+from hdmf.common import AlignedDynamicTable, DynamicTable, VectorData, get_manager
 from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries, validate
 from pynwb.testing.mock.file import mock_NWBFile
@@ -244,6 +245,34 @@ def test_links_without_a_schema(zarr_format):
     builder = trees.read_builder(store)
     assert (not builder["links"].links, not builder["h"].groups) == (True, True)
     assert not [key for key in store if "inner/" in key]
+
+
+@FORMATS
+def test_columns_that_are_listed_as_bytes(zarr_format):
+    store: dict[str, bytes] = {}
+    table = trees.group(
+        "table", *(trees.dataset(name, [1, 2]) for name in "abc"), colnames=np.array([b"a", b"b", b"c"])
+    )
+    trees.write_builder(store, trees.root(table), zarr_format=zarr_format)
+    with ZarrIO(store, "r+") as io:
+        io.remove("/table/b")
+        io.rename("/table/c", "longer")
+    assert list(trees.read_builder(store)["table"].attributes["colnames"]) == [b"a", b"longer"]
+
+
+def test_the_tables_of_an_aligned_table_are_listed():
+    tables = [DynamicTable(name=name, description="it", columns=[VectorData(name="x", description="it", data=[1, 2])])
+              for name in ("one", "two")]  # fmt: skip
+    ends = VectorData(name="specifications2", description="not those of the file", data=["a", "b"])
+    aligned = AlignedDynamicTable(name="root", description="it", columns=[ends], category_tables=tables)
+    store: dict[str, bytes] = {}
+    with ZarrIO(store, "w", manager=get_manager()) as io:
+        io.write(aligned)
+    with ZarrIO(store, "r+", manager=get_manager()) as io:
+        io.rename("/one", "first")
+        io.remove("/two", "/specifications2")
+        root = io.read()
+        assert (list(root.categories), root.colnames, root["first"]["x"][:].tolist()) == (["first"], (), [1, 2])
 
 
 def test_other_modes_and_stores_refuse(tmp_path):

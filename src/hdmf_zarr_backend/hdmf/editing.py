@@ -7,19 +7,24 @@ change of it (`store.transaction`). The root refuses readers while references in
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from hdmf.build import BuildManager, ConstructError, DatasetBuilder
 from hdmf.data_utils import AbstractDataChunkIterator
+from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.edits import wider_fields
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_grid
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr
@@ -40,6 +45,7 @@ from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
     LinkRefusedError,
+    MetadataError,
     ReadOnlyStoreError,
     ReferenceTargetError,
     UnsupportedFileError,
@@ -51,7 +57,8 @@ from hdmf_zarr_backend.hdmf.from_zarr import before_change
 from hdmf_zarr_backend.hdmf.namespaces import names_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.reading import ReadSession
-from hdmf_zarr_backend.hdmf.schema import converted, spec_at, why_required
+from hdmf_zarr_backend.hdmf.schema import converted, specs_at, why_required
+from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces
 from hdmf_zarr_backend.hdmf.writing import EditedFile, commit, derive_rest, undone_on_error
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.json_text import dump
@@ -76,10 +83,20 @@ from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, ch
 from hdmf_zarr_backend.write.sources import EncodedSource
 from hdmf_zarr_backend.write.writer import PlannedStore, PlanWriter
 
-COLUMN_NAMES = "colnames"
+_SPEC_CLASSES = ("group_spec_cls", "dataset_spec_cls", "spec_namespace_cls")
+LISTS = frozenset({"colnames", "categories"})
+"""Attributes of tables that list members: columns, and the tables of an aligned table."""
+
 INDEX = "VectorIndex"
-_FIXED = frozenset({*TYPE_KEYS, "namespace", "object_id", COLUMN_NAMES})
-"""Attributes by which hdmf knows an object, and the columns of a table."""
+_FIXED = LISTS | {*TYPE_KEYS, "namespace", "object_id"}
+"""Attributes by which hdmf knows an object and its members."""
+
+
+def _renamed(each: Any, name: str, new_name: str) -> Any:
+    """Return an entry of a list of names, text or bytes, as it is after a rename."""
+    if to_text(each) != name:
+        return each
+    return new_name.encode() if isinstance(each, bytes) else new_name
 
 
 class Pointer(NamedTuple):
@@ -119,6 +136,20 @@ class Edit:
     @property
     def _known(self) -> Hierarchy:
         return self._file.parsed.hierarchy
+
+    @cached_property
+    def _catalogs(self) -> list[Any]:
+        """The loaded namespaces and, since an older schema may require more, those that are cached in the file."""
+        cached = NamespaceCatalog(*(getattr(self._catalog, name) for name in _SPEC_CLASSES))
+        with warnings.catch_warnings(), suppress(MetadataError):
+            warnings.simplefilter("ignore")
+            if self._catalog.namespaces:
+                load_cached_namespaces(cached, self._file.store, self._known)
+        return [self._catalog, cached]
+
+    def _why_required(self, path: str, **options: Any) -> str | None:
+        reasons = (why_required(catalog, self._known, path, **options) for catalog in self._catalogs)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _error(self, cls: type[Any], problem: str, path: str, remedy: str, remedy_cli: str | None = None) -> Any:
         return cls(problem, store=self._file.store.location, path=absolute(path), remedy=remedy, remedy_cli=remedy_cli)
@@ -184,7 +215,7 @@ class Edit:
             problem = f"the dataset has {given.nbytes:,} bytes, and memory_budget is {budget:,}"
             raise self._error(UsageError, problem, path, "Raise memory_budget, or export to a new file.")
         old = ReadSession(store, self._file.parsed, store.location, self._manager).own.builder_at(path)
-        data, dtype = converted(spec_at(self._catalog, self._known, path), data, old, store.location)
+        data, dtype = converted(specs_at(self._catalog, self._known, path), data, old, store.location)
         is_alike = len(shape_of(stored_array(data))) == len(shape_of(old.data))
         labels = {"dimension_labels": old.dimension_labels} if is_alike and old.dimension_labels else {}
         builder = DatasetBuilder(
@@ -236,7 +267,7 @@ class Edit:
         parent, last = split(relative(name))
         _, parent, group = self._find(parent)
         path = join(parent, last)
-        if not path or self._specs in (path, path[: len(self._specs or "")]):
+        if not path or path == self._specs or self._is_specification(path):
             problem = "the root and the cached specifications cannot be removed or renamed"
             raise self._error(UsageError, problem, path, "Write a new file.")
         if not isinstance(group, Group):
@@ -255,7 +286,7 @@ class Edit:
         names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
         if name not in names:
             raise self._error(UsageError, f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
-        reason = why_required(self._catalog, self._known, path, attribute=name)
+        reason = self._why_required(path, attribute=name)
         if name in _FIXED:
             reason = "hdmf needs it"
         if reason is not None:
@@ -265,7 +296,7 @@ class Edit:
         self.done.append(f"removed the attribute {name!r} of {absolute(path)}")
 
     def _check_not_needed(self, path: str, what: str, *, is_rename: bool = False) -> None:
-        reason = why_required(self._catalog, self._known, path, is_rename=is_rename)
+        reason = self._why_required(path, is_rename=is_rename)
         if reason is not None:
             remedy = "Keep it, or remove the object that it is in."
             raise self._error(ConflictError, f"it {what}: {reason}", path, remedy)
@@ -284,10 +315,12 @@ class Edit:
             node = group.members.pop(name)
             if new_name is not None:
                 group.members[new_name] = node
-            columns = self._columns(group)
-            if name in columns:
-                columns = [new_name if column == name else column for column in columns]
-                self._set_attribute(parent, COLUMN_NAMES, [column for column in columns if column is not None])
+            for attribute in LISTS & group.attributes.keys():
+                listed = self._listed(group, attribute)
+                kept = [each for each in listed if new_name is not None or to_text(each) != name]
+                fresh = [_renamed(each, name, new_name or "") for each in kept]
+                if fresh != listed:
+                    self._set_attribute(parent, attribute, fresh)
         what = f"the link {absolute(path)}" if is_link else absolute(path)
         self.done.append(f"removed {what}" if new is None else f"renamed {what} to {new_name}")
 
@@ -296,14 +329,12 @@ class Edit:
         assert isinstance(group, Group)
         return group
 
-    def _columns(self, group: Group[Attributes]) -> list[Any]:
-        """Return the names of the columns of a table, none for another group."""
-        if COLUMN_NAMES not in group.attributes:
-            return []
-        names = (COLUMN_NAMES, NOTES, NCZARR_ATTR)
+    def _listed(self, group: Group[Attributes], attribute: str) -> list[Any]:
+        """Return the names of members in an attribute of a table."""
+        names = (attribute, NOTES, NCZARR_ATTR)
         attributes = {name: group.attributes[name] for name in names if name in group.attributes}
-        value = decode_attributes(attributes, resolve=lambda reference: None)[COLUMN_NAMES]
-        return [str(name) for name in np.atleast_1d(np.asarray(value, object))]
+        value = decode_attributes(attributes, resolve=lambda reference: None)[attribute]
+        return list(np.atleast_1d(np.asarray(value, object)))
 
     def _indexed(self, path: str) -> str | None:
         """Return the column that an index is of, None for other nodes."""
@@ -422,7 +453,7 @@ class Edit:
             if new is None:
                 link = join(path, str(entry.get("name")))
                 self.outdated[link] = None
-                reason = why_required(self._catalog, self._known, link)
+                reason = self._why_required(link)
                 self._lost.append(Pointer(f"the link {absolute(link)}", link, problem=reason))
         kept = [new for _, new in followed if new is not None]
         if kept != entries:
@@ -434,7 +465,7 @@ class Edit:
             return
         followed = [self._followed(item["value"]) for item in items]
         if None in followed:
-            reason = why_required(self._catalog, self._known, path, attribute=name)
+            reason = self._why_required(path, attribute=name)
             if isinstance(value, list):
                 reason = "a list of references has no null"
             self._lost.append(Pointer(f"the attribute {name!r} of {absolute(path)}", path, name, reason))
@@ -495,7 +526,7 @@ class Edit:
         paths = {split(path)[0] for path in gone} | self._changed if gone else ()
         owners = {self._owner(new) for path in paths if (new := self.new_path(path))} - {""}
         for path in sorted(owners):
-            if spec_at(self._catalog, self.hierarchy, path) is None:
+            if not specs_at(self._catalog, self.hierarchy, path):
                 continue
             store, parsed = self._file.store, self._file.parsed
             planned = PlannedStore(store, self._plan)

@@ -224,16 +224,23 @@ class TypeCheck:
         return ContainerError(problem, store=self._source, path=builder_path(builder), remedy=remedy)
 
 
-def spec_at(catalog: Any, hierarchy: Hierarchy, path: str) -> Any:
-    """Return the specification of a group or dataset: of its type or, without one, by its name; None if it has none."""
+def specs_at(catalog: Any, hierarchy: Hierarchy, path: str) -> list[Any]:
+    """Return the specifications of a group or dataset: of its type, and of what its parent has by its name.
+
+    The second one is of another type where a file is older than the schema: electrodes were a DynamicTable.
+    """
     node = hierarchy.get(path)
-    data_type, namespace = (None, None) if node is None else (data_type_of(node), node.attributes.get("namespace"))
-    if data_type is not None:
-        return catalog.get_spec(namespace, data_type) if is_registered(catalog, namespace, data_type) else None
+    own, namespace = (None, None) if node is None else (data_type_of(node), node.attributes.get("namespace"))
+    specs = [catalog.get_spec(namespace, own)] if own and is_registered(catalog, namespace, own) else []
     parent, name = split(path)
-    spec = spec_at(catalog, hierarchy, parent) if path else None
-    members = (*spec.groups, *spec.datasets) if isinstance(spec, GroupSpec) else ()
-    return next((member for member in members if member.name == name), None)
+    namespace = hierarchy.root.attributes.get("namespace")
+    for spec in specs_at(catalog, hierarchy, parent) if path else ():
+        members = (*spec.groups, *spec.datasets) if isinstance(spec, GroupSpec) else ()
+        for member in (each for each in members if each.name == name):
+            data_type = member.data_type_inc
+            is_other = data_type not in (None, own) and is_registered(catalog, namespace, data_type)
+            specs += [member, catalog.get_spec(namespace, data_type)] if is_other else [member]
+    return specs
 
 
 def why_required(
@@ -245,32 +252,33 @@ def why_required(
     """
     parent, name = split(path)
     where = path if attribute is not None else parent
-    spec = spec_at(catalog, hierarchy, where)
-    if spec is None:
-        return None
-    if attribute is not None:
-        wanted = next((each for each in spec.attributes if each.name == attribute), None)
-        is_only, what = True, f"the attribute {attribute!r}"
-    else:
+    node = hierarchy.get(where)
+    owner = (None if node is None else data_type_of(node)) or absolute(where)
+    for spec in specs_at(catalog, hierarchy, where):
         members = (*spec.groups, *spec.datasets, *spec.links) if isinstance(spec, GroupSpec) else ()
-        wanted = next((each for each in members if each.name == name), None)
-        is_only, what = True, repr(name)
-        if wanted is None:
-            group = hierarchy.get(parent)
+        wanted: Any = next((each for each in members if each.name == name), None)
+        what, is_only = repr(name), True
+        if attribute is not None:
+            wanted = next((each for each in spec.attributes if each.name == attribute), None)
+            what = f"the attribute {attribute!r}"
+        elif wanted is None:
             typed = [each for each in members if each.name is None and each.required]
             wanted = next((each for each in typed if _is_of(catalog, hierarchy.get(path), each.data_type_inc)), None)
             data_type = None if wanted is None else wanted.data_type_inc
-            others = (node for key, node in getattr(group, "members", {}).items() if key != name)
-            is_only, what = not any(_is_of(catalog, node, data_type) for node in others), f"a {data_type}"
-    node = hierarchy.get(where)
-    owner = (None if node is None else data_type_of(node)) or absolute(where)
-    if is_rename:
-        return None if wanted is None or wanted.name is None else f"{what} is a name that the schema has in {owner}"
-    return f"the schema requires {what} in {owner}" if wanted is not None and wanted.required and is_only else None
+            others = (other for key, other in getattr(node, "members", {}).items() if key != name)
+            is_only, what = not any(_is_of(catalog, other, data_type) for other in others), f"a {data_type}"
+        if wanted is None:
+            continue
+        if is_rename and wanted.name is not None:
+            return f"{what} is a name that the schema has in {owner}"
+        if not is_rename and wanted.required and is_only:
+            return f"the schema requires {what} in {owner}"
+    return None
 
 
-def converted(spec: Any, data: Any, builder: Any, location: str) -> tuple[Any, Any]:
+def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple[Any, Any]:
     """Return values for the dataset of a builder, with their type, as its specification asks for; or refuse them."""
+    spec = next(iter(specs), None)
     if spec is None:
         return data, None
     with at(location, builder_path(builder)):
