@@ -247,10 +247,8 @@ def convert(
     --------
     >>> from hdmf_zarr_backend import WriteOptions, convert
     >>> report = convert("session.nwb", "converted.nwb.zarr")
-    >>> report.target.endswith("converted.nwb.zarr")
-    True
-    >>> with_bar = WriteOptions(progress=True)
-    >>> report = convert("session.nwb", "format3.nwb.zarr", zarr_format=3, codec="zstd", write_options=with_bar)
+    >>> options = WriteOptions(progress=True)
+    >>> report = convert("session.nwb", "small.nwb.zarr", zarr_format=3, codec="zstd", write_options=options)
     >>> report = convert("converted.nwb.zarr", "again.nwb")  # the same HDF5 file again
     """
     origin, goal = path_or_store(source), path_or_store(target)

@@ -10,7 +10,6 @@ from hdmf_zarr_backend.encoding.parser import not_found
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.nwb import NWBZarrIO, check_nwb_version, extended_type_map
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store
 
 if TYPE_CHECKING:
@@ -89,7 +88,9 @@ def read_nwb(
     except NotZarrError:
         if not is_of_hdf5(store):
             raise
-    return NWBZarrIO.read_nwb(_virtual(store), lazy=lazy, **types)
+    from hdmf_zarr_backend.virtual import virtual_store  # on use: it imports h5py
+
+    return NWBZarrIO.read_nwb(virtual_store(store.location, store.options, store.read_rules), lazy=lazy, **types)
 
 
 def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions | None, *, lazy: bool | None) -> NWBFile:
@@ -118,10 +119,3 @@ def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions |
     except BaseException:
         io.close()  # the caller gets no object that it could close
         raise
-
-
-def _virtual(store: Store) -> Store:
-    """Return the HDF5 file at a URL as virtual Zarr, whose documents are in memory."""
-    from hdmf_zarr_backend.virtual import virtual_store  # on use: it imports h5py
-
-    return virtual_store(store.location, store.options, store.read_rules)

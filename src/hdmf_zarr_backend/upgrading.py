@@ -160,8 +160,6 @@ def upgrade(
     Examples
     --------
     >>> from hdmf_zarr_backend import upgrade
-    >>> upgrade("session.nwb.zarr", dry_run=True).dry_run
-    True
     >>> report = upgrade("session.nwb.zarr", keep=True)  # both formats
     """
     if drop not in (None, 2, 3) or (keep and drop is not None):

@@ -84,9 +84,8 @@ def verify(
     Examples
     --------
     >>> from hdmf_zarr_backend import verify
-    >>> report = verify("session.nwb.zarr", progress=True)
-    >>> report.is_sound, report.problems
-    (True, [])
+    >>> verify("session.nwb.zarr", progress=True).problems
+    []
 
     Source: Zarr v2 and v3 specifications; docs/format, "Links", "References", "Consolidated metadata".
     """

@@ -69,8 +69,6 @@ class _OfFsspec(Protocol):
     """A UPath."""
 
     @property
-    def protocol(self) -> Any: ...
-    @property
     def storage_options(self) -> Any: ...
 
 
@@ -78,7 +76,6 @@ class _Opened(Protocol):
     """A file that fsspec opens."""
 
     fs: Any
-    path: Any
 
 
 class _WithStore(Protocol):
