@@ -143,7 +143,8 @@ def run_with(monkeypatch: pytest.MonkeyPatch, behaviour: object) -> int:
             raise behaviour
         return behaviour()  # type: ignore[operator,no-any-return]
 
-    monkeypatch.setattr(cli, "COMMANDS", (replace(COMMANDS[1], run=run),))
+    inspect = next(command for command in COMMANDS if command.name == "inspect")
+    monkeypatch.setattr(cli, "COMMANDS", (replace(inspect, run=run),))
     return main(["inspect", "x"])
 
 

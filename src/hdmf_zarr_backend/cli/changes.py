@@ -430,7 +430,7 @@ _FILE = cli.argument("file", metavar="FILE", help="a Zarr file, a path or a URL"
     *cli.output(json="print what was done as one JSON document"),
 )
 def remove_command(arguments: Namespace) -> cli.Exit:
-    """Remove groups, datasets, columns, links or attributes from a file.
+    """Remove objects, columns, links or attributes from a file.
 
     Remove parts of a file in place, all in one change: if the command is interrupted, none or all of them are
     removed. A column is removed with its index, and the table stays valid. What the schema requires is not
