@@ -440,9 +440,9 @@ CASES: tuple[Case, ...] = (
          raises="UnsafeDataError", says="/references", finds="unsafe"),
     Case(CODE, "a pickle that is cut off", "`ChunkError`", _pickled(pickle.dumps([1, 2])[:-4]), resolve,
          raises="ChunkError", says="/references", finds="chunk-damaged"),
-    Case(CODE, "a codec that is not known", "`MetadataError` that names it",
+    Case(CODE, "a codec that is not known", "`MissingCodecError` that names it",
          document("numbers/.zarray", lambda d: d.update(compressor={"id": "os.system"})), read("numbers"),
-         raises="MetadataError", says="os.system", finds="document-damaged"),
+         raises="MissingCodecError", says="os.system", finds="library-missing"),
     Case(CODE, "a codec with a type of elements of 100 MB", "`MetadataError`",
          document("numbers/.zarray", lambda d: d.update(
              filters=[{"id": "astype", "encode_dtype": "u1", "decode_dtype": "U99999999"}])), read("numbers"),

@@ -235,8 +235,9 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
             return _each(values, resolve)
         case Opaque(size):
             # text for a tag such as NUMPY:|S3, of which NumPy drops the NULs at the end
-            raw = (bytes(item) if isinstance(item, (np.void, bytes)) else b"" for item in values.flat)
-            return object_array([item.ljust(size, b"\0") for item in raw], values.shape)
+            raw = (item.tobytes() if isinstance(item, np.void) else item for item in values.flat)
+            padded = [item.ljust(size, b"\0") if isinstance(item, bytes) else bytes(size) for item in raw]
+            return object_array(padded, values.shape)
         case ArrayOf(base):
             return plain_values(values, base, resolve)
         case Sequence(base):
