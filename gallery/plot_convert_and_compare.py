@@ -58,7 +58,7 @@ ways = {
 }
 convert(
     hdf5, folder / "warm-up.nwb.zarr"
-)  # loads the libraries, which is no part of what is measured
+)  # loads the libraries, which is not part of the measurement
 paths = {"HDF5, gzip": hdf5}
 seconds_to_make = {}
 for number, (name, options) in enumerate(ways.items()):

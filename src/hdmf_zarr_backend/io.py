@@ -633,7 +633,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             ``{namespace: {dependency: types}}``, empty (with a warning) if no namespace is cached.
         """
         # From the consolidated document. hdmf-zarr 0.13 lists the folder of specifications, which a web server cannot
-        # do: extensions are then not found, and nobody is told (the probable cause of hdmf-zarr#332).
+        # do: extensions are then not found, without a warning (the probable cause of hdmf-zarr#332).
         store = _store_of(path, file, storage_options)
         parsed = parse(store, leave_out=True)
         return load_cached_namespaces(namespace_catalog, parsed.store(store), parsed.hierarchy, namespaces)

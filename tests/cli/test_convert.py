@@ -190,7 +190,7 @@ def test_the_help_is_in_groups(capsys):
         ("  SOURCE ", "what is converted:", "where it is written:"),
         ("  --overwrite ", "where it is written:", "how it is stored:"),
         ("  --codec ", "how it is stored:", "how it runs:"),
-        ("  -j", "how it runs:", "options:"),
+        (("  -j, --jobs ", "  -j N, --jobs "), "how it runs:", "options:"),
         ("  -h, --help ", "options:", "examples:"),
     ):
         (number,) = (number for number, line in enumerate(lines) if line.startswith(option))
