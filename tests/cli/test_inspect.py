@@ -14,6 +14,7 @@ from pynwb.ecephys import ElectricalSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
+from tests.options import arguments
 from tests.samples import dataset_builders, plain_nwbfile, reference_tree, write_zarr
 from tests.trees import dataset, group, root, write_builder
 
@@ -282,7 +283,7 @@ def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(small, capsys)
     ({"zarr_format": "both"}, "both", "Zarr formats 2 and 3", {"name": "v2", "separator": "."}),
 ])  # fmt: skip
 def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, heading, encoding):
-    with ZarrIO(tmp_path / "a.zarr", "w", **options) as io:
+    with ZarrIO(tmp_path / "a.zarr", "w", **arguments(**options)) as io:
         io.write_builder(root(dataset("a", np.arange(3))))
     result = document(capsys, tmp_path / "a.zarr")
     assert result["zarr_format"] == zarr_format

@@ -547,8 +547,8 @@ def without_ranges(location: str, key: str) -> StoreError:
 
 
 def raise_if_not_absent(error: BaseException) -> None:
-    """Raise an error about an absent key, if in fact the bucket does not exist, or the server failed."""
-    if _NO_BUCKET.search(str(error)):
+    """Raise an error about an absent key, if in fact the bucket or the archive does not exist, or the server failed."""
+    if isinstance(error, ZarrBackendError) or _NO_BUCKET.search(str(error)):
         raise error
     # fsspec's HTTPFileSystem reports any failure of a server as FileNotFoundError, with the failure as its cause
     cause = error.__cause__

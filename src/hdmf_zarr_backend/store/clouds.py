@@ -19,7 +19,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 from urllib.parse import quote, urljoin
 
-from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.links import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.store.base import (
@@ -230,6 +230,11 @@ class FsspecStore(RemoteStore):
                     import dandifs  # noqa: F401 - tells fsspec of its protocol
             try:
                 self._client, self._root = url_to_fs(self.location, **self._options())
+            except FileNotFoundError as error:
+                # not an absent key: the archive or the file of references, which fsspec opens here, is missing
+                raise_if_not_absent(error)
+                problem = f"the file in this URL does not exist: {error}"
+                raise StoreNotFoundError(problem, store=self.location, remedy="Check the URL.") from error
             except (ImportError, ValueError, TypeError, IsADirectoryError, BadZipFile, TarError) as error:
                 # an unknown protocol, missing options, or another file than an archive
                 remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
