@@ -63,6 +63,26 @@ def test_missing_chunks_are_not_of_hdf5(source: Path, tmp_path: Path) -> None:
         convert(source, tmp_path / "a.zarr", read_options=ReadOptions(missing_chunks="error"))
 
 
+@pytest.mark.parametrize(("option", "said"), [
+    *(({name: value}, f"{name}=? does not apply here") for name, value in (
+        ("doc", True), ("consolidate_metadata", False), ("commit_message", "new"), ("missing_chunks", "error"),
+    )),
+    ({"chunk_key_encoding": "v2"}, "Zarr format 2 has no chunk_key_encoding"),
+    ({"chunk_key_encoding": "v2", "zarr_format": "both"}, "Zarr format 2 has no chunk_key_encoding"),
+    ({"nczarr": True, "zarr_format": 3}, "NCZarr has no attributes in format 3"),
+    ({"shards": "auto", "zarr_format": 2}, "Zarr format 2"),
+    ({"zarr_format": 4}, "4 is not a Zarr format"),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("call", [convert, dry_run])
+def test_a_dry_run_refuses_what_a_conversion_of_hdf5_refuses(
+    source: Path, tmp_path: Path, call: Any, option: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        call(source, tmp_path / "a.zarr", **arguments(**option))
+    assert caught.value.remedy
+    assert not (tmp_path / "a.zarr").exists()
+
+
 @pytest.mark.parametrize("url", ["https://example.org/a.nwb", "s3://bucket/a.h5", "memory://a.hdf5"])
 def test_an_hdf5_file_at_a_url_is_not_copied(tmp_path: Path, url: str) -> None:
     with pytest.raises(UsageError, match='to="virtual"') as caught:

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -253,14 +253,7 @@ def convert(
     """
     origin, goal = path_or_store(source), path_or_store(target)
     location, target_location = _location_of(origin), _location_of(goal)
-    abilities = goal.abilities if isinstance(goal, Store) else Abilities()
     reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
-    if writing.commit_message is not None and not abilities.commits:
-        raise UsageError(
-            "commit_message= does not apply here: it is for Icechunk",
-            store=target_location,
-            remedy="Leave it out, or give a writable session of Icechunk as the target.",
-        )
     if chunks not in (None, "keep"):
         problem = f"chunks={chunks!r} is unknown"
         raise UsageError(problem, store=target_location, remedy='Use "keep", or leave it out.')
@@ -282,7 +275,7 @@ def convert(
         raise UsageError(problem, store=target_location, remedy="Upload it afterwards.")
     check_apart(location, target_location)
     with opened("threads" if writing.executor == "auto" else writing.executor) as executor:
-        strict_json = writing.strict_json or abilities.strict_json
+        strict_json = writing.strict_json or request.abilities.strict_json
         request.options = replace(writing, executor=executor, strict_json=strict_json)
         if to == "hdf5":
             return request.zarr_to_hdf5(target_location)
@@ -333,22 +326,27 @@ def _format_of(source: str | Store) -> Format:
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """The arguments of `convert`, and what is done with them for each source and target."""
+    """The arguments of `convert`, and what is done with them for each source and target; `dry_run` makes one too."""
 
     source: str | Store
     target: str | Store
-    storage: dict[str, Any]
     reading: ReadOptions
     options: WriteOptions
-    overwrite: bool
-    check: bool
-    codec: Any
-    chunks: Literal["keep"] | None
-    shards: ShardsOfFile
-    resume: bool
-    link_data: bool
+    storage: dict[str, Any] = field(default_factory=dict)
+    overwrite: bool = False
+    check: bool = True
+    codec: Any = "keep"
+    chunks: Literal["keep"] | None = None
+    shards: ShardsOfFile = None
+    resume: bool = False
+    link_data: bool = True
     zarr_format: int = 2
     has_both: bool = False
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the target can do, as far as it is known before a path or a URL is opened."""
+        return self.target.abilities if isinstance(self.target, Store) else Abilities()
 
     def given(self) -> set[str]:
         """Return the names of the options that are not those by default."""
@@ -358,6 +356,12 @@ class Request:
 
     def refuse_idle(self, source_format: Format, to: str) -> None:
         """Refuse options that would have no effect."""
+        if self.options.commit_message is not None and not self.abilities.commits:
+            raise UsageError(
+                "commit_message= does not apply here: it is for Icechunk",
+                store=_location_of(self.target),
+                remedy="Leave it out, or give a writable session of Icechunk as the target.",
+            )
         for name in sorted(self.given()):
             from_format, to_format = _MEANT_FOR.get(name, (None, None))
             if name in _OF_WRITES or (to == "virtual" and name not in _OF_VIRTUAL):
@@ -393,7 +397,7 @@ class Request:
                 remedy_cli=f"{_TO_ZARR} or use --to zarr. {_COPY}",
             )
         nczarr = self.options.nczarr
-        possible = (self.target.abilities if isinstance(self.target, Store) else Abilities()).formats
+        possible = self.abilities.formats
         is_free = zarr_format is None and not nczarr and self.shards is None and named_format() is None
         if is_free and source_format == to == "zarr":  # a copy keeps the format, if the target can have it
             parsed = parse(self.open(self.source), use_inlined=False)
@@ -428,10 +432,14 @@ class Request:
         check_free(store, overwrite=self.overwrite)
         return store
 
+    def planner(self, tree: Hdf5Tree) -> Hdf5Planner:
+        """Return what plans the copy of an HDF5 file."""
+        strict = self.options.strict_json
+        return Hdf5Planner(tree, self.codec, self.chunks == "keep", self.shards, strict, self.reading)
+
     def write(self, store: Store, plan: WritePlan, sources: Iterable[str] | None = None) -> None:
         """Write the target. A copy of HDF5, with the paths of its ``sources``, to a local folder can be resumed."""
-        plan.chunk_key_encoding = self.options.chunk_key_encoding or "default"
-        plan.is_nczarr = self.options.nczarr
+        plan.apply(self.options)
         location = _location_of(self.target)
         adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
         resume = None
@@ -493,9 +501,7 @@ class Request:
         # the version first: a file that pynwb cannot read is refused before its objects are listed
         is_nwb = self.check and check_version(source)
         with closing(Hdf5Tree(source, target, rules=self.reading)) as tree:
-            planner = Hdf5Planner(
-                tree, self.codec, self.chunks == "keep", self.shards, self.options.strict_json, self.reading
-            )
+            planner = self.planner(tree)
             plan = planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
             self.write(store, plan, tree.sources())
             return report_of(plan, source, target, joined=planner.joined)

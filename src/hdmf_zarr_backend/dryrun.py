@@ -19,14 +19,14 @@ from typing import Any
 from hdmf.backends.io import HDMFIO
 from hdmf.common import get_manager
 
-from hdmf_zarr_backend.conversion import format_for
+from hdmf_zarr_backend.conversion import Request
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.codecs import codec_of_file
 from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.encoding.nczarr import check_format, overlay
+from hdmf_zarr_backend.encoding.nczarr import overlay
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
@@ -36,7 +36,7 @@ from hdmf_zarr_backend.errors import (
     at,
     unknown_argument,
 )
-from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version
+from hdmf_zarr_backend.from_hdf5 import check_version
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3, root_text
 from hdmf_zarr_backend.hdmf.internals import forget_source
@@ -48,7 +48,7 @@ from hdmf_zarr_backend.model.links import local_path
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, grid_of, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.opening import is_hdf5
-from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.write.sources import source_caches
 from hdmf_zarr_backend.write.tasks import encode_chunk
 from hdmf_zarr_backend.write.writer import PlannedKeys, settle
@@ -195,7 +195,7 @@ def dry_run(
     LimitError
         The HDF5 file states more that was never stored than ``limits`` allow.
     UsageError
-        The source is none of these, or an option has a value that it cannot have.
+        The source is none of these, or an option has a value that it cannot have, or no effect.
 
     Notes
     -----
@@ -216,8 +216,10 @@ def dry_run(
             if not names.issuperset(options):
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()
-            zarr_format = zarr_format or format_for((2, 3), nczarr=writing.nczarr, shards=options.get("shards"))
-            return _of_hdf5(local_path(source), location, zarr_format, writing, options, estimate=estimate)
+            reading = options.pop("read_options", None) or ReadOptions()
+            options["codec"] = codec_of_file(options.get("codec", "keep"))
+            copy = Request(source=local_path(source), target=location, reading=reading, options=writing, **options)
+            return _of_hdf5(copy, local_path(source), location, zarr_format, estimate=estimate)
         is_export = isinstance(source, HDMFIO)
         if not is_export and not hasattr(source, "container_source"):
             raise UsageError(
@@ -252,7 +254,8 @@ class _PlanningIO(ZarrIO):
     plan: WritePlan
 
     def open(self) -> None:
-        """Read nothing: what is at the location stays unchanged."""
+        """Read nothing: what is at the location stays unchanged. Options that `ZarrIO` refuses are refused."""
+        checked_key_encoding(self._options.chunk_key_encoding, self._number)
         self._is_open = True
 
     def _carry_out(self, request: WriteRequest) -> None:
@@ -277,12 +280,9 @@ def _unplaced(container: Any) -> Iterator[None]:
             forget_source(child)
 
 
-def _of_hdf5(
-    source: str, target: str, zarr_format: ZarrFormat, writing: WriteOptions, options: dict[str, Any], *, estimate: bool
-) -> DryRun:
-    number = 2 if zarr_format == BOTH else zarr_format
-    encoding = checked_key_encoding(writing.chunk_key_encoding, number)
-    check_format(number, target, nczarr=writing.nczarr)
+def _of_hdf5(request: Request, source: str, target: str, zarr_format: ZarrFormat | None, *, estimate: bool) -> DryRun:
+    request.refuse_idle("hdf5", "zarr")
+    request.choose_format("hdf5", "zarr", zarr_format)
     if not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     if not is_hdf5(source):
@@ -291,17 +291,14 @@ def _of_hdf5(
             store=source,
             remedy="If it is a Zarr file, `zarrio inspect` lists its contents.",
         )
-    codec, rules = codec_of_file(options.get("codec", "keep")), options.get("read_options") or ReadOptions()
-    shards = checked_shards(options.get("shards"), number)
-    with closing(Hdf5Tree(source, target, rules=rules)) as tree:
+    with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
         # a file of a version that pynwb does not read is planned too, as `convert` with ``check=False`` would
         is_nwb = False
         with suppress(UnsupportedFileError):
             is_nwb = check_version(source)
-        planner = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules)
-        plan = planner.plan_file(number, is_checked=False, or_installed=is_nwb)
-        plan.chunk_key_encoding = encoding or "default"
-        return _of_plan(plan, target, writing, has_both=zarr_format == BOTH, estimate=estimate)
+        plan = request.planner(tree).plan_file(request.zarr_format, is_checked=False, or_installed=is_nwb)
+        plan.apply(request.options)
+        return _of_plan(plan, target, request.options, has_both=request.has_both, estimate=estimate)
 
 
 def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: bool, estimate: bool) -> DryRun:
@@ -323,7 +320,7 @@ def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: 
                 )
             texts = _texts(plan_3.hierarchy, strict=strict)
             texts.append(root_text(plan_3.hierarchy, b"", strict=strict))
-    if wanted.nczarr:
+    if plan.is_nczarr:
         overlay(hierarchy)
     last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=wanted.consolidate_metadata)
     texts += [*_texts(hierarchy, strict=strict), *(dump(each, strict=strict) for each in last.values())]

@@ -53,7 +53,7 @@ from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
 from hdmf_zarr_backend.hdmf.reading import ReadSession, attach_herd
-from hdmf_zarr_backend.hdmf.schema import check_conversions, check_types, documentation, largest_shape
+from hdmf_zarr_backend.hdmf.schema import check_conversions, check_types, documentation, max_shape_of
 from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces, namespace_texts
 from hdmf_zarr_backend.hdmf.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
@@ -846,7 +846,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             link_data=link_data,
             expandable=expandable,
             schema=next(iter(catalogs), None) if export_source is not None else None,
-            exhaust_in_turn=exhaust_dci,
+            one_by_one=exhaust_dci,
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
@@ -870,7 +870,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 consolidate_metadata=self._options.consolidate_metadata and abilities.consolidates,
             ),
             self._raw_store.read_rules,
-            max_shape=lambda child: largest_shape(manager, child, expandable),
+            max_shape=lambda child: max_shape_of(manager, child, expandable),
             doc=partial(documentation, manager) if self._options.doc else lambda child: None,
             zarr_format=self._number,
             has_both=self.zarr_format == BOTH,
@@ -1044,7 +1044,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         ...     io.replace("/acquisition/lick/data", ZarrDataIO(values.astype("int16"), compressor="zstd"))
         """
         with self._editing() as edit:
-            options: dict[str, Any] = {"texts": {}, "link_data": False, "schema": None, "exhaust_in_turn": True}
+            options: dict[str, Any] = {"texts": {}, "link_data": False, "schema": None, "one_by_one": True}
             edit.replace(path, data, partial(self._request, targets=self._targets(), expandable=EXPANDABLE, **options))
         return edit.done
 

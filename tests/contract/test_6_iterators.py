@@ -132,7 +132,7 @@ def test_no_blocks_at_all(folder):
 
 
 @pytest.mark.parametrize(("exhaust", "order"), [(True, "aaaabbbb"), (False, "abababab")])
-def test_several_iterators_one_after_the_other_or_in_turn(folder, exhaust, order):
+def test_several_iterators_one_by_one_or_a_block_of_each_in_turn(folder, exhaust, order):
     taken: list[str] = []
 
     def follow(name: str, sign: int) -> Iterator[DataChunk]:
@@ -148,7 +148,7 @@ def test_several_iterators_one_after_the_other_or_in_turn(folder, exhaust, order
     assert "".join(taken) == order
 
 
-def test_in_turn_with_different_lengths(folder):
+def test_a_block_of_each_in_turn_with_different_lengths(folder):
     tree = root(dataset("long", Blocks(blocks(VALUES, *ROWS))), dataset("short", Blocks(blocks(VALUES, ROWS[0]))))
     builder = read_builder(write_builder(folder / "file.zarr", tree, exhaust_dci=False))
     assert identical(builder["long"].data[()], VALUES)

@@ -368,12 +368,12 @@ def test_what_fsspec_cannot_open_is_no_fault_of_a_server(url, message):
 
 
 def test_a_zip_file_that_fsspec_does_not_find(tmp_path):
-    with pytest.raises(StoreNotFoundError, match="does not exist: .* No such file"):
+    with pytest.raises(StoreNotFoundError, match=r"does not exist: .* No such file"):
         open_store(f"zip::{tmp_path}/missing.zip").exists()
     with pytest.raises(StoreNotFoundError, match=r"does not exist: .*missing\.zip"):  # no server has to be up for it
         open_store("zip::memory://missing.zip").get(".zmetadata")
     url = f"zip://a.zarr::{tmp_path}/missing.zip"
-    with pytest.raises(StoreNotFoundError, match="does not exist: .* No such file") as caught, ZarrIO(url):
+    with pytest.raises(StoreNotFoundError, match=r"does not exist: .* No such file") as caught, ZarrIO(url):
         pass
     assert (caught.value.store, "Use mode 'w'" in caught.value.remedy) == (url, False)
 

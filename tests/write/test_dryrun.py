@@ -34,6 +34,8 @@ GIVEN: dict[str, dict[str, Any]] = {
     "3": {"zarr_format": 3},
     "both": {"zarr_format": "both"},
     "keys of one level": {"zarr_format": 3, "write_options": WriteOptions(chunk_key_encoding="v2")},
+    "nczarr": {"write_options": WriteOptions(nczarr=True)},
+    "strict JSON": {"zarr_format": 2, "write_options": WriteOptions(strict_json=True)},
 }
 ALL_WAYS = pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 
@@ -216,6 +218,13 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         dry_run(tmp_path / "text.nwb")
     with pytest.raises(UsageError, match="no attributes in format 3"):
         dry_run(tmp_path / "no.nwb", zarr_format=3, write_options=WriteOptions(nczarr=True))
+
+
+def test_a_write_option_that_does_not_fit_the_format_is_refused_as_by_a_write(tmp_path):
+    options = WriteOptions(chunk_key_encoding="v2")
+    for call in (dry_run, lambda container, path, **given: samples.write_zarr(path, container, **given)):
+        with pytest.raises(UsageError, match="Zarr format 2 has no chunk_key_encoding"):
+            call(samples.plain_nwbfile(), tmp_path / "a.nwb.zarr", write_options=options)
 
 
 def test_the_command_line_tells_it(tmp_path, capsys):

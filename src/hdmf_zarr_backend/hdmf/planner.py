@@ -92,7 +92,7 @@ class WriteRequest:
     shards_choose_format: bool
     # the catalog that names the axes of arrays from another file, whose builders have no labels
     schema: Any
-    exhaust_in_turn: bool  # iterators, one after the other
+    one_by_one: bool  # iterators: each is exhausted before the next one; else in turns
     # a new file must not replace anything, including a file created in the meantime
     exclusive: bool
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
@@ -207,7 +207,7 @@ class Planner:
             # a dataset that is read with another type than it has on disk is copied: a link would lose that type
             own, stored = builder.attributes, data.node.attributes
             link_data = link_data and all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
-            reference = self._link_to(data, path, link_data=link_data)
+            reference = self._link_instead_of_copy(data, path, link_data=link_data)
             if reference is not None:
                 group.links.append(Link(name, reference))
                 return
@@ -280,7 +280,7 @@ class Planner:
         fill = 0 if options.fill_value is None else options.fill_value
         return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.io_settings["shape"])
 
-    def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
+    def _link_instead_of_copy(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
         """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied.
 
         On export, a dataset of the exported file is copied to its own path, and linked from other paths, as by HDF5IO.
@@ -491,7 +491,7 @@ class AppendPlanner(Planner):
             if isinstance(data, LazyArray):
                 is_chosen = isinstance(builder.data, ZarrDataIO)
                 link_data = builder.data.link_data if is_chosen else self.request.link_data
-                wanted = self._link_to(data, path, link_data=link_data)
+                wanted = self._link_instead_of_copy(data, path, link_data=link_data)
             if wanted is None or not self._leads_to(wanted, stored):
                 self._check_free(group, name, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
 

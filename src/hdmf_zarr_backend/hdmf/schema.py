@@ -327,7 +327,7 @@ def container_error(error: Exception, root: Any, source: str, conflicts: list[st
     return ContainerError(problem, store=source, path=builder_path(builder), remedy=remedy)
 
 
-def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
+def max_shape_of(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
     """Return the shape that the schema allows for a dataset, if its type is one of those that users append to, by name.
 
     Source: ``HDF5IO``, for the types whose datasets can grow.

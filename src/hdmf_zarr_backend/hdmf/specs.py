@@ -54,7 +54,10 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 def load_cached_namespaces(
     catalog: Any, store: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:
-    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap)."""
+    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
+
+    hdmf ignores a namespace that the catalog has in another version already, such as an installed one, and warns.
+    """
     versions = cached_versions(hierarchy)
     if not versions:
         message = f"No cached namespaces found in {store.location!r}: the installed ones are used."

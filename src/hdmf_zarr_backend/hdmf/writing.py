@@ -37,8 +37,7 @@ def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     check_targets(plan, request.targets, store)
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.targets.location)
-    plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
-    plan.is_nczarr = request.options.nczarr
+    plan.apply(request.options)
     return plan
 
 
@@ -52,7 +51,7 @@ def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tup
     paths, number = plan.hierarchy.flat(), plan.hierarchy.zarr_format
     with new_file(store, paths, number, exclusive=request.exclusive, options=request.options, writer=writer) as change:
         planned = PlanWriter(change, plan, request.options)
-        root = planned.write(exhaust_in_turn=request.exhaust_in_turn)
+        root = planned.write(one_by_one=request.one_by_one)
         change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)
     request.unfilled = plan.unfilled
     return plan.hierarchy, planned.inlined
@@ -98,8 +97,8 @@ def write_difference(
         planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
         check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
-        plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
-        plan.is_nczarr = request.options.nczarr or is_nczarr(known)
+        plan.is_nczarr = is_nczarr(known)
+        plan.apply(request.options)
         specs = add_specs(plan, request.texts, location=request.targets.location)
         planner.added |= specs
         planner.changed |= {""} if specs else set()

@@ -236,20 +236,23 @@ class FsspecStore(RemoteStore):
                 problem = f"the file in this URL does not exist: {error}"
                 raise StoreNotFoundError(problem, store=self.location, remedy="Check the URL.") from error
             except (ImportError, ValueError, TypeError, IsADirectoryError, BadZipFile, TarError) as error:
-                # an unknown protocol, missing options, or another file than an archive
-                remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
-                if self._scheme == "dandi" and sys.modules.get("dandifs") is None:
-                    remedy = remedy_cli = "Install the library for the DANDI archive: pip install dandifs"
-                elif isinstance(error, ImportError):
-                    remedy = remedy_cli = "Install the library that it needs."
-                elif self._scheme == "reference":
-                    remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."
-                problem = f"fsspec cannot open this ({error})"
-                raise UsageError(problem, store=self.location, remedy=remedy, remedy_cli=remedy_cli) from error
+                raise self._not_opened(error) from error
             # the folder that follows "dir::" is the root of that file system
             if self.location.startswith("dir::"):
                 self._root = ""
         return self._client
+
+    def _not_opened(self, error: Exception) -> UsageError:
+        """Return the error for an unknown protocol, missing options, or another file than an archive."""
+        remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
+        if self._scheme == "dandi" and sys.modules.get("dandifs") is None:
+            remedy = remedy_cli = "Install the library for the DANDI archive: pip install dandifs"
+        elif isinstance(error, ImportError):
+            remedy = remedy_cli = "Install the library that it needs."
+        elif self._scheme == "reference":
+            remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."
+        problem = f"fsspec cannot open this ({error})"
+        return UsageError(problem, store=self.location, remedy=remedy, remedy_cli=remedy_cli)
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the file system; those of a web server bound its silence, and its redirects."""

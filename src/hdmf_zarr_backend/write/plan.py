@@ -47,6 +47,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Shards, StoredArray, absolute, split
 from hdmf_zarr_backend.model.render import few
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store, is_document
 from hdmf_zarr_backend.store.files import partial_path
 from hdmf_zarr_backend.store.journal import JOURNAL
@@ -80,6 +81,11 @@ class WritePlan:
     chunk_key_encoding: ChunkKeyEncoding = "default"  # of new arrays in format 3
     is_nczarr: bool = False
     """Whether the nodes get the attributes of NCZarr, for netcdf-c, when the lengths of all arrays are known."""
+
+    def apply(self, options: WriteOptions) -> None:
+        """Set what the options change in a plan: of a write, a change, a conversion and a dry run."""
+        self.chunk_key_encoding = options.chunk_key_encoding or "default"
+        self.is_nczarr |= options.nczarr  # a file that has these attributes keeps them
 
 
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:

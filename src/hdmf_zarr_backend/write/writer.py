@@ -168,13 +168,13 @@ class PlanWriter:
         self._total = 0
         self._progress = self._options.receiver
 
-    def write(self, *, exhaust_in_turn: bool = True) -> Root:
+    def write(self, *, one_by_one: bool = True) -> Root:
         """Put everything of a new file but what completes it: the documents of the root, which are returned."""
         growing = self._begin(path for path, _ in self._plan.hierarchy.walk())
         # documents of NCZarr list the lengths of dimensions, which iterators tell at their end
         if not self._plan.is_nczarr:
             self._all_documents(without=growing)
-        self._write_arrays(growing, in_turn=exhaust_in_turn)
+        self._write_arrays(growing, one_by_one=one_by_one)
         if self._plan.is_nczarr:
             nczarr.overlay(self._plan.hierarchy)
             self._all_documents()
@@ -203,7 +203,7 @@ class PlanWriter:
     def write_changes(self, *, added: Collection[str], changed: Collection[str]) -> None:
         """Put an append: new nodes first, then changed documents."""
         growing = self._begin(added)
-        self._write_arrays(growing, in_turn=True)
+        self._write_arrays(growing, one_by_one=True)
         if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             new = tuple(f"{path}/" for path in added)
@@ -226,12 +226,12 @@ class PlanWriter:
         documents = self._format.documents(path, node)
         self._change.describe({key: dump(text, strict=self._options.strict_json) for key, text in documents})
 
-    def _write_arrays(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
+    def _write_arrays(self, growing: dict[str, PlannedArray], *, one_by_one: bool) -> None:
         """Write the chunks of all arrays."""
         self._progress.start(self._total)
         try:
             self._write_sources()
-            self._exhaust(growing, in_turn=in_turn)
+            self._exhaust(growing, one_by_one=one_by_one)
         finally:
             self._progress.finish()  # also before the message of an error
 
@@ -304,18 +304,18 @@ class PlanWriter:
         array = ChunkTask(self._change, path, stored, source, self._plan.arrays[path].old_shape)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
-    def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
+    def _exhaust(self, growing: dict[str, PlannedArray], *, one_by_one: bool) -> None:
         """Write the arrays of iterators: one after the other, or a block of each in turn."""
         if not growing:
             return
         with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
             # one after the other, only one array has chunks that wait
-            most = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
+            most = min(WAITING_BYTES, self._budget // 2) // (1 if one_by_one else len(growing))
             waiting = deque(self._blocks(path, planned, sink, most) for path, planned in growing.items())
             while waiting:
                 blocks = waiting.popleft()
                 for _ in blocks:
-                    if not in_turn:
+                    if not one_by_one:
                         waiting.append(blocks)
                         break
 
