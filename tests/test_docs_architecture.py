@@ -159,6 +159,13 @@ def append_row(place: Path) -> None:
         io.read().add_trial(start_time=2.0, stop_time=3.0)
 
 
+def append_object(place: Path) -> None:
+    with NWBZarrIO(place, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="V", rate=1.0))
+        io.write(nwbfile)
+
+
 DATA = np.arange(400_000, dtype="f4")
 
 
@@ -190,8 +197,16 @@ def test_a_conversion_walks_as_the_page_says(tmp_path):
 
 def test_an_append_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", DATA)
-    others = ("hdmf.writing:write_difference", "write.writer:PlanWriter.write_changes")
+    others = (
+        "hdmf.writing:write_difference",
+        "hdmf.planner:AppendPlanner",
+        "write.writer:PlanWriter.write_changes",
+    )
     assert_operation(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
+    calls = calls_of(lambda: append_object(tmp_path / "a.nwb.zarr"))
+    names = [name for name in _NAMED.findall(paragraph("**Append a row**")) if ":".join(name) in others]
+    assert len(names) == len(others)
+    assert_called(calls, names)
 
 
 def assert_operation(calls: list[tuple[str, str]], title: str, *others: str) -> None:
