@@ -8,6 +8,8 @@ from hdmf_zarr_backend.store.base import Store
 class DictStore(Store):
     """A store of a plain dict; ``calls`` has the operation and the key of each call, in order."""
 
+    of_one_process = True
+
     def __init__(self, location: str = "/memory.zarr") -> None:
         self.location = location
         self.values: dict[str, bytes] = {}

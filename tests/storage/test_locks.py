@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections import UserDict
+from collections.abc import Iterator, MutableMapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ from hdmf.data_utils import DataChunkIterator
 
 from hdmf_zarr_backend import ZarrIO, convert, repair
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError
+from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UnlockedWarning
 from hdmf_zarr_backend.store import lock as locks
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.lock import FileLock, Holder, lock_path, writer_lock
+from hdmf_zarr_backend.store.opening import open_store
 from tests import trees
+from tests.keystores import DictStore
 from tests.storekinds import StoreKind
 
 WRITING = ("r+", "a", "w")
@@ -383,3 +386,26 @@ def test_a_writer_whose_lock_file_is_deleted_meanwhile_commits_nothing(tmp_path:
             ZarrIO(path, "r+").close()  # undoes what was written
         assert set(trees.read_builder(path).datasets) == {"old"}
     assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+class Table(DictStore):
+    """A store whose keys other processes can reach, as those of a database."""
+
+    of_one_process = False
+
+
+def test_a_store_without_a_lock_for_other_processes_is_written_with_a_warning() -> None:
+    store = Table("table://one")
+    message = "a second writer of table://one cannot be kept away: this kind of store has no lock that other processes"
+    for mode in ("w", "r+"):
+        with pytest.warns(UnlockedWarning, match=message), ZarrIO(store, mode) as io:
+            if mode == "w":
+                io.write_builder(trees.root(trees.dataset("x", [1])))
+            with pytest.warns(UnlockedWarning), pytest.raises(StoreLockedError, match="That is this process"):
+                ZarrIO(store, "r+")
+    assert values(store) == [1]
+
+
+@pytest.mark.parametrize("mapping", [UserDict, dict])
+def test_only_a_dict_is_known_to_be_of_one_process(mapping: type[MutableMapping[str, bytes]]) -> None:
+    assert open_store(mapping()).of_one_process is (mapping is dict)

@@ -46,6 +46,7 @@ class Steps(Store):
         How many bytes it can hold.
     """
 
+    of_one_process = True
     room = math.inf
 
     def __init__(self, values: Mapping[str, bytes] = {}, at: int = 0, kind: Kind = "killed") -> None:

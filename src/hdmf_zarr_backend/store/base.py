@@ -137,6 +137,8 @@ class Store(ABC):
     options: Mapping[str, Any] = {}
     folder: str | None = None  # the local folder, if the store is one
     zip_file: str | None = None  # the local zip file, if the store is one
+    # only this process can reach the keys, so that a lock in it keeps every second writer away
+    of_one_process: bool = False
     opens_by_url: bool = False  # ``location`` and ``options`` open the file in obstore, fsspec and TensorStore
     # a part of a value by `open_value` never costs more than the complete value, as it would on a server
     opens_values: bool = False

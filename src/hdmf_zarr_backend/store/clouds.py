@@ -193,6 +193,8 @@ class FsspecStore(RemoteStore):
         super().__init__(location, options)
         self._given, self._root = filesystem, root
         self._scheme = first = location.partition("::")[0].partition("://")[0]
+        # that of "dir::" is in front of another file system
+        self.of_one_process = "memory" in (first, getattr(getattr(filesystem, "fs", None), "protocol", ""))
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
         self._counts_from_end = first not in AZURE_SCHEMES
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))

@@ -8,7 +8,8 @@ The lock depends on the store:
 - `KeyLock`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (RFC 9110, section
   13.1.2: ``If-None-Match: *``), and read again before each commit. That of a dead writer stays until a user breaks it:
   no server can say whether the holder is alive.
-- `ProcessLock`, for any other store: a lock within this process.
+- `ProcessLock`, for any other store: a lock within this process, with an UnlockedWarning unless the store is
+  ``of_one_process``.
 """
 
 from __future__ import annotations
@@ -191,14 +192,20 @@ def writer_lock(store: Store, *, break_lock: bool = False, replaces: bool = Fals
         beside = open_neighbour(store, folder) if "://" in folder and name else None
         if beside is not None and beside.opens_by_url:
             return KeyLock(beside, name, store.location, break_lock=break_lock)
+    if not store.of_one_process:
+        _warn_unlocked(store.location, "this kind of store has no lock that other processes see", stacklevel=5)
     return ProcessLock(store.location)
+
+
+def _warn_unlocked(location: str, reason: str, *, stacklevel: int) -> None:
+    warn(f"a second writer of {location} cannot be kept away: {reason}", UnlockedWarning, stacklevel=stacklevel)
 
 
 _OF_THIS_PROCESS: dict[tuple[int, str], Holder] = {}
 
 
 class ProcessLock(WriterLock):
-    """The lock of a store that other processes cannot open."""
+    """The lock of a store that other processes cannot open, or that has no other lock."""
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
@@ -442,7 +449,7 @@ class KeyLock(WriterLock):
             missing = str(error)
         if was_set is None:
             self._is_key = False
-            warn(f"a second writer of {self.location} cannot be kept away: {missing}", UnlockedWarning, stacklevel=5)
+            _warn_unlocked(self.location, missing, stacklevel=6)
             return True
         # after a lost answer obstore sends the request again, which then finds the key that it set itself
         return was_set or self._read()[0] == self._token

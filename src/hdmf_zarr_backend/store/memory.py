@@ -37,6 +37,8 @@ class MemoryStore(Store):
         self.mapping: Any = mapping  # a MutableMapping, unless it is read only
         self.location = location if location is not None else f"object://{id(mapping):x}"
         self.abilities = Abilities() if isinstance(mapping, MutableMapping) else _READ_ONLY
+        # another mapping may be a library's view of a file or a server
+        self.of_one_process = isinstance(mapping, dict)
         self._start = f"{path}/" if path else ""
 
     def __reduce__(self) -> tuple[Any, ...]:

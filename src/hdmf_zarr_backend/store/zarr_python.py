@@ -74,6 +74,10 @@ class ZarrPythonStore(RemoteStore):
         super().__init__(location)
         self.store = store
         self.path = path
+        inner = getattr(store, "store", None)  # of obstore
+        is_memory = isinstance(store, zarr.storage.MemoryStore) or type(inner).__name__ == "MemoryStore"
+        # if two sessions of Icechunk change the same data, the second one cannot commit
+        self.of_one_process = is_memory or location.startswith("memory://") or _is_icechunk(store)
         if _is_icechunk(store):
             why = "this session of Icechunk is read only" if store.read_only else "Icechunk knows Zarr format 3 only"
             is_open = not store.read_only
@@ -93,8 +97,7 @@ class ZarrPythonStore(RemoteStore):
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        inner = getattr(self.store, "store", None)
-        if isinstance(self.store, zarr.storage.MemoryStore) or type(inner).__name__ == "MemoryStore":
+        if self.of_one_process:
             raise not_shared(self.location)
         return ZarrPythonStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
@@ -295,6 +298,8 @@ def _of_zarr_2(store: Any, path: str, *, is_read_only: bool = False) -> Store:
     else:
         base = str(store.fs.unstrip_protocol(store.path)).rstrip("/") if is_url else f"object://{id(store):x}"
         adapted = MemoryStore(store, f"{base}/{path}" if path else base, path=path)
+        is_memory = isinstance(store, _zarr.storage.MemoryStore) or base.startswith("memory://")
+        adapted.of_one_process = is_memory or isinstance(getattr(store, "_mutable_mapping", None), dict)
         adapted.group_above = partial(_of_zarr_2, store, path.rpartition("/")[0]) if path else None
     if is_read_only or not store.is_writeable():
         adapted.abilities = _READ_ONLY
