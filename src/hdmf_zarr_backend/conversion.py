@@ -343,6 +343,14 @@ class Request:
     zarr_format: int = 2
     has_both: bool = False
 
+    def __post_init__(self) -> None:
+        if self.options.commit_message is not None and not self.abilities.commits:
+            raise UsageError(
+                "commit_message= does not apply here: it is for Icechunk",
+                store=_location_of(self.target),
+                remedy="Leave it out, or give a writable session of Icechunk as the target.",
+            )
+
     @property
     def abilities(self) -> Abilities:
         """What the target can do, as far as it is known before a path or a URL is opened."""
@@ -356,12 +364,6 @@ class Request:
 
     def refuse_idle(self, source_format: Format, to: str) -> None:
         """Refuse options that would have no effect."""
-        if self.options.commit_message is not None and not self.abilities.commits:
-            raise UsageError(
-                "commit_message= does not apply here: it is for Icechunk",
-                store=_location_of(self.target),
-                remedy="Leave it out, or give a writable session of Icechunk as the target.",
-            )
         for name in sorted(self.given()):
             from_format, to_format = _MEANT_FOR.get(name, (None, None))
             if name in _OF_WRITES or (to == "virtual" and name not in _OF_VIRTUAL):
