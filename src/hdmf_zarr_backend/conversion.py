@@ -21,15 +21,14 @@ from typing import Any, Literal, TypeAlias
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
-from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
 from hdmf_zarr_backend.encoding.codecs import CodecOfFile, codec_of_file
 from hdmf_zarr_backend.encoding.layout import Sharding
-from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.nczarr import check_format
 from hdmf_zarr_backend.encoding.parser import check_outside, not_found, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile
-from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC
+from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, spec_location
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     NotZarrError,

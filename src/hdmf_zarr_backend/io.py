@@ -22,7 +22,6 @@ from hdmf.spec import NamespaceCatalog
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import registry, zarr3
-from hdmf_zarr_backend.encoding.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.encoding.nczarr import check_format as check_nczarr
 from hdmf_zarr_backend.encoding.parser import (
     ParsedFile,
@@ -34,6 +33,7 @@ from hdmf_zarr_backend.encoding.parser import (
     parse,
     unfinished_write,
 )
+from hdmf_zarr_backend.encoding.registry import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     ModeError,
@@ -53,8 +53,14 @@ from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
 from hdmf_zarr_backend.hdmf.reading import ReadSession, attach_herd
-from hdmf_zarr_backend.hdmf.schema import check_conversions, check_types, documentation, max_shape_of
-from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces, namespace_texts
+from hdmf_zarr_backend.hdmf.schema import (
+    check_conversions,
+    check_types,
+    documentation,
+    load_cached_namespaces,
+    max_shape_of,
+    namespace_texts,
+)
 from hdmf_zarr_backend.hdmf.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting

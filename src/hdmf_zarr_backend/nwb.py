@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
-from hdmf_zarr_backend.encoding.both import ZarrFormat
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
+from hdmf_zarr_backend.encoding.registry import ZarrFormat
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.io import NEW_FILE_MODES, Mode, ZarrIO

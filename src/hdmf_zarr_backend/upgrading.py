@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from hdmf_zarr_backend.array.chunks import check_unwritten
 from hdmf_zarr_backend.check.repair import chunks_to_inline, consolidated
-from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.hdmf.from_zarr import (
@@ -318,7 +318,7 @@ def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -
     if change is not None:
         if parsed.state == "alike":  # else they are those of another program
             arrays = {zarr3.key_of(path): node for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-            changed = {key: node for key, node in arrays.items() if both.use_struct(node.stored)}
+            changed = {key: node for key, node in arrays.items() if registry.use_struct(node.stored)}
             change.describe({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
         root = consolidated(store, hierarchy)
     return _report(store, WritePlan(hierarchy), _replace_format_2(store, hierarchy, change, root))

@@ -24,10 +24,9 @@ from hdmf_zarr_backend.encoding.dtypes import dtype_of, element_of, numpy_dtype
 from hdmf_zarr_backend.encoding.elements import Described, describe
 from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, object_array, plain_values
-from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.parser import parse, resolver_of
 from hdmf_zarr_backend.encoding.references import Link, decode_reference, is_reference
-from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, hdf5_note, notes_of, visible
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, hdf5_note, notes_of, spec_location, visible
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.model.content import (
     AttributeContent,

@@ -22,9 +22,8 @@ import numpy as np
 import zarr
 import zarr.storage
 
-from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.chunks import Axis, ChunkCache, ChunkReader, copy_part, normalise, overlaps
 from hdmf_zarr_backend.array.edits import Edits
-from hdmf_zarr_backend.array.selection import Axis, copy_part, normalise, overlaps
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.casting import cast, cast_text, to_bytes, to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec, make_codec

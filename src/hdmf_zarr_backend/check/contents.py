@@ -18,7 +18,6 @@ from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
-from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.references import (
     LinkedFile,
     ZarrReference,
@@ -26,7 +25,7 @@ from hdmf_zarr_backend.encoding.references import (
     decode_links,
     decode_reference,
 )
-from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, stores_all_chunks
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, spec_location, stores_all_chunks
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Report
-from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.inlined import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.parser import (
     check_document,
@@ -73,7 +73,7 @@ class Structure:
     only_copies: dict[str, bytes]  # chunks and documents by key that only that document has in good state
     other_chunks: dict[str, bytes]  # chunks by key that differ there from those in the store, both being complete
     lost_chunks: set[str]  # paths of arrays with a chunk that is missing or damaged in the store
-    state: both.State | None  # for a file of both formats, whether they agree
+    state: registry.State | None  # for a file of both formats, whether they agree
     has_other_chunks: bool  # the store may also have chunks in the other format, or of a change that is not complete
 
 
@@ -110,7 +110,7 @@ class _Check:
         self._differences: list[_Difference] = []
         self._copies: Documents = {}
         self._inlined: dict[str, bytes] = {}
-        self._state: both.State | None = None
+        self._state: registry.State | None = None
         self._is_changing = False
         self._has_remains = False
 

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from hdmf_zarr_backend.encoding import both, lindi, registry, zarr2, zarr3
-from hdmf_zarr_backend.encoding.namespaces import spec_location
+from hdmf_zarr_backend.encoding import lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.reserved import (
     CHANGING,
@@ -24,6 +23,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     WRITING,
     as_dict,
     notes_of,
+    spec_location,
     stores_all_chunks,
 )
 from hdmf_zarr_backend.errors import (
@@ -124,7 +124,7 @@ class ParsedFile:
     """The chunks inside the consolidated document, by key."""
     is_foreign: bool = False
     """Whether the documents are LINDI's, which are read only; the hierarchy is translated."""
-    state: both.State | None = None
+    state: registry.State | None = None
     """Whether the metadata of both formats agree; None for a file that has those of one."""
     left_out: Damaged = field(default_factory=dict)
     """The errors of nodes that are left out, by path."""
@@ -156,7 +156,7 @@ class ParsedFile:
         documents = dict(kind.documents("", root)) | kind.last(Hierarchy(root, self.zarr_format), {}, consolidate=False)
         texts = {key: dump(document) for key, document in documents.items() if key != zarr2.GROUP}
         if self.state is not None:
-            texts[zarr3.DOCUMENT] = both.sealed(dump(both.hiding_document()))
+            texts[zarr3.DOCUMENT] = registry.sealed(dump(registry.hiding_document()))
         return {**texts, **dict.fromkeys(kind.stale(consolidate=False))}
 
 
@@ -178,7 +178,7 @@ def parse(
     with at(store):
         first = _likely_documents(store, hint, use_consolidated=use_consolidated)
         check_texts(first.values(), store.read_rules)
-        is_chosen = hint == 3 and not both.is_hiding(first.get(zarr3.DOCUMENT))
+        is_chosen = hint == 3 and not registry.is_hiding(first.get(zarr3.DOCUMENT))
         texts, state = (first, None) if is_chosen else current(store, first)
         difference = difference_of(state)
         if difference is not None:
@@ -204,8 +204,8 @@ def parse(
             _mark_references(store, parsed.hierarchy)
         root = parsed.hierarchy.root
         # The note belongs to the document and not to the file.
-        if both.BOTH in notes_of(root.attributes):
-            root.attributes = both.without_note(root.attributes)
+        if registry.BOTH in notes_of(root.attributes):
+            root.attributes = registry.without_note(root.attributes)
         parsed.left_out = _left_out(damaged or {}, store.location)
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != store.read_rules.is_whole:
@@ -213,20 +213,20 @@ def parse(
     return parsed
 
 
-def current(store: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], both.State | None]:
+def current(store: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], registry.State | None]:
     """Select the documents of the root that are read in a file of both formats, and return the state of the file."""
-    if both.state_of(texts) is None:
+    if registry.state_of(texts) is None:
         return texts, None
     if zarr2.CONSOLIDATED not in texts:
         texts = {**texts, **store.get_many([zarr2.CONSOLIDATED])}
     if zarr2.CONSOLIDATED not in texts and store.get(zarr2.GROUP) is None:
         return texts, None  # the documents of format 2 have been deleted
-    state = both.state_of(texts)
+    state = registry.state_of(texts)
     left_out = zarr2.CONSOLIDATED if state == "3 is newer" else zarr3.DOCUMENT
     return {key: text for key, text in texts.items() if key != left_out}, state
 
 
-def difference_of(state: both.State | None) -> tuple[str, str] | None:
+def difference_of(state: registry.State | None) -> tuple[str, str] | None:
     """Return the problem of a file of both formats and its remedy, None if both formats agree."""
     if state is None or state == "alike":
         return None
@@ -504,7 +504,7 @@ def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping
         raise
     except (StoreError, DamagedFileError):
         return False
-    if zarr_format == both.BOTH:
+    if zarr_format == registry.BOTH:
         return parsed.state == "alike"
     return parsed.consolidated and zarr_format in (None, parsed.zarr_format)
 

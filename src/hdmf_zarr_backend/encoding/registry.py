@@ -1,15 +1,38 @@
-"""The formats of Zarr by number: the documents of nodes, and the documents that are set last."""
+"""The formats of Zarr by number: the documents of nodes, and those that are set last. And files with both formats.
+
+In those, format 2 is the primary one: changes are made there, and the documents of format 3 are derived from it. A note
+tells whether the documents agree, and which are read. It is in ``zarr.json`` of the root, in ``_hdmf``::
+
+    "both": {"zmetadata": "<SHA-256 of .zmetadata>", "zarr.json": "<SHA-256 of zarr.json with 64 zeros here>"}
+
+A reader gets both documents with its first request, and compares them. A program that supports only one format changes
+only one of the documents, which the digests show.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from hdmf_zarr_backend.encoding import zarr2, zarr3
-from hdmf_zarr_backend.encoding.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.encoding.data_types import STRUCTURED, as_structured, itemsize
+from hdmf_zarr_backend.encoding.fills import fill_from_format_3
 from hdmf_zarr_backend.encoding.inlined import inlined_chunks
-from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node
+from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
+from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node, StoredArray
 from hdmf_zarr_backend.options import named_format
+
+BOTH: Literal["both"] = "both"
+"""The ``zarr_format`` of such a file, and the name of its note."""
+
+ZarrFormat: TypeAlias = Literal[2, 3, "both"]
+"""Possible formats of a new file."""
+
+State: TypeAlias = Literal["alike", "2 is newer", "3 is newer", "both are newer"]
+"""The relation between the documents of both formats."""
 
 Documents = dict[str, dict[str, Any]]
 
@@ -86,3 +109,121 @@ def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] 
     if zarr2.ARRAY in documents:
         return zarr2.parse_array(documents[zarr2.ARRAY], documents.get(zarr2.ATTRIBUTES, {}), path)
     return None
+
+
+# ---- files of both formats ------------------------------------------------------------------------------------------
+
+_EMPTY: dict[str, Any] = {
+    "zarr_format": 3,
+    "node_type": "group",
+    zarr3.CONSOLIDATED: {**zarr3.BLOCK, "metadata": {}},
+}
+
+# A document cannot have its own digest, so it is computed with zeros in its place.
+_ZEROS = "0" * 64
+# The text is searched and not parsed, because a reader parses only one of the two documents.
+_NOTE = re.compile(rb'"both"\s*:\s*\{([^{}]{0,400})\}')
+_OF_2 = re.compile(rb'"zmetadata"\s*:\s*"([0-9a-f]{64})"')
+_OF_3 = re.compile(rb'"zarr\.json"\s*:\s*"([0-9a-f]{64})"')
+
+
+def _digest(text: bytes | None) -> str:
+    return "" if text is None else hashlib.sha256(text).hexdigest()
+
+
+def with_note(document: Mapping[str, Any], consolidated: bytes | None) -> dict[str, Any]:
+    """Return the ``zarr.json`` of a root with a note, to be completed by `sealed`."""
+    attributes = document.get("attributes") or {}
+    note = {"zmetadata": _ZEROS if consolidated is None else _digest(consolidated), zarr3.DOCUMENT: _ZEROS}
+    return {**document, "attributes": {**attributes, NOTES: {**notes_of(attributes), BOTH: note}}}
+
+
+def sealed(text: bytes) -> bytes:
+    """Return the text of a ``zarr.json`` from `with_note` with its own digest."""
+    note = _find(text)
+    if note is None:
+        raise ValueError("the document has no note")
+    text = _replaced(text, note[2], _ZEROS)
+    return _replaced(text, note[2], _digest(text))
+
+
+def renewed(text: bytes, consolidated: bytes) -> bytes:
+    """Return the text of a ``zarr.json`` with a note about another ``.zmetadata`` that is equivalent in format 3."""
+    note = _find(text)
+    if note is None:
+        raise ValueError("the document has no note")
+    return sealed(text.replace(note[0].encode(), _digest(consolidated).encode(), 1))
+
+
+def use_structured(node: Dataset[Attributes]) -> None:
+    """Let the ``zarr.json`` of rows call them ``structured``, with a fill value in Base64; of other arrays, do nothing.
+
+    zarr-python has that type since 3.1, and ``struct``, by which files of format 3 only call it, since 3.2. One data
+    type that it does not know makes a whole file unreadable to it.
+
+    Source: zarr-python, data type ``structured``.
+    """
+    document = zarr3.encode_node(node)
+    stored = document["data_type"]
+    named = as_structured(stored)
+    if named is stored:
+        return
+    data_type, fill = node.stored.data_type, document["fill_value"]
+    if node.stored.fill_value is None or fill_from_format_3(fill, data_type, stored) is None:
+        zeros = bytes(zarr3.row_bytes(node.stored) or itemsize(node.stored.data_type))
+        fill = base64.b64encode(zeros).decode()
+        zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})
+
+
+def use_struct(node: StoredArray) -> bool:
+    """Undo `use_structured`, and tell whether there was something to undo."""
+    stored = None if node.original is None else node.original.document["data_type"]
+    if not isinstance(stored, dict) or stored.get("name") != STRUCTURED:
+        return False
+    node.original = None
+    return True
+
+
+def hiding_document() -> dict[str, Any]:
+    """Return a ``zarr.json`` of a root that hides the file from readers of format 3 while its chunks do not fit."""
+    return with_note(_EMPTY, None)
+
+
+def is_hiding(text: bytes | None) -> bool:
+    """Return whether a ``zarr.json`` of a root is a `hiding_document`, which says nothing about the file."""
+    note = _find(text)
+    return note is not None and note[0] == _ZEROS
+
+
+def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a root without the note."""
+    notes = {key: value for key, value in notes_of(dict(attributes)).items() if key != BOTH}
+    return {**attributes, NOTES: notes}
+
+
+def state_of(texts: Mapping[str, bytes]) -> State | None:
+    """Return the state of a file of both formats from the root's documents, None for a file of one format."""
+    text = texts.get(zarr3.DOCUMENT)
+    note = _find(text)
+    if text is None or note is None:
+        return None
+    of_2, of_3, span = note
+    is_2_same = of_2 == _digest(texts.get(zarr2.CONSOLIDATED))
+    if _digest(_replaced(text, span, _ZEROS)) == of_3:
+        return "alike" if is_2_same else "2 is newer"
+    return "3 is newer" if is_2_same else "both are newer"
+
+
+def _find(text: bytes | None) -> tuple[str, str, tuple[int, int]] | None:
+    """Return both digests of the note, and the position of that of ``zarr.json``."""
+    for match in _NOTE.finditer(text or b""):
+        of_2, of_3 = _OF_2.search(match[1]), _OF_3.search(match[1])
+        if of_2 is not None and of_3 is not None:
+            start = match.start(1) + of_3.start(1)
+            return of_2[1].decode(), of_3[1].decode(), (start, start + len(_ZEROS))
+    return None
+
+
+def _replaced(text: bytes, span: tuple[int, int], digest: str) -> bytes:
+    """Return the text with another own digest."""
+    return text[: span[0]] + digest.encode() + text[span[1] :]

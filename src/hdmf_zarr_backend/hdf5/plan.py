@@ -12,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from hdmf_zarr_backend.array.selection import IntArray, normalise
+from hdmf_zarr_backend.array.chunks import IntArray, normalise
 from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.data_types import installed_number
 from hdmf_zarr_backend.encoding.dtypes import has_unusual_nan

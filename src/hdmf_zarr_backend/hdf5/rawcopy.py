@@ -24,7 +24,7 @@ import numpy.typing as npt
 from h5py import h5d
 from h5py._objects import phil
 
-from hdmf_zarr_backend.array.selection import Overlap, normalise, overlaps
+from hdmf_zarr_backend.array.chunks import Overlap, normalise, overlaps
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at

@@ -37,9 +37,8 @@ from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
 from hdmf_zarr_backend.encoding.hdf5_values import array_of, decode_text, decoder
-from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference
-from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of
+from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of, spec_location
 from hdmf_zarr_backend.errors import (
     MetadataError,
     MissingTargetError,

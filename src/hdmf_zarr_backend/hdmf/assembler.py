@@ -23,7 +23,6 @@ from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.elements import Described, describe, is_scalar, to_hdmf
-from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions
 from hdmf_zarr_backend.encoding.references import (
     Link,
@@ -33,7 +32,7 @@ from hdmf_zarr_backend.encoding.references import (
     decode_attribute_reference,
     decode_reference,
 )
-from hdmf_zarr_backend.encoding.reserved import SPECLOC, TYPE_KEYS, notes_of
+from hdmf_zarr_backend.encoding.reserved import SPECLOC, TYPE_KEYS, notes_of, spec_location
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     DamagedMetadataWarning,

@@ -26,7 +26,6 @@ from hdmf_zarr_backend.array.shards import shard_grid
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.elements import describe_any
-from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr
 from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
 from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference
@@ -38,6 +37,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     TYPE_KEYS,
     as_dict,
     data_type_of,
+    spec_location,
     visible,
 )
 from hdmf_zarr_backend.encoding.zarr3 import has_records
@@ -57,8 +57,7 @@ from hdmf_zarr_backend.hdmf.from_zarr import before_change
 from hdmf_zarr_backend.hdmf.namespaces import names_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.reading import ReadSession
-from hdmf_zarr_backend.hdmf.schema import converted, specs_at, why_required
-from hdmf_zarr_backend.hdmf.specs import load_cached_namespaces
+from hdmf_zarr_backend.hdmf.schema import converted, load_cached_namespaces, specs_at, why_required
 from hdmf_zarr_backend.hdmf.writing import EditedFile, commit, derive_rest, undone_on_error
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.json_text import dump

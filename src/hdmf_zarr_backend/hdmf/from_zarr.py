@@ -21,17 +21,26 @@ import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten
 from hdmf_zarr_backend.array.lazy import LazyArray
-from hdmf_zarr_backend.encoding import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.casting import to_bytes, to_text
 from hdmf_zarr_backend.encoding.codecs import in_format_2
 from hdmf_zarr_backend.encoding.data_types import word_of_type
 from hdmf_zarr_backend.encoding.elements import describe, stored_text
 from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
-from hdmf_zarr_backend.encoding.namespaces import spec_location
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, encode_dimensions, is_nczarr, strip
 from hdmf_zarr_backend.encoding.parser import ParsedFile, read_documents, resolver_of
 from hdmf_zarr_backend.encoding.references import is_reference
-from hdmf_zarr_backend.encoding.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
+from hdmf_zarr_backend.encoding.reserved import (
+    CHUNKS,
+    DIMENSIONS,
+    DTYPE,
+    LINKS,
+    NOTES,
+    SPECLOC,
+    notes_of,
+    root_notes,
+    spec_location,
+)
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
@@ -389,14 +398,14 @@ def plan_format_3(store: Store, hierarchy: Hierarchy) -> WritePlan:
     plan = plan_in_place(store, hierarchy)
     for _, node in plan.hierarchy.walk():
         if isinstance(node, Dataset):
-            both.use_structured(node)
+            registry.use_structured(node)
     return plan
 
 
 def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> bytes:
     """Return the ``zarr.json`` of the root of a file of both formats, with the note about its ``.zmetadata``."""
     root = zarr3.last(hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
-    return both.sealed(dump(both.with_note(root, consolidated), strict=strict))
+    return registry.sealed(dump(registry.with_note(root, consolidated), strict=strict))
 
 
 def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = False) -> dict[str, bytes]:
@@ -416,7 +425,7 @@ def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, Plan
             if _form(path, old) != _form(path, planned.node):
                 texts |= {key: dump(document) for key, document in zarr3.documents(path, planned.node)}
     if texts:
-        change.hide({zarr3.DOCUMENT: both.sealed(dump(both.hiding_document()))}, texts)
+        change.hide({zarr3.DOCUMENT: registry.sealed(dump(registry.hiding_document()))}, texts)
 
 
 def _form(path: str, node: Node) -> list[Any]:
@@ -479,7 +488,7 @@ def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
         warn(". ".join([what, *notes]), FormatsDifferWarning, stacklevel=4)
 
 
-def check_derivable(store: Store, state: both.State | None) -> None:
+def check_derivable(store: Store, state: registry.State | None) -> None:
     """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost."""
     if state in ("3 is newer", "both are newer"):
         raise ConflictError(

@@ -19,9 +19,17 @@ import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.encoding.elements import describe_any
-from hdmf_zarr_backend.encoding.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, set_dimensions
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of
+from hdmf_zarr_backend.encoding.reserved import (
+    DIMENSIONS,
+    NAMESPACE,
+    SPECLOC,
+    cached_versions,
+    data_type_of,
+    newest_version,
+    notes_of,
+    spec_location,
+)
 from hdmf_zarr_backend.errors import (
     MetadataError,
     NameRefusedError,

@@ -19,9 +19,8 @@ from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
-from hdmf_zarr_backend.encoding.both import renewed
 from hdmf_zarr_backend.encoding.parser import check_texts, parse, read_documents
-from hdmf_zarr_backend.encoding.registry import FORMATS
+from hdmf_zarr_backend.encoding.registry import FORMATS, renewed
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.errors import (
     ChunkError,

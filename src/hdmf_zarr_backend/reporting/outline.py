@@ -11,12 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hdmf_zarr_backend.encoding.both import BOTH
 from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
-from hdmf_zarr_backend.encoding.namespaces import cached_versions, spec_location
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference, is_reference
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of, visible
+from hdmf_zarr_backend.encoding.registry import BOTH
+from hdmf_zarr_backend.encoding.reserved import (
+    DIMENSIONS,
+    SPECLOC,
+    cached_versions,
+    data_type_of,
+    notes_of,
+    spec_location,
+    visible,
+)
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, StoredArray, absolute, join

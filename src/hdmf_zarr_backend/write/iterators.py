@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.array.chunks import fill_array
-from hdmf_zarr_backend.array.selection import Axis, full_key, normalise, overlaps, separately
+from hdmf_zarr_backend.array.chunks import Axis, fill_array, full_key, normalise, overlaps, separately
 from hdmf_zarr_backend.array.shards import WaitingShards
 from hdmf_zarr_backend.encoding import dtypes, elements
 from hdmf_zarr_backend.encoding.casting import cast, cast_text, infer, to_text, unmasked
