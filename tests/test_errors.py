@@ -35,6 +35,26 @@ def test_the_message_has_all_parts(cls):
     assert isinstance(error, ZarrBackendError)
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:secret@host:8000/a.zarr", "https://***@host:8000/a.zarr"),
+        ("s3://b/a?X-Amz-Signature=secret&X-Amz-Date=1", "s3://b/a?X-Amz-Signature=***&X-Amz-Date=1"),
+        ("https://host/a?sv=1&sig=secret%3D", "https://host/a?sv=1&sig=***"),
+        ("https://host/a?GoogleAccessId=secret&Expires=1", "https://host/a?GoogleAccessId=***&Expires=1"),
+        ("abfs://container@account.host/a", "abfs://container@account.host/a"),  # no password
+        ("/me:secret@host/a?sig=b", "/me:secret@host/a?sig=b"),  # a path
+    ],
+)
+def test_a_message_shows_no_secret_of_a_url(url, shown):
+    error = ZarrBackendError(f"no answer from {url}", store=url, remedy=f"Look at {url}.")
+    assert str(error) == f"{shown}: no answer from {shown}. Look at {shown}."
+    assert error.store == url
+    with pytest.warns(UserWarning) as caught:
+        errors.warn(f"no lock for {url!r}", stacklevel=1)
+    assert str(caught[0].message) == f"no lock for {shown!r}"
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 def test_an_error_comes_complete_from_another_process(cls):
     error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.", remedy_cli="Use --mend.")

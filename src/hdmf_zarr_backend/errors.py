@@ -41,6 +41,7 @@ An error reads ``FILE: problem (node). Remedy.``; these parts are also attribute
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
@@ -59,10 +60,21 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+# user and password before a host (RFC 3986, 3.2.1); parameters of signed URLs of S3, Google and Azure
+_USER = re.compile(r"(?<=://)[^\s/?#@:]*:[^\s/?#@]+(?=@)")
+_SIGNED = re.compile(r"(?i)(?<=[?&])([\w-]*(?:sig|token|secret|password|credential|key|accessid)[\w-]*)=[^\s&#'\")]+")
+
+
+def without_secrets(text: str) -> str:
+    """Return text with ``***`` for the passwords and signatures in URLs, since logs and reports quote errors."""
+    return _SIGNED.sub(r"\1=***", _USER.sub("***", text)) if "://" in text else text
+
+
 def _one_line(message: str) -> str:
-    """Return a message on one line; the lines of a text of another library in it are joined."""
+    """Return a message on one line, without secrets; the lines of a text of another library in it are joined."""
     # hdmf and h5py put line breaks into messages; `zarrio` promises one line for each error
-    return printable(" ".join(map(str.strip, message.splitlines())) if "\n" in message else message)
+    text = " ".join(map(str.strip, message.splitlines())) if "\n" in message else message
+    return printable(without_secrets(text))
 
 
 def warn(message: str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
@@ -131,9 +143,9 @@ class ZarrBackendError(Exception):
         return self._message(self.remedy_cli or self.remedy)
 
     def _message(self, remedy: str) -> str:
-        file = "" if self.store is None else f"{printable(self.store)}: "
+        file = "" if self.store is None else f"{_one_line(self.store)}: "
         node = "" if self.path is None else f" ({printable(self.path)})"
-        return f"{file}{_one_line(self.problem)}{node}{f'. {printable(remedy)}' if remedy else ''}"
+        return f"{file}{_one_line(self.problem)}{node}{f'. {_one_line(remedy)}' if remedy else ''}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # errors of worker processes are pickled, and Exception pickles only the arguments by position

@@ -151,7 +151,7 @@ def _separate(store: Store) -> Hierarchy:
 def _compare_copies(store: Store, hierarchy: Hierarchy, separate: Hierarchy, report: Report) -> None:
     """Compare the values of both formats; chunks that cannot be read are reported by the check of each format."""
     # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
-    # note of `encoding.both` change then, so the values themselves are compared.
+    # note of `encoding.registry` change then, so the values themselves are compared.
     for path, node in separate.walk() if store.abilities.listing else ():
         if isinstance(node, Dataset):
             with suppress(ZarrBackendError, OSError):

@@ -115,6 +115,7 @@ class Hdf5Tree:
 
     def _descend(self, top_path: str, file: SourceFile, top: bytes) -> None:
         """Place an object and everything below it. Links are placed later, when all objects have their paths."""
+        kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
         start = len(top.rstrip(b"/")) + 1
         for raw, form, info in file.walk(top, self.places):
             path = top_path if raw == top else join(top_path, text_of(raw[start:]))
@@ -123,21 +124,17 @@ class Hdf5Tree:
                 continue
             with reading(file.location, text_of(raw)):
                 known = self.places.get((info.fileno, info.addr))
-                if known is None:
-                    self._place(path, file, raw, info)
-                else:
+                if known is not None:
                     self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
-
-    def _place(self, path: str, file: SourceFile, raw: bytes, info: Any) -> None:
-        """Set the path of one object."""
-        kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
-        placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
-        self.places[info.fileno, info.addr] = placed
-        self.nodes.append(placed)
-        if placed.kind == "dataset":
-            check_other_files(h5o.open(*file.within(raw)), file.location, text_of(raw), self._rules.external_links)
-        elif placed.kind == "group":
-            check_depth(self._rules, file.location, absolute(path))
+                    continue
+                placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
+                self.places[info.fileno, info.addr] = placed
+                self.nodes.append(placed)
+                if placed.kind == "dataset":
+                    dataset = h5o.open(*file.within(raw))
+                    check_other_files(dataset, file.location, text_of(raw), self._rules.external_links)
+                elif placed.kind == "group":
+                    check_depth(self._rules, file.location, absolute(path))
 
     def _place_link(self, link: _Pending) -> None:
         group, name = link.file.within(link.raw)

@@ -6,8 +6,8 @@ made relative to the new location.
 
 In a file of both formats the formats share the chunks. Only what has another form in format 3, references and rows, is
 stored a second time, below ``c/`` of its array. It is a part of the change of format 2: the commit sets ``.zmetadata``,
-and ``zarr.json`` of the root follows, with the note of `encoding.both`. A program that finds that the note does not fit
-reads format 2.
+and ``zarr.json`` of the root follows, with the note of `encoding.registry`. A program that finds that the note does
+not fit reads format 2.
 """
 
 from __future__ import annotations
