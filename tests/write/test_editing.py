@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hdmf.build import LinkBuilder
@@ -14,8 +15,9 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries, validate
 from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, verify
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, convert, verify
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import (
     ConflictError,
     NameRefusedError,
@@ -159,6 +161,8 @@ def test_data_are_replaced_by_others_of_another_shape_and_type(path):
     ("name", "values", "error", "message"),
     [
         ("/units/tags_index", np.array([1, 3], "u1"), ConflictError, "Columns must be the same length"),
+        ("/units/spike_times", np.arange(3.0), ConflictError, "spike_times_index needs 6 rows"),
+        ("/units/electrodes", [1, 2, 100], ConflictError, "needs 101 rows of .*/electrodes/id, which has 4"),
         ("/acquisition/raw/data", np.zeros((1,) * 5), ValueRefusedError, "the schema allows the shapes"),
         ("/acquisition/raw/timestamps", ["text"], ValueRefusedError, "type"),
         ("/acquisition/raw", 3, UsageError, "this is a group"),
@@ -273,6 +277,60 @@ def test_the_tables_of_an_aligned_table_are_listed():
         io.remove("/two", "/specifications2")
         root = io.read()
         assert (list(root.categories), root.colnames, root["first"]["x"][:].tolist()) == (["first"], (), [1, 2])
+
+
+@FORMATS
+def test_references_of_hdf5_follow_wherever_they_are(tmp_path, zarr_format):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        x, y = (file.create_dataset(f"g/{name}", data=np.arange(4)) for name in "xy")
+        both = np.array([x.ref, y.ref], h5py.ref_dtype)
+        rows = np.zeros(2, [("n", "i4"), ("inner", [("r", h5py.ref_dtype), ("f", "f4")])])
+        rows["inner"]["r"] = both
+        file["nested"] = rows
+        file.attrs.create("axes", np.array([both, both]), dtype=h5py.ref_dtype)
+        file.attrs.create("rows", rows["inner"], dtype=rows["inner"].dtype)
+        file.create_dataset("regions", data=np.array([y.regionref[1:2]], h5py.regionref_dtype))
+        x.make_scale("x")
+        y.dims[0].attach_scale(x)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format, check=False)
+    with ZarrIO(tmp_path / "a.zarr", "r+") as io:
+        io.rename("/g/x", "longer")
+        io.rename("/g", "renamed")
+        with pytest.raises(ConflictError, match="an attribute of HDF5 in the note of /renamed/y"):
+            io.remove("/renamed/longer")
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5", check=False)
+    with h5py.File(tmp_path / "b.h5") as file:
+        names = ["/renamed/longer", "/renamed/y"]
+        references = file["nested"]["inner"]["r"], file.attrs["rows"]["r"], *file.attrs["axes"]
+        assert [[file[each].name for each in some] for some in references] == [names] * 4
+        assert file[file["regions"][0]].name == names[1]
+        assert file["renamed/y"].dims[0][0].name == names[0]
+
+
+@FORMATS
+def test_strict_json_stays_strict(zarr_format):
+    def not_strict() -> list[str]:
+        return [key for key, text in store.items() if b":NaN" in text]
+
+    store: dict[str, bytes] = {}
+    datasets = [trees.dataset(name, [1.0, 2.0], attributes={"nan": np.nan}) for name in "xyz"]
+    tree = trees.root(trees.group("g", *datasets))
+    tree.set_group(trees.group("m", one=ZarrReference(".", "/g/x"), two=[ZarrReference(".", "/g/x")]))
+    options = WriteOptions(strict_json=True)
+    trees.write_builder(store, tree, zarr_format=zarr_format)
+    assert not_strict()
+    with ZarrIO(store, "r+", write_options=options) as io, pytest.raises(UsageError, match="not strict JSON"):
+        io.rename("/g/x", "a")
+    store.clear()
+    with ZarrIO(store, "w", zarr_format=zarr_format, write_options=options) as io:
+        io.write_builder(tree)
+    with ZarrIO(store, "r+", write_options=options) as io:
+        io.rename("/g/x", "a")
+        io.replace("/g/y", [3.0])
+        io.read_builder()["g"]["z"].data.append([3.0])
+    assert not not_strict()
+    with ZarrIO(store, "r+", write_options=options) as io:
+        assert len(io.remove("/g/a", "/m@one", "/m@two")) == 3
 
 
 def test_other_modes_and_stores_refuse(tmp_path):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -28,7 +28,6 @@ from hdmf_zarr_backend.encoding.codecs import field_types
 from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
 from hdmf_zarr_backend.encoding.zarr3 import has_records, row_bytes
 from hdmf_zarr_backend.errors import StoreError, at
-from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray, join
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import Root
@@ -54,9 +53,6 @@ class DeferredReference:
 
 class Metadata(Protocol):
     """The metadata of a file."""
-
-    def documents(self, path: str, node: Dataset[Attributes]) -> Iterable[tuple[str, Any]]:
-        """Return the documents of a dataset by their keys."""
 
     @property
     def inlined(self) -> dict[str, bytes]:
@@ -356,11 +352,12 @@ class Edits:
             for index in chunks:
                 self._drop(array, index)
 
-    def flush(self, encode: Encode) -> None:
+    def flush(self, encode: Encode, documents: Callable[[Mapping[str, Any]], dict[str, bytes]]) -> None:
         """Put everything into the change: chunks, then the documents of the arrays that changed.
 
-        The change is complete when the caller has committed it and called `done`; chunks beyond the arrays are deleted
-        then. If a data type changes, the root refuses readers until then.
+        ``documents`` returns the texts of those of some datasets. The change is complete when the caller has committed
+        it and called `done`; chunks beyond the arrays are deleted then. If a data type changes, the root refuses
+        readers until then.
         """
         if self._is_lost:
             problem = "an earlier write failed and was undone, and some of the changes are not in memory any more"
@@ -372,8 +369,10 @@ class Edits:
                 self._complete(array, encode)
             kept = [array for array in self._arrays.values() if not array.is_replaced]
             self._put_arrays(kept)
-            self.change.describe(self._documents(kept))
-            self._replace([array for array in self._arrays.values() if array.is_replaced])
+            self.change.describe(documents({array.path: array.node for array in kept}))
+            replaced = [array for array in self._arrays.values() if array.is_replaced]
+            if replaced:
+                self._replace(replaced, documents({array.path: array.node for array in replaced}))
             for array in self._arrays.values():  # chunks and shards that are outside of an array now
                 stored = array.reader.array
                 gone = dict.fromkeys(shard_of(stored, index) for index in sorted(array.removed))
@@ -397,22 +396,17 @@ class Edits:
                 filters = [{**first, "fields": fields}, *others]
                 self.widen(array.reader, np.dtype(object), partial(setattr, array.reader.array, "filters", filters))
 
-    def _replace(self, arrays: list[_ChangedArray]) -> None:
+    def _replace(self, arrays: list[_ChangedArray], documents: dict[str, bytes]) -> None:
         """Write the arrays whose elements or chunks became larger, one chunk after the other.
 
         Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
         """
-        if arrays:
-            self.change.hide(self._metadata.mark(), self._documents(arrays))
-            self.is_marked = True
-            for array in arrays:
-                self._put_arrays([array])
-            # what is not kept here is read from the store, also by a source of the same write
-            self.change.drain()
-
-    def _documents(self, arrays: Iterable[_ChangedArray]) -> dict[str, bytes]:
-        documents = (self._metadata.documents(array.path, array.node) for array in arrays)
-        return {key: dump(document) for some in documents for key, document in some}
+        self.change.hide(self._metadata.mark(), documents)
+        self.is_marked = True
+        for array in arrays:
+            self._put_arrays([array])
+        # what is not kept here is read from the store, also by a source of the same write
+        self.change.drain()
 
     def _put_arrays(self, arrays: list[_ChangedArray]) -> None:
         """Put all chunks of some arrays that differ from the stored ones."""

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from operator import is_not
+from typing import Any
 
 import numpy as np
 from hdmf.build import BuildManager, ConstructError, DatasetBuilder
@@ -24,7 +25,6 @@ from hdmf_zarr_backend.array.edits import wider_fields
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_grid
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr
 from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
@@ -53,14 +53,12 @@ from hdmf_zarr_backend.errors import (
     at,
 )
 from hdmf_zarr_backend.hdmf.containers import stored_array
-from hdmf_zarr_backend.hdmf.from_zarr import before_change
 from hdmf_zarr_backend.hdmf.namespaces import names_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.reading import ReadSession
 from hdmf_zarr_backend.hdmf.schema import converted, load_cached_namespaces, specs_at, why_required
-from hdmf_zarr_backend.hdmf.writing import EditedFile, commit, derive_rest, undone_on_error
-from hdmf_zarr_backend.model.element import Reference
-from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.hdmf.writing import EditedFile, prepare, write_changes
+from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
@@ -69,7 +67,6 @@ from hdmf_zarr_backend.model.nodes import (
     Hierarchy,
     Node,
     absolute,
-    adopt,
     copy_hierarchy,
     join,
     relative,
@@ -78,9 +75,9 @@ from hdmf_zarr_backend.model.nodes import (
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.write.array_planner import shape_of
-from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, check_names, checked_name, shard_bytes_for
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_name, shard_bytes_for
 from hdmf_zarr_backend.write.sources import EncodedSource
-from hdmf_zarr_backend.write.writer import PlannedStore, PlanWriter
+from hdmf_zarr_backend.write.writer import PlannedStore
 
 _SPEC_CLASSES = ("group_spec_cls", "dataset_spec_cls", "spec_namespace_cls")
 LISTS = frozenset({"colnames", "categories"})
@@ -89,22 +86,6 @@ LISTS = frozenset({"colnames", "categories"})
 INDEX = "VectorIndex"
 _FIXED = LISTS | {*TYPE_KEYS, "namespace", "object_id"}
 """Attributes by which hdmf knows an object and its members."""
-
-
-def _renamed(each: Any, name: str, new_name: str) -> Any:
-    """Return an entry of a list of names, text or bytes, as it is after a rename."""
-    if to_text(each) != name:
-        return each
-    return new_name.encode() if isinstance(each, bytes) else new_name
-
-
-class Pointer(NamedTuple):
-    """A link or a reference, or the references of an array, to something that is removed."""
-
-    what: str  # in words
-    path: str  # of the node that has it; of a link, its own
-    attribute: str | None = None
-    problem: str | None = None  # why it cannot become null
 
 
 class Edit:
@@ -126,7 +107,8 @@ class Edit:
         self._plan = WritePlan(self.hierarchy, is_nczarr=is_nczarr(known))
         self._changed: set[str] = set()  # new paths of nodes whose documents change
         self._replaced: set[str] = set()
-        self._lost: list[Pointer] = []
+        self._lost: list[tuple[str, str | None]] = []  # what leads to what is removed, and why it cannot become null
+        self._nulls = 0  # references whose target is removed
         self._before = resolver_of(store, known, store.location)
         self._after = resolver_of(store, self.hierarchy, store.location)
         self._targets: dict[tuple[Any, Any], str | None] = {}
@@ -162,41 +144,41 @@ class Edit:
         self._follow_all()
         if not self._lost:
             return
-        shown = "; ".join(pointer.what for pointer in self._lost)
+        shown = "; ".join(what for what, _ in self._lost)
         first = next(path for path, new in self.outdated.items() if new is None)
         if not cascade:
-            raise self._error(
-                ConflictError,
-                f"it cannot be removed while these lead to it: {shown}",
-                first,
-                "Remove these first, or pass cascade=True: it removes such links and attributes, and makes the "
-                "references in datasets null.",
-                "Remove these first, or use --drop-links: it removes such links and attributes, and makes the "
-                "references in datasets null.",
-            )
-        needed = [f"{pointer.what} ({pointer.problem})" for pointer in self._lost if pointer.problem is not None]
+            problem = f"it cannot be removed while these lead to it: {shown}"
+            what = "it removes such links and attributes, and makes the references in datasets null."
+            remedies = (f"Remove these first, or {how}: {what}" for how in ("pass cascade=True", "use --drop-links"))
+            raise self._error(ConflictError, problem, first, *remedies)
+        needed = [f"{what} ({problem})" for what, problem in self._lost if problem is not None]
         if needed:
             problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
             remedy = "Remove what has them too, in the same call."
             raise self._error(ConflictError, problem, first, remedy)
-        self.done += [f"removed {pointer.what}" for pointer in self._lost]
+        self.done += [f"removed {what}" for what, _ in self._lost]
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a node or a link another name in its group."""
         path, is_link = self._located(name)
         parent, old = split(path)
         checked_name(new_name)
-        group = self._group(parent)
-        if new_name in group.members or find_link(group.attributes, new_name) is not None:
-            problem = f"the group has a member {new_name!r} already"
-            raise self._error(ConflictError, problem, path, "Choose another name.")
-        self._check_not_needed(path, "cannot be renamed", is_rename=True)
-        self._move(path, join(parent, new_name), is_link=is_link)
+        moves = {path: join(parent, new_name)}
         for index in [] if is_link else self._indices(path):
-            is_named = split(index)[1].startswith(f"{old}_index")
-            if is_named:
-                self._move(index, join(parent, new_name + split(index)[1].removeprefix(old)), is_link=False)
+            if split(index)[1].startswith(f"{old}_index"):
+                moves[index] = join(parent, new_name + split(index)[1].removeprefix(old))
+        for new in moves.values():
+            self._check_free(parent, split(new)[1], path)
+        self._check_not_needed(path, "cannot be renamed", is_rename=True)
+        for each, new in moves.items():
+            self._move(each, new, is_link=is_link)
         self._follow_all()
+
+    def _check_free(self, parent: str, name: str, path: str) -> None:
+        group = self._group(parent)
+        if name in group.members or find_link(group.attributes, name) is not None:
+            problem = f"the group has a member {name!r} already"
+            raise self._error(ConflictError, problem, path, "Choose another name.")
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
         """Give a dataset other values, of any shape and type that the schema allows; its attributes stay."""
@@ -222,6 +204,7 @@ class Edit:
         )
         planner, group = Planner(request(builder)), self._group(parent, self.hierarchy)
         del group.members[last]
+        self._plan.apply(planner.request.options)
         planner.plan = self._plan
         planner.dataset(builder, PlannedGroup(group, parent, taken=names_in(group)), last)
         adapt_plan(self._plan, location=store.location, shard_bytes=shard_bytes_for(store, budget))
@@ -234,8 +217,23 @@ class Edit:
         if store.folder is not None and len(nested) > 1 and nested[1].startswith(nested[0]):
             # c/0 cannot be a chunk before the commit, and the folder of c/0/0 after it
             stored.chunk_keys = replace(stored.chunk_keys, separator=".")
+        self._check_rows(path)
         self._replaced.add(path)
         self.done.append(f"replaced the data of {absolute(path)}")
+
+    def _check_rows(self, path: str) -> None:
+        """Refuse an index, or rows of another table, beyond the end of what they lead to."""
+        node, store = self.hierarchy.get(path), PlannedStore(self._file.store, self._plan)
+        table: Any = {} if node is None else node.attributes.get("table")
+        rows = join(self._target(table["value"]) or "", "id") if is_reference(table) else ""
+        leads = [(path, self._indexed(path) or rows), *((index, path) for index in self._indices(path)[:1])]
+        for index, target in leads:
+            node, column = self.hierarchy.get(index), self.hierarchy.get(target)
+            if isinstance(node, Dataset) and isinstance(column, Dataset) and node.stored.size:
+                last = ChunkReader(store, index, node.stored, ChunkCache(0)).read(()).max() + (target == rows)
+                if last > (count := column.stored.shape[0]):
+                    problem = f"{absolute(index)} needs {last} rows of {absolute(target)}, which has {count}"
+                    raise self._error(ConflictError, problem, path, "Give more data first, or smaller numbers.")
 
     def _remove(self, name: str) -> None:
         if "@" in name and self._known.get(relative(name)) is None:
@@ -307,8 +305,8 @@ class Edit:
         group = self._group(parent, self.hierarchy)
         new_name = None if new is None else split(new)[1]
         if is_link:
-            named = [(entry, as_dict(entry).get("name") == name) for entry in group.attributes[LINKS]]
-            renamed = [{**entry, "name": new_name} if is_it else entry for entry, is_it in named]
+            entries = [(entry, as_dict(entry).get("name") == name) for entry in group.attributes[LINKS]]
+            renamed = [{**entry, "name": new_name} if is_it else entry for entry, is_it in entries]
             self._set_links(parent, [entry for entry in renamed if as_dict(entry).get("name", "") is not None])
         else:
             node = group.members.pop(name)
@@ -316,10 +314,10 @@ class Edit:
                 group.members[new_name] = node
             for attribute in LISTS & group.attributes.keys():
                 listed = self._listed(group, attribute)
-                kept = [each for each in listed if new_name is not None or to_text(each) != name]
-                fresh = [_renamed(each, name, new_name or "") for each in kept]
-                if fresh != listed:
-                    self._set_attribute(parent, attribute, fresh)
+                as_stored = {name: new_name, name.encode(): new_name and new_name.encode()}
+                renamed = [as_stored.get(each, each) for each in listed]
+                if renamed != listed:
+                    self._set_attribute(parent, attribute, [each for each in renamed if each is not None])
         what = f"the link {absolute(path)}" if is_link else absolute(path)
         self.done.append(f"removed {what}" if new is None else f"renamed {what} to {new_name}")
 
@@ -430,87 +428,91 @@ class Edit:
 
     def _follow_all(self) -> None:
         """Let all links and references follow their targets, and note those whose target is removed."""
-        stay = [(path, node) for path, node in self._known.walk() if self.new_path(path) is not None]
-        for path, node in stay:
-            if isinstance(node, Group) and isinstance(node.attributes.get(LINKS), list):
-                self._follow_links(path)
-        for path, node in stay:
+        stay = [path for path, _ in self._known.walk() if self.new_path(path) is not None]
+        for path in stay:
+            self._follow_links(path)
+        for path in stay:
+            _, node = self._node(path)
             for name, value in node.attributes.items():
-                if name != LINKS and isinstance(value, (dict, list)):
+                if name != LINKS:
                     self._follow_attribute(path, name, value)
             if isinstance(node, Dataset) and not self._is_specification(path):
                 self._follow_array(path, node)
+
+    def _follow(self, value: Any) -> Any:
+        """Return JSON with each reference in it as it is after the change, the same object if none has changed."""
+        if isinstance(value, dict) and {"source", "path"} <= value.keys():
+            new = self._followed(value)
+            self._nulls += new is None
+            return new
+        if isinstance(value, dict):
+            followed = self._follow([*value.values()])
+            changed = any(map(is_not, followed, value.values()))
+            return dict(zip(value, followed, strict=True)) if changed else value
+        if not isinstance(value, (list, tuple)):
+            return value
+        items = [self._follow(item) for item in value]
+        return items if any(map(is_not, items, value)) else value
 
     def _is_specification(self, path: str) -> bool:
         return self._specs is not None and path.startswith(f"{self._specs}/")
 
     def _follow_links(self, path: str) -> None:
-        _, node = self._node(path)
-        entries = node.attributes.get(LINKS, [])
-        followed = [(entry, self._followed(entry)) for entry in entries]
-        for entry, new in followed:
-            if new is None:
-                link = join(path, str(entry.get("name")))
-                self.outdated[link] = None
-                reason = self._why_required(link)
-                self._lost.append(Pointer(f"the link {absolute(link)}", link, problem=reason))
-        kept = [new for _, new in followed if new is not None]
-        if kept != entries:
-            self._set_links(path, kept)
+        entries: Any = self._node(path)[1].attributes.get(LINKS)
+        followed = self._follow(entries)
+        if followed is entries:
+            return
+        for entry in (entry for entry, new in zip(entries, followed, strict=True) if new is None):
+            link = join(path, str(entry.get("name")))
+            self.outdated[link] = None
+            self._lost.append((f"the link {absolute(link)}", self._why_required(link)))
+        self._set_links(path, [new for new in followed if new is not None])
 
     def _follow_attribute(self, path: str, name: str, value: Any) -> None:
-        items = value if isinstance(value, list) else [value]
-        if not items or not all(map(is_reference, items)):
-            return
-        followed = [self._followed(item["value"]) for item in items]
-        if None in followed:
+        nulls, followed = self._nulls, self._follow(value)
+        is_lost = self._nulls > nulls
+        if is_lost and name != NOTES:
             reason = self._why_required(path, attribute=name)
             if isinstance(value, list):
                 reason = "a list of references has no null"
-            self._lost.append(Pointer(f"the attribute {name!r} of {absolute(path)}", path, name, reason))
+            self._lost.append((f"the attribute {name!r} of {absolute(path)}", reason))
             self._set_attribute(path, name, None)
-        elif followed != [item["value"] for item in items]:
+        elif followed is not value:
+            if is_lost:
+                self._lost.append((f"an attribute of HDF5 in the note of {absolute(path)}", None))
             new, node = self._node(path)
-            fresh = [{**item, "value": target} for item, target in zip(items, followed, strict=True)]
-            node.attributes = {**node.attributes, name: fresh if isinstance(value, list) else fresh[0]}
+            node.attributes = {**node.attributes, name: followed}
             self._changed.add(new)
 
     def _follow_array(self, path: str, node: Dataset[Attributes]) -> None:
-        means = describe_any(node)
+        means, stored, nulls = describe_any(node), node.stored, self._nulls
         elements = [means.stored] if means.form != "rows" else [field for _, field in means.fields]
-        if not node.stored.size or not any(isinstance(element, Reference) for element in elements):
+        # a field of rows that is a compound itself is opaque
+        kinds = (Reference, Opaque) if means.form == "rows" else Reference
+        if not stored.size or not any(isinstance(element, kinds) for element in elements):
             return
         with at(self._file.store, path):
-            values = ChunkReader(self._file.store, path, node.stored, ChunkCache(0)).read(()).copy()
-            cells = values.reshape(-1)
-            count = lost = 0
-            for position, cell in enumerate(cells):
-                if isinstance(cell, (list, tuple)) and any(self._followed(item) is not item for item in cell):
-                    problem = "its rows are pickles, in which no reference can be changed"
-                    raise UnsupportedFileError(
-                        problem, remedy="Convert the file with `zarrio convert`, and change that."
-                    )
-                new = self._followed(cell)
-                if new is not cell:
-                    cells[position] = new
-                    count, lost = count + 1, lost + (new is None)
+            values = ChunkReader(self._file.store, path, stored, ChunkCache(0)).read(())
+            cells = values.reshape(-1).tolist()
+            followed = self._follow(cells)
+            if followed is cells:
+                return
+            if stored.first_filter.get("id") == "pickle":
+                problem = "its values are pickles, in which no reference can be changed"
+                raise UnsupportedFileError(problem, remedy="Convert the file with `zarrio convert`, and change that.")
+        lost = self._nulls - nulls
         if lost:
             reason = "the only value of a dataset cannot be null" if means.is_scalar else None
-            self._lost.append(Pointer(f"{counted(lost, 'reference')} in {absolute(path)}", path, problem=reason))
-        if count:
-            self._rewrite(path, values.reshape(node.stored.shape))
-
-    def _rewrite(self, path: str, values: Any) -> None:
-        """Plan that an array is written with other references."""
-        new, node = self._node(path)
-        assert isinstance(node, Dataset)
-        if has_records(node.stored):
-            most = self._file.store.read_rules.limits.max_object_bytes
-            fields = wider_fields(node.stored, [values], most)
+            self._lost.append((f"{counted(lost, 'reference')} in {absolute(path)}", reason))
+        values = np.empty_like(values)
+        for position, cell in enumerate(followed):
+            values.reshape(-1)[position] = cell
+        if has_records(stored):
+            fields = wider_fields(stored, [values], self._file.store.read_rules.limits.max_object_bytes)
             if fields is not None:
-                first, *others = node.stored.filters or [{}]
-                node.stored.filters = [{**first, "fields": fields}, *others]
-        self._plan.arrays[new] = PlannedArray(node, EncodedSource(values))
+                first, *others = stored.filters or [{}]
+                stored.filters = [{**first, "fields": fields}, *others]
+        self._plan.arrays[self._node(path)[0]] = PlannedArray(node, EncodedSource(values))
 
     def is_gone(self, path: str) -> bool:
         """Return whether what was at a path before the change is not there any more, or has other values."""
@@ -556,43 +558,31 @@ class Edit:
     def commit(self) -> None:
         """Write the change; if this raises an error, nothing is written."""
         self._check_objects()
-        file, edits, known = self._file, self._file.edits, self._known
+        file, known = self._file, self._known
+        prepare(file)
         moved = {old: new for old, new in self.outdated.items() if known.get(old) is not None}
         added = {new for new in moved.values() if new is not None}
         tops = tuple(f"{top}/" for top in added)
         changed = {path for path in self._changed if not f"{path}/".startswith(tops)}
         # arrays that are written again where they are; those at new paths are new to readers
         arrays = self._plan.arrays.items()
-        in_place = {path: planned.node for path, planned in arrays if not f"{path}/".startswith(tops)}
-        check_names(added, file.store)
-        before = before_change(file.store, file.parsed, [*changed, *added, *self._plan.arrays])
-        with undone_on_error(file):
-            keys = {old: list(file.store.unwrapped.list_prefix(old)) for old in (*moved, *in_place)}
-            edits.change.create(*added)
-            if in_place:
-                documents = (file.parsed.documents(path, node) for path, node in in_place.items())
-                texts = {key: dump(document) for some in documents for key, document in some}
-                edits.change.hide(file.parsed.mark(), texts)
-                edits.is_marked = True
+        replaced = {path: planned.node for path, planned in arrays if not f"{path}/".startswith(tops)}
+
+        def move() -> None:
+            change, unwrapped = file.edits.change, file.store.unwrapped
+            keys = {old: list(unwrapped.list_prefix(old)) for old in (*moved, *replaced)}
             for old, new in moved.items():
                 if new is not None:
-                    edits.change.copy({key: new + key[len(old) :] for key in self._values(keys[old])})
-            self._move_inlined(moved)
-            writer = PlanWriter(edits.change, self._plan, file.options)
-            writer.inlined = file.parsed.inlined
-            writer.write_changes(added=added, changed={*changed, *in_place})
-            edits.change.delete(key for old in moved for key in keys[old])
-            for path, node in in_place.items():
-                edits.change.delete(self._obsolete(path, node, keys[path]))
-            consolidate = file.parsed.consolidated or file.parsed.state is not None
-            commit(file, self.hierarchy, before, is_changed=True, consolidate=consolidate)
-        for path in (*moved, *in_place):
-            parent = known.get(split(path)[0])
-            if isinstance(parent, Group):
-                parent.members.pop(split(path)[1], None)
-        adopt(known, self.hierarchy)
-        self.outdated.update({path: path for path in in_place if path not in self.outdated})
-        derive_rest(file, before)
+                    change.copy({key: new + key[len(old) :] for key in self._values(keys[old])})
+            self._move_inlined()
+            change.delete(key for old in moved for key in keys[old])
+            for path, node in replaced.items():
+                change.delete(self._obsolete(path, node, keys[path]))
+
+        is_consolidated = file.parsed.consolidated or file.parsed.state is not None
+        options = replace(file.options, consolidate_metadata=is_consolidated)
+        write_changes(file, self._plan, options, added=added, changed=changed, replaced=replaced, first=move)
+        self.outdated.update({path: path for path in replaced if path not in self.outdated})
 
     def _obsolete(self, path: str, node: Dataset[Attributes], keys: list[str]) -> Iterator[str]:
         """Yield the keys of chunks that an array had, and has no more; not those of format 3 beside format 2."""
@@ -618,12 +608,11 @@ class Edit:
             if name not in DOCUMENTS and not (isinstance(node, Dataset) and (is_written or is_derived)):
                 yield key
 
-    def _move_inlined(self, moved: dict[str, str | None]) -> None:
+    def _move_inlined(self) -> None:
         inlined = self._file.parsed.inlined
         for key in list(inlined):
             new = self.new_path(key)
-            array = split(key)[0] if new is None else split(new)[0]
-            if new != key or array in self._plan.arrays:
+            if new != key or split(key)[0] in self._plan.arrays:
                 value = inlined.pop(key)
-                if new is not None and array not in self._plan.arrays:
+                if new is not None and split(new)[0] not in self._plan.arrays:
                     inlined[new] = value

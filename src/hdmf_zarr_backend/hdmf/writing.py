@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from hdmf_zarr_backend.array.edits import Edits
@@ -18,7 +20,7 @@ from hdmf_zarr_backend.hdmf.namespaces import add_specs, name_axes, rename_axes,
 from hdmf_zarr_backend.hdmf.planner import AppendPlanner, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.targets import check_targets
 from hdmf_zarr_backend.model.json_text import check_strict, dump
-from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy, gc_paused
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, adopt, copy_hierarchy, gc_paused
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.transaction import Writer, is_staged
@@ -91,7 +93,7 @@ def write_difference(
     ``is_written`` and ``original`` as for `AppendPlanner`.
     """
     store, edits, known = file.store, file.edits, file.parsed.hierarchy
-    _prepare(file)
+    prepare(file)
     with gc_paused():  # a collection would take longer than making these objects
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
@@ -103,28 +105,60 @@ def write_difference(
         planner.added |= specs
         planner.changed |= {""} if specs else set()
 
-    check_names((path for path, _ in plan.hierarchy.walk()), store)
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
-    before = before_change(store, file.parsed, [*planner.changed, *planner.added, *edits.changed])
-    with undone_on_error(file):
-        edits.change.create(*planner.added)
+
+    def flush() -> None:
         _flush(file, request.targets.encode)
         for path, changed in edits.changed.items():  # the fields of rows may have become wider
             node = hierarchy.get(path)
             if isinstance(node, Dataset):
                 node.stored.filters = changed.stored.filters
-        # only the documents of what has changed: hdmf-zarr 0.13 rewrites 1,052 files to add a series to a file of 1,000
-        if is_more:
-            writer = PlanWriter(edits.change, plan, request.options)
-            writer.inlined = file.parsed.inlined
-            writer.write_changes(added=planner.added, changed=planner.changed)
-        consolidate = request.options.consolidate_metadata
-        commit(file, hierarchy, before, is_changed=is_more, consolidate=consolidate)
-    # after the commit: a failed write leaves the model of what is on disk
-    adopt(known, hierarchy)
-    derive_rest(file, before)
+
+    # only the documents of what has changed: hdmf-zarr 0.13 rewrites 1,052 files to add a series to a file of 1,000
+    added, changed = planner.added, planner.changed
+    write_changes(file, plan, request.options, added=added, changed=changed, first=flush, is_more=is_more)
     request.unfilled = plan.unfilled
+
+
+def write_changes(
+    file: EditedFile,
+    plan: WritePlan,
+    options: WriteOptions,
+    *,
+    added: Collection[str],
+    changed: Collection[str],
+    first: Callable[[], None],
+    replaced: Mapping[str, Dataset[Attributes]] = MappingProxyType({}),
+    is_more: bool = True,
+) -> None:
+    """Write the ``added`` nodes and the ``changed`` documents of a plan, if there are any, after what ``first`` puts.
+
+    The ``replaced`` arrays get other values where they are: the root refuses readers meanwhile.
+    """
+    edits, known = file.edits, file.parsed.hierarchy
+    check_names((path for path, _ in plan.hierarchy.walk()), file.store)
+    before = before_change(file.store, file.parsed, [*changed, *added, *replaced, *edits.changed])
+    with _undone_on_error(file):
+        edits.change.create(*added)
+        first()
+        if replaced:
+            edits.change.hide(file.parsed.mark(), _texts(file, replaced))
+            edits.is_marked = True
+        if is_more:
+            writer = PlanWriter(edits.change, plan, options)
+            writer.inlined = file.parsed.inlined
+            writer.write_changes(added=added, changed={*changed, *replaced})
+        _commit(file, plan.hierarchy, before, is_changed=is_more, consolidate=options.consolidate_metadata)
+    # after the commit: a failed write leaves the model of what is on disk
+    adopt(known, plan.hierarchy, replaced)
+    _derive_rest(file, before)
+
+
+def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the texts of the documents of nodes."""
+    documents = (file.parsed.documents(path, node) for path, node in nodes.items())
+    return {key: dump(text, strict=file.options.strict_json) for some in documents for key, text in some}
 
 
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
@@ -136,13 +170,13 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     edits = file.edits
     if edits.has_failed or not (edits.changed or edits.is_open):
         return
-    _prepare(file)
+    prepare(file)
     before = before_change(file.store, file.parsed, edits.changed)
-    with undone_on_error(file):
+    with _undone_on_error(file):
         _flush(file, encode)
         consolidate = file.parsed.consolidated or file.parsed.state is not None
-        commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
-    derive_rest(file, before)
+        _commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
+    _derive_rest(file, before)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -165,7 +199,7 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     )
 
 
-def _prepare(file: EditedFile) -> None:
+def prepare(file: EditedFile) -> None:
     """Check the metadata on disk, and name the axes of the arrays whose shapes have changed."""
     if file.options.strict_json:
         check_strict(file.parsed.hierarchy, file.store.location)
@@ -173,7 +207,7 @@ def _prepare(file: EditedFile) -> None:
 
 
 @contextmanager
-def undone_on_error(file: EditedFile) -> Iterator[None]:
+def _undone_on_error(file: EditedFile) -> Iterator[None]:
     """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
     edits, inlined = file.edits, file.parsed.inlined
     before = dict(inlined)
@@ -192,16 +226,12 @@ def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     edits, known = file.edits, file.parsed.hierarchy
     if edits.changed:
         overlaid = overlay(known) if is_nczarr(known) else ()
-        edits.flush(encode)
-        for path in sorted(overlaid):
-            node = known.get(path)
-            assert node is not None
-            documents = file.parsed.documents(path, node)
-            edits.change.describe({key: dump(text, strict=file.options.strict_json) for key, text in documents})
+        edits.flush(encode, partial(_texts, file))
+        edits.change.describe(_texts(file, {path: known.get(path) for path in sorted(overlaid)}))
 
 
 @gc_paused()
-def commit(
+def _commit(
     file: EditedFile, hierarchy: Hierarchy, before: Before | None, *, is_changed: bool, consolidate: bool
 ) -> None:
     """Commit the change, with format 3 of a file of both formats in it."""
@@ -227,7 +257,7 @@ def commit(
     edits.change.commit({}, root)
 
 
-def derive_rest(file: EditedFile, before: Before | None) -> None:
+def _derive_rest(file: EditedFile, before: Before | None) -> None:
     """Derive all of format 3 of a file of both formats, if not only what has changed could be derived."""
     if file.parsed.state is not None and before is None:
         make_alike(file.edits.writer, file.parsed, WriteOptions(strict_json=file.options.strict_json))

@@ -13,7 +13,7 @@ import gc
 import marshal
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -385,8 +385,12 @@ def _copied(node: Node) -> Node:
     return replace(node) if isinstance(node, Group) else replace(node, stored=replace(node.stored))
 
 
-def adopt(known: Hierarchy, written: Hierarchy) -> None:
-    """Update ``known`` with the content of ``written``, keeping node objects, which others refer to."""
+def adopt(known: Hierarchy, written: Hierarchy, replaced: Iterable[str] = ()) -> None:
+    """Update ``known`` with the content of ``written``, keeping node objects but those of the ``replaced`` datasets."""
+    for path in replaced:  # others refer to the objects of nodes
+        parent = known.get(split(path)[0])
+        if isinstance(parent, Group):
+            parent.members.pop(split(path)[1], None)
     known.root = _kept(known.root, written.root)
     pairs = [(known.root, written.root)]
     while pairs:
