@@ -7,15 +7,18 @@ from typing import Any
 
 import fsspec
 import h5py
+import numcodecs
 import numpy as np
 import pytest
+import zarr
 from hdmf.common import get_manager
 
-from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.dryrun import dry_run
-from hdmf_zarr_backend.errors import DamagedFileError, UsageError
+from hdmf_zarr_backend.errors import ConflictError, DamagedFileError, UsageError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend.progress import Progress
 from tests.options import arguments
 from tests.servers import S3Server
 from tests.trees import read_builder
@@ -176,3 +179,110 @@ def test_an_export_keeps_the_largest_shape_of_rows(tmp_path: Path, formats: tupl
     with h5py.File(tmp_path / "b.h5") as file:
         result = {name: file[name].maxshape for name in ("texts", "references", "bound")}
     assert result == {"texts": (None,), "references": (9,), "bound": (2,)}
+
+
+# ---- settings by the pattern of a path ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An HDF5 file with two series; ``data`` of one of them has a name in which a slash is not."""
+    path = tmp_path_factory.mktemp("series") / "series.h5"
+    with h5py.File(path, "w") as file:
+        for name in ("probe", "video/eye"):
+            group = file.create_group(f"acquisition/{name}")
+            group.create_dataset("data", data=VALUES, chunks=(2**11, 64), compression="gzip", shuffle=True)
+            group.create_dataset("timestamps", data=np.arange(2**14) / 30, maxshape=(None,), chunks=(2**13,))
+            group["names"], group["rate"] = ["left", "right"], 30.0
+    return path
+
+
+def stored(path: Path, name: str) -> tuple[Any, ...]:
+    array = zarr.open_group(path, mode="r")[f"acquisition/{name}"]
+    codecs = [type(codec).__name__.lower().removesuffix("codec") for codec in (*array.filters, *array.compressors)]
+    return array.shards or (), array.chunks, codecs
+
+
+SETTINGS: dict[str, Any] = {
+    "**": ZarrDataIO(compressor="zlib"),
+    "acquisition/*/data": {"chunks": (3000, 16)},
+    "/**/eye/da?a": {"chunk_elements": 2**12, "codec": numcodecs.Zstd(1)},
+}
+
+
+@pytest.mark.skipif(zarr.__version__ < "3", reason="the attributes of an array are those of zarr-python 3")
+def test_settings_apply_by_pattern_and_the_rest_is_copied(series: Path, tmp_path: Path) -> None:
+    report = convert(series, tmp_path / "a.zarr", settings=SETTINGS)
+    assert report.remarks[0].startswith("settings apply to 6 datasets: /acquisition/probe/data, ")
+    assert stored(tmp_path / "a.zarr", "probe/data") == ((), (3000, 16), ["zlib"])
+    assert stored(tmp_path / "a.zarr", "video/eye/data") == ((), (64, 64), ["zstd"])
+    assert stored(tmp_path / "a.zarr", "probe/names")[2] == ["vlenutf8", "zlib"]
+    assert compare(series, tmp_path / "a.zarr") == []
+    # shards, from Zarr to Zarr; chunks are cut to what the dataset can become, and copied where they are equal
+    settings = {"**/data": {"shards": (6000, 64), "chunks": (3000, 16)}, "**/timestamps": {"chunks": (2**16,)}}
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=3, settings=settings)
+    assert stored(tmp_path / "b.zarr", "probe/data")[:2] == ((6000, 64), (3000, 16))
+    assert stored(tmp_path / "b.zarr", "probe/timestamps")[1] == (2**16,)  # which can grow
+    # the shards that the source has become whole numbers of the new chunks
+    convert(tmp_path / "b.zarr", tmp_path / "c.zarr", settings={"**/data": {"chunks": (2500, 99)}})
+    assert stored(tmp_path / "c.zarr", "probe/data")[:2] == ((7500, 64), (2500, 64))
+    assert compare(series, tmp_path / "c.zarr") == []
+
+
+def test_settings_apply_to_hdf5(series: Path, tmp_path: Path) -> None:
+    convert(series, tmp_path / "a.zarr")
+    settings = {"**/probe/*": {"codec": "zlib"}, "**/eye/data": {"chunks": (1000, 16)}}
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5", settings=settings)
+    with h5py.File(tmp_path / "b.h5") as file:
+        probe, eye = file["acquisition/probe"], file["acquisition/video/eye"]
+        assert (probe["data"].chunks, probe["data"].compression, probe["data"].shuffle) == ((2**11, 64), "gzip", False)
+        assert (probe["timestamps"].compression, eye["timestamps"].compression) == ("gzip", None)
+        assert (eye["data"].chunks, eye["data"].compression, eye["data"].shuffle) == ((1000, 16), "gzip", True)
+    assert {each.kind for each in compare(series, tmp_path / "b.h5")} == {"chunks", "filters"}
+
+
+def test_a_dry_run_shows_what_settings_do(series: Path) -> None:
+    arrays = dry_run(series, settings=SETTINGS).arrays
+    assert arrays["/acquisition/probe/data"].chunks == (3000, 16)
+    assert arrays["/acquisition/probe/data"].codecs == ("zlib 4",)
+
+
+@pytest.mark.parametrize(("settings", "target", "said", "remedy"), [
+    ({"acquisition/*/dta": {"chunks": (3, 3)}}, "b.zarr", "no dataset with an axis", "'acquisition/probe/data'"),
+    ({"acquisition/*/rate": {"codec": "zstd"}}, "b.zarr", "no dataset with an axis", "Did you mean"),
+    ({"**": {"chunks": (3, 3)}}, "b.zarr", r"chunks \(3, 3\) do not fit the shape \(2,\)", "one length for each axis"),
+    ({"**/data": {"shards": (9,)}}, "b.zarr", r"shards \(9,\) do not fit", "one length for each axis"),
+    ({"**/data": {"shards": "auto"}}, "b.zarr", "has shards", "zarr_format=3"),
+    ({"**/data": {"shards": "auto"}}, "b.h5", "HDF5 has no shards", "Leave shards out"),
+    ({"**/data": {"codec": numcodecs.LZMA()}}, "b.h5", "HDF5 has no filter", "zlib"),
+    ({"**/data": {"chunk": (3, 3)}}, "b.zarr", "'chunk'", "Did you mean 'chunks'"),
+    ({"**/data": {"fillvalue": 3}}, "b.zarr", "'fillvalue'", "It takes chunk_aspect_ratio, "),
+    ({"**/data": {"codec": "lz77"}}, "b.zarr", "lz77", "'blosc'"),
+    ({"**/data": {"codec": "zstd"}}, "b.zarr.json", "settings does not apply here", "Leave settings= out"),
+], ids=str)  # fmt: skip
+def test_settings_that_do_not_fit_are_refused(
+    series: Path, tmp_path: Path, settings: Any, target: str, said: str, remedy: str
+) -> None:
+    source = series
+    if target.endswith(".h5"):
+        source = tmp_path / "a.zarr"
+        convert(series, source)
+    with pytest.raises(UsageError, match=said) as caught:
+        convert(source, tmp_path / target, settings=settings, to="virtual" if target.endswith("json") else None)
+    assert remedy in caught.value.remedy
+    assert not (tmp_path / target).exists()
+
+
+def test_a_conversion_is_not_resumed_with_other_settings(series: Path, tmp_path: Path) -> None:
+    class Stop(Progress):
+        def advance(self, path: str, done: int) -> None:
+            if path.endswith("data"):
+                raise KeyboardInterrupt
+
+    settings, options = {"**/data": {"chunks": (100, 64)}}, WriteOptions(progress=Stop(), executor=None)
+    with pytest.raises(KeyboardInterrupt):
+        convert(series, tmp_path / "a.zarr", settings=settings, write_options=options)
+    with pytest.raises(ConflictError, match="settings was"):
+        convert(series, tmp_path / "a.zarr", resume=True)
+    convert(series, tmp_path / "a.zarr", settings=settings, resume=True)
+    assert compare(series, tmp_path / "a.zarr") == []

@@ -11,24 +11,27 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
 from hdmf_zarr_backend.encoding.codecs import CodecOfFile, codec_of_file
-from hdmf_zarr_backend.encoding.layout import Sharding
+from hdmf_zarr_backend.encoding.elements import describe, is_scalar
+from hdmf_zarr_backend.encoding.layout import Layout, Sharding
 from hdmf_zarr_backend.encoding.nczarr import check_format
 from hdmf_zarr_backend.encoding.parser import check_outside, not_found, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
-from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, spec_location
+from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, notes_of, spec_location
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.errors import (
     NotZarrError,
@@ -36,7 +39,9 @@ from hdmf_zarr_backend.errors import (
     StoreExistsError,
     StoreNotFoundError,
     UsageError,
+    at,
     known_arguments,
+    unknown_argument,
     warn,
 )
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
@@ -72,10 +77,14 @@ from hdmf_zarr_backend.write.plan import (
     adapt_plan,
     ask_for_shards,
     checked_shards,
+    choose_layout,
     shard_bytes_for,
 )
 from hdmf_zarr_backend.write.tasks import opened
 from hdmf_zarr_backend.write.writer import PlanWriter, new_file
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 
 __all__ = ["ConversionReport", "convert"]
 
@@ -93,6 +102,11 @@ _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
     "chunk_key_encoding": (None, "zarr"), "shards": (None, "zarr"),
     "link_data": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
 }  # fmt: skip
+_OPTIONS = {"link_data": "--no-link-data", "settings": "--set"}  # on the command line, where the name differs
+
+Setting: TypeAlias = "Mapping[str, Any] | ZarrDataIO"
+Settings: TypeAlias = Mapping[str, Setting] | Sequence[tuple[str, Setting]]
+"""How some datasets are stored: options by the pattern of their paths."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -141,6 +155,7 @@ def convert(
     codec: CodecOfFile = "keep",
     chunks: Literal["keep"] | None = None,
     shards: ShardsOfFile = None,
+    settings: Settings | None = None,
     resume: bool = False,
     read_options: ReadOptions | None = None,
     write_options: WriteOptions | None = None,
@@ -190,6 +205,12 @@ def convert(
         chosen by bytes. A shape: for arrays with that number of axes and more than one chunk, rounded up to complete
         chunks. None: each chunk is an object, except in arrays that a source of format 3 has in shards. Chunks that are
         copied are put into shards without decoding.
+    settings : dict, optional
+        How some datasets are stored: ``{pattern: options}``. A pattern is a path: ``*`` and ``?`` stand for letters of
+        a name, ``**`` for any number of groups. The options are a dict of arguments of `ZarrDataIO`, or a `ZarrDataIO`
+        without data: ``chunks``, ``chunk_elements``, ``chunk_aspect_ratio``, ``compressor`` (or ``codec``),
+        ``filters``, and to Zarr format 3 ``shards``. Where several patterns match a dataset, later ones override
+        earlier ones option by option. Scalars and cached specifications are not matched. What is not set is copied.
     resume : bool
         HDF5 to a local Zarr folder only. Continue an interrupted or killed conversion to the same target: complete
         chunks are not written again. If there is none, start a new one. False: always start a new one.
@@ -215,7 +236,8 @@ def convert(
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
         Both files would be HDF5; an option has no effect for these two, or an invalid value; or the
-        source is an HDF5 file at a URL and ``to`` is not "virtual".
+        source is an HDF5 file at a URL and ``to`` is not "virtual"; or a pattern in ``settings`` matches no dataset,
+        or its options do not fit one.
     DamagedFileError
         Part of the source cannot be read; the node is named. Damage in a chunk that is copied without decoding is
         reported only when the chunk is read.
@@ -249,6 +271,8 @@ def convert(
     >>> options = WriteOptions(progress=True)
     >>> report = convert("session.nwb", "small.nwb.zarr", zarr_format=3, codec="zstd", write_options=options)
     >>> report = convert("converted.nwb.zarr", "again.nwb")  # the same HDF5 file again
+    >>> settings = {"acquisition/*/data": {"chunks": (300, 2), "compressor": "zstd"}}
+    >>> report = convert("session.nwb", "rechunked.nwb.zarr", settings=settings)
     """
     origin, goal = path_or_store(source), path_or_store(target)
     location, target_location = _location_of(origin), _location_of(goal)
@@ -259,7 +283,7 @@ def convert(
     request = Request(
         source=origin, target=goal, overwrite=overwrite, check=check, codec=codec_of_file(codec), chunks=chunks,
         storage=dict(storage_options or {}), resume=resume, shards=shards, reading=reading, options=writing,
-        link_data=link_data,
+        link_data=link_data, settings=settings or {},
     )  # fmt: skip
     source_format: Format = "hdf5" if to == "virtual" else _format_of(origin)
     if to is None:
@@ -339,6 +363,8 @@ class Request:
     shards: ShardsOfFile = None
     resume: bool = False
     link_data: bool = True
+    settings: Settings = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
     zarr_format: int = 2
     has_both: bool = False
 
@@ -357,7 +383,8 @@ class Request:
 
     def given(self) -> set[str]:
         """Return the names of the options that are not those by default."""
-        defaults = {"codec": "keep", "chunks": None, "resume": False, "shards": None, "link_data": True}
+        defaults: dict[str, Any] = {"codec": "keep", "chunks": None, "resume": False, "shards": None}
+        defaults |= {"link_data": True, "settings": {}}
         own = {name for name, default in defaults.items() if getattr(self, name) != default}
         return own | self.reading.given() | self.options.given()
 
@@ -372,7 +399,7 @@ class Request:
             else:
                 ends = (("from", from_format), ("to", to_format))
                 purpose = " ".join(["conversions", *(f"{end} {_NAMES[kind]}" for end, kind in ends if kind)])
-            option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
+            option = _OPTIONS.get(name) or f"--{name}".replace("_", "-")
             raise UsageError(
                 f"{name} does not apply here: it is for {purpose}",
                 store=_location_of(self.target),
@@ -438,9 +465,17 @@ class Request:
         strict = self.options.strict_json
         return Hdf5Planner(tree, self.codec, self.chunks == "keep", self.shards, strict, self.reading)
 
+    def apply(self, plan: WritePlan) -> None:
+        """Set what the options and settings change in a plan."""
+        plan.apply(self.options)
+        arrays = {path: planned.node for path, planned in plan.arrays.items()}
+        self.layouts = layouts_of(self.settings, arrays, plan.hierarchy, _location_of(self.source))
+        for path, layout in self.layouts.items():
+            choose_layout(plan.arrays[path], layout)
+
     def write(self, store: Store, plan: WritePlan, sources: Iterable[str] | None = None) -> None:
         """Write the target. A copy of HDF5, with the paths of its ``sources``, to a local folder can be resumed."""
-        plan.apply(self.options)
+        self.apply(plan)
         location = _location_of(self.target)
         adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
         resume = None
@@ -480,6 +515,7 @@ class Request:
             "strict_json": self.options.strict_json or None,
             "both": self.has_both or None,
             "chunk_key_encoding": self.options.chunk_key_encoding,
+            "settings": {absolute(path): str(layout) for path, layout in self.layouts.items()} or None,
         }
         states = {}
         for path in sorted(sources):
@@ -505,7 +541,8 @@ class Request:
             planner = self.planner(tree)
             plan = planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
             self.write(store, plan, tree.sources())
-            return report_of(plan, source, target, joined=planner.joined)
+            joined = [path for path in planner.joined if path not in self.layouts]
+            return report_of(plan, source, target, joined=joined, chosen=self.layouts)
 
     def zarr_to_zarr(self) -> ConversionReport:
         """Copy a Zarr file to another place, in any format of Zarr."""
@@ -538,7 +575,7 @@ class Request:
             for _, node in plan.hierarchy.walk():
                 node.attributes = strict_attributes(node.attributes)
         self.write(store, plan)
-        return report_of(plan, main.location, target)
+        return report_of(plan, main.location, target, chosen=self.layouts)
 
     def zarr_to_hdf5(self, target: str) -> ConversionReport:
         """Convert to HDF5; the new file is written beside the target, and moved there when it is complete."""
@@ -554,6 +591,10 @@ class Request:
         typed = check_zarr(main) if self.check else {}
         resolver = resolver_of(main.store, main.hierarchy, main.location)
         placement = Placement(resolver, target, copies_links=not self.link_data)
+        arrays = {placed.path: placed.node for placed in placement.nodes if isinstance(placed.node, Dataset)}
+        layouts = layouts_of(self.settings, arrays, main.hierarchy, main.location)
+        if any(layout.shards is not None for layout in layouts.values()):
+            raise UsageError("HDF5 has no shards", store=target, remedy="Leave shards out of the settings.")
         nbytes = 0
         for placed in placement.nodes:
             if isinstance(placed.node, Dataset):
@@ -561,7 +602,9 @@ class Request:
                     nbytes += value_bytes(placed.node.stored)
         with new_local_file(store, exclusive=not self.overwrite, durable=self.options.durable) as path:
             is_nwb = self.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
-            writer = Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=self.options)
+            writer = Hdf5Writer(
+                path, placement, typed=typed, allows_null=not is_nwb, options=self.options, layouts=layouts
+            )
             progress.start(nbytes)
             try:
                 writer.write()
@@ -571,10 +614,10 @@ class Request:
         nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
         datasets = sum(isinstance(node, Dataset) for node in nodes)
         groups, links = len(nodes) - datasets, len(placement.links)
-        remarks = []
+        remarks = _of_settings(layouts)
         if writer.json_attributes:
             which = counted(len(writer.json_attributes), "attribute")
-            remarks = [
+            remarks += [
                 f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"
             ]
         return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
@@ -661,22 +704,90 @@ def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> 
     return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
 
 
+# ---- settings by the pattern of a path ------------------------------------------------------------------------------
+
+_CHOICES = ("chunks", "chunk_elements", "chunk_aspect_ratio", "compressor", "filters", "shards")
+
+
+def layouts_of(
+    settings: Settings, arrays: Mapping[str, Dataset[Any]], hierarchy: Hierarchy, location: str
+) -> dict[str, Layout]:
+    """Return what settings choose for the arrays that their patterns match; refuse what matches or fits none."""
+    if not settings:
+        return {}
+    from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO  # on use: hdmf is slow to import
+
+    is_content = _is_content(hierarchy)
+    known = [path for path, node in arrays.items() if is_content(path) and not is_scalar(node)]
+    chosen: dict[str, dict[str, Any]] = {}
+    for pattern, options in settings.items() if isinstance(settings, Mapping) else settings:
+        given = options.io_settings if isinstance(options, ZarrDataIO) else options
+        if unknown := [name for name in given if name not in (*_CHOICES, "codec", "compressors")]:
+            raise unknown_argument("settings", unknown, frozenset(_CHOICES))
+        matches = list(filter(_expression(pattern).fullmatch, known))
+        if not matches:
+            similar = get_close_matches(relative(pattern), known, n=3, cutoff=0.4) or known[:3]
+            remedy = f"Did you mean {' or '.join(map(repr, similar))}?" if similar else "Leave it out."
+            raise UsageError(f"no dataset with an axis matches {pattern!r}", store=location, remedy=remedy)
+        own = {"compressor" if name == "codec" else name: value for name, value in given.items()}
+        for path in matches:
+            chosen[path] = {**chosen.get(path, {}), **own}
+    layouts = {}
+    for path, given in chosen.items():
+        with at(location, path):
+            layouts[path] = _layout_of(ZarrDataIO(**given), arrays[path])
+    return layouts
+
+
+def _layout_of(chosen: ZarrDataIO, node: Dataset[Any]) -> Layout:
+    """Return what is chosen for an array, with chunks that are not longer than the array can be."""
+    layout, axes = Layout(**{name: getattr(chosen, name) for name in _CHOICES}), describe(node).axes
+    if layout.chooses_by_elements:
+        layout.chunks = layout.choose_chunks(axes, 1)
+    for name, lengths in (("chunks", layout.chunks), ("shards", layout.shards)):
+        if isinstance(lengths, tuple) and len(lengths) != len(axes):
+            problem = f"{name} {lengths} do not fit the shape {axes}"
+            raise UsageError(problem, remedy="Give one length for each axis, or a pattern that leaves it out.")
+    if layout.chunks is not None:
+        bounds = zip(layout.chunks, notes_of(node.attributes).get("maxshape") or axes, strict=True)
+        layout.chunks = tuple(min(length, bound or length) for length, bound in bounds)
+    return layout
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    """Return the expression for the paths that a pattern matches: ``*`` and ``?`` inside of a name, ``**`` across."""
+    forms = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/?|\*|\?)", relative(pattern))
+    return re.compile("".join(forms.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
 # ---- what was written ------------------------------------------------------------------------------------------------
 
 
-def report_of(plan: WritePlan, source: str, target: str, *, joined: Sequence[str] = ()) -> ConversionReport:
-    """Return the report of a conversion to Zarr that carried out a plan; ``joined``: arrays with larger chunks."""
+def report_of(
+    plan: WritePlan, source: str, target: str, *, joined: Sequence[str] = (), chosen: Iterable[str] = ()
+) -> ConversionReport:
+    """Return the report of a conversion to Zarr that carried out a plan.
+
+    ``joined`` are the arrays with larger chunks than before, ``chosen`` those that settings apply to.
+    """
     is_counted = _is_content(plan.hierarchy)
     nodes = plan.hierarchy.flat().items()
     groups = [node for path, node in nodes if isinstance(node, Group) and is_counted(path)]
     datasets = sum(map(is_counted, plan.arrays))
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
     nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
-    remarks = []
+    remarks = _of_settings(chosen)
     if joined:
         which, names = counted(len(joined), "dataset"), few(list(map(absolute, joined)))
-        remarks = [f"small chunks of {which} were joined, which chunks='keep' (--chunks keep) prevents: {names}"]
+        remarks += [f"small chunks of {which} were joined, which chunks='keep' (--chunks keep) prevents: {names}"]
     return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes, tuple(remarks))
+
+
+def _of_settings(chosen: Iterable[str]) -> list[str]:
+    """Return the remark about the datasets that settings apply to."""
+    paths = list(map(absolute, chosen))
+    return [f"settings apply to {counted(len(paths), 'dataset')}: {few(paths)}"] if paths else []
 
 
 def _is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:

@@ -177,7 +177,8 @@ def dry_run(
     write_options : WriteOptions, optional
         How the file would be written.
     **options
-        Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``codec``, ``shards``, ``read_options``.
+        Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``codec``, ``shards``, ``settings``,
+        ``read_options``.
 
     Returns
     -------
@@ -212,7 +213,7 @@ def dry_run(
     location = os.path.abspath(_NO_TARGET if target is None else target)
     try:
         if isinstance(source, (str, os.PathLike)):
-            names = frozenset({"codec", "shards", "read_options"})
+            names = frozenset({"codec", "shards", "settings", "read_options"})
             if not names.issuperset(options):
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()
@@ -297,7 +298,7 @@ def _of_hdf5(request: Request, source: str, target: str, zarr_format: ZarrFormat
         with suppress(UnsupportedFileError):
             is_nwb = check_version(source)
         plan = request.planner(tree).plan_file(request.zarr_format, is_checked=False, or_installed=is_nwb)
-        plan.apply(request.options)
+        request.apply(plan)
         return _of_plan(plan, target, request.options, has_both=request.has_both, estimate=estimate)
 
 

@@ -17,7 +17,8 @@ from hdmf_zarr_backend.progress import SILENT
 
 DEFAULTS = {
     "to": None, "overwrite": False, "check": True, "zarr_format": None, "link_data": True, "codec": "keep",
-    "chunks": None, "resume": False, "shards": None, "read_options": ReadOptions(), "storage_options": {},
+    "chunks": None, "resume": False, "shards": None, "settings": None, "read_options": ReadOptions(),
+    "storage_options": {},
     "write_options": WriteOptions(executor="threads", progress=SILENT),
 }  # fmt: skip
 
@@ -66,11 +67,13 @@ def test_the_options_are_passed_on(calls):
         "-O key=a=b --chunk-key-encoding v2 --external-links never --nczarr --shards 40000,64 --missing-chunks fill "
         "--strict-json"
     )
-    assert main(["convert", *given.split(), "a.nwb", "b"]) == 0
+    settings = ["--set", "a/*: chunks=9,8 codec=zstd", "--set=b:c/**: shards=auto"]
+    assert main(["convert", *given.split(), *settings, "a.nwb", "b"]) == 0
     write_options = WriteOptions(executor=3, nczarr=True, chunk_key_encoding="v2", strict_json=True, progress=SILENT)
     assert calls[0][2] == {
         "to": "zarr", "overwrite": True, "check": False, "zarr_format": None, "link_data": False, "codec": "zstd",
         "chunks": "keep", "resume": True, "shards": (40000, 64), "storage_options": {"anon": True, "key": "a=b"},
+        "settings": [("a/*", {"chunks": (9, 8), "codec": "zstd"}), ("b:c/**", {"shards": "auto"})],
         "read_options": ReadOptions(missing_chunks="fill", external_links="never"), "write_options": write_options,
     }  # fmt: skip
 
@@ -124,6 +127,9 @@ def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(calls, tmp_path, ca
 
 @pytest.mark.parametrize(("arguments", "said"), [
     *(([f"--shards={shards}", "a.nwb", "b"], "invalid shards value") for shards in ("", "0", "4,", "all", "-1,2")),
+    *(([f"--set={text}", "a.nwb", "b"], "argument --set: invalid") for text in (
+        "", "a/b", "a/b:", ": codec=zstd", "a: chunk=3", "a: chunks=3,b", "a: codec",
+    )),
     (["--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"], "not allowed with"),
     (["a.nwb", "b.nwb", "c.nwb"], "3 paths are given, and the last one, c.nwb, is not a folder"),
     (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),

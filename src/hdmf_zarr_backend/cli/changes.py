@@ -19,7 +19,7 @@ from hdmf_zarr_backend.progress import Progress
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion import ConversionReport
 
-_SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "shards")
+_SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "shards", "settings")
 """Options with the same name as an argument of `convert`."""
 
 _ZARR = ".zarr"
@@ -89,6 +89,7 @@ _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
             help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
         ),
         cli.shared("--shards"),
+        cli.shared("--set"),
         cli.shared("--chunk-key-encoding", "to Zarr format 3"),
         cli.shared("--nczarr"),
         cli.flag(
@@ -136,6 +137,7 @@ def convert_command(arguments: Namespace) -> cli.Exit:
       zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
       zarrio convert session.nwb session.nwb.zarr --zarr-format both
       zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
+      zarrio convert session.nwb session.nwb.zarr --set 'acquisition/*/data: chunks=30000,64 codec=zstd'
       zarrio convert https://host/session.nwb session.nwb.zarr.json --to virtual
       zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
     """

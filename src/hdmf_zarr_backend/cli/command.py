@@ -179,6 +179,15 @@ def _shards(text: str) -> tuple[int, ...] | str:
     return tuple(map(int, parts))
 
 
+def _setting(text: str) -> tuple[str, dict[str, Any]]:
+    pattern, _, listed = text.rpartition(":")
+    options = dict(entry.partition("=")[::2] for entry in listed.split())
+    if not (pattern.strip() and options) or not options.keys() <= {"chunks", "codec", "shards"}:
+        example = "'acquisition/*/data: chunks=30000,64 codec=zstd shards=auto'"
+        raise ArgumentTypeError(f"invalid setting: {text!r}; write, for example, {example}")
+    return pattern.strip(), {name: value if name == "codec" else _shards(value) for name, value in options.items()}
+
+
 # One entry for an option of several commands: it has the same name, values and default in all of them.
 _SHARED: dict[str, dict[str, Any]] = {
     "--chunk-key-encoding": {
@@ -203,6 +212,14 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "print at most N {}; 0 prints all (default: %(default)s)",
     },
     "--nczarr": {"action": "store_true", "help": "to Zarr format 2: let netcdf-c open the file as NCZarr"},
+    "--set": {
+        "type": _setting,
+        "action": "append",
+        "dest": "settings",
+        "metavar": "PATTERN:...",
+        "help": "store the datasets whose path matches in another way: 'acquisition/*/data: chunks=30000,64 codec=zstd "
+        "shards=auto'; * stands for letters of a name, ** for any groups; can be given several times",
+    },
     "--shards": {
         "type": _shards,
         "metavar": "auto|N,...",

@@ -139,6 +139,7 @@ def _print_model(hierarchy: Any) -> None:
     ),
     cli.shared("--codec"),
     cli.shared("--shards"),
+    cli.shared("--set"),
     cli.shared("--nczarr"),
     cli.shared("--chunk-key-encoding", "in Zarr format 3"),
     *_TREE_OPTIONS,
@@ -157,6 +158,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
       zarrio dry-run session.nwb --codec zstd --depth 2
       zarrio dry-run session.nwb --zarr-format 3 --shards auto --json
       zarrio dry-run session.nwb --zarr-format both
+      zarrio dry-run session.nwb --set 'acquisition/*/data: chunks=30000,64 codec=zstd'
       zarrio dry-run session.nwb --model | jq '.members | keys'
     """
     # what `zarrio convert` refuses is refused before anything is loaded
@@ -171,7 +173,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
     from hdmf_zarr_backend.reporting.outline import Outline, format_label, key_encoding
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
-    given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards")}
+    given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards", "settings")}
     target, estimate = f"{arguments.path}.zarr", not arguments.no_estimate
     plan = dry_run(arguments.path, target, write_options=writing, estimate=estimate, **given)
     if arguments.model:

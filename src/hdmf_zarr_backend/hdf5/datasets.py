@@ -37,9 +37,9 @@ from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_unusual_nan,
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, encode_array, encode_text
-from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
+from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, Layout, default_chunks
 from hdmf_zarr_backend.encoding.reserved import as_dict
-from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
+from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, warn
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,
@@ -220,6 +220,26 @@ def creation_list(
         value = np.array(value[()], dtype=h5py.string_dtype(charset))
     properties.set_fill_value(value.astype(widened(value.dtype), copy=False))
     return properties
+
+
+def chosen_note(
+    layout: Layout, stored: StoredArray, note: dict[str, Any] | None, tid: Any, shape: Shape, maxshape: MaxShape
+) -> dict[str, Any]:
+    """Return the note of a dataset with the chunks and filters that the user has chosen; others stay."""
+    size = tid.get_size()
+    chunks = layout.chunks or _chunks(stored, note, tid, shape, maxshape) or default_chunks(shape, size, target=2**20)
+    filters: Pipeline | None
+    if layout.compressor is None and not layout.filters:
+        filters = _filters(stored, note, tid)
+    else:
+        filters = pipeline_of(layout.filters, layout.compressor_config(), numpy_dtype(stored.data_type))
+        if filters is None or not usable(filters):
+            raise UsageError(
+                f"HDF5 has no filter here for the codecs {[*(layout.filters or ()), layout.compressor_config()]}",
+                remedy='Use "zlib" or "none", or install hdf5plugin, which has filters for "zstd" and "blosc".',
+            )
+    others = {key: value for key, value in (note or {}).items() if key != "layout"}
+    return {**others, "chunks": list(chunks), "filters": filters}
 
 
 def _chunks(

@@ -37,6 +37,7 @@ from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
 from hdmf_zarr_backend.encoding.hdf5_values import array_of, decode_text, decoder
+from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of, spec_location
 from hdmf_zarr_backend.errors import (
@@ -58,7 +59,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
     set_orders,
     write_attribute,
 )
-from hdmf_zarr_backend.hdf5.datasets import DatasetForm, creation_list, dataset_form, stored_fill
+from hdmf_zarr_backend.hdf5.datasets import DatasetForm, chosen_note, creation_list, dataset_form, stored_fill
 from hdmf_zarr_backend.hdf5.files import OpenGroups, warn_broken
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
@@ -96,12 +97,14 @@ class Hdf5Writer:
         typed: Mapping[str, Mapping[str, Any]] | None = None,
         allows_null: bool = True,
         options: WriteOptions | None = None,
+        layouts: Mapping[str, Layout] | None = None,
     ) -> None:
         self._path = path
         self._placement = placement
         self._typed = typed or {}
         self._allows_null = allows_null
         self._options = options or WriteOptions()
+        self._layouts = layouts or {}
         self._file: Any = None
         self._groups: OpenGroups
         self._output: Any = None
@@ -200,8 +203,11 @@ class Hdf5Writer:
         if isinstance(noted, list) and len(noted) >= len(shape):
             bounds = zip(shape, noted, strict=False)
             maxshape = tuple(None if bound is None else max(int(bound), n) for n, bound in bounds)
+        layout, is_null = self._layouts.get(placed.path), note is not None and note.get("null")
+        if layout is not None and not is_null:
+            note = chosen_note(layout, node.stored, note, tid, shape, maxshape)
         properties = creation_list(node.stored, note, form.element, tid, shape, maxshape)
-        if note is not None and note.get("null") and 0 in node.stored.shape:
+        if is_null and 0 in node.stored.shape:
             space = h5s.create(h5s.NULL)
         elif shape:
             space = h5s.create_simple(shape, tuple(h5s.UNLIMITED if n is None else n for n in maxshape))

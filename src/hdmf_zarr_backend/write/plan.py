@@ -11,7 +11,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -29,6 +29,7 @@ from hdmf_zarr_backend.encoding.layout import (
     SHARD_BYTES,
     SHARDED_BYTES,
     SHARDED_CHUNK_BYTES,
+    Layout,
     Sharding,
     chunks_inside,
     default_chunks,
@@ -199,6 +200,28 @@ def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given:
         target = min(SHARDED_CHUNK_BYTES, shard_bytes)
         stored.chunks = default_chunks(stored.shape, itemsize, target=target)
     stored.shards = Shards(shards_by_bytes(lengths, stored.chunks, itemsize, target=shard_bytes))
+
+
+def choose_layout(planned: PlannedArray, layout: Layout) -> None:
+    """Give the planned copy of an array the chunks, codecs and shards that the user has chosen; others stay."""
+    stored, before = planned.node.stored, _encoding(planned.node.stored)
+    if layout.chunks is not None:
+        stored.chunks = (*layout.chunks, *stored.chunks[len(layout.chunks) :])  # rows have a last axis for their fields
+    if layout.compressor is not None or layout.filters:
+        objects = (stored.filters or [])[:1] if stored.data_type == "|O" else []  # makes bytes of objects
+        stored.filters = [*objects, *(layout.filters or ())] or None
+    if layout.compressor is not None:
+        stored.compressor = layout.compressor_config()
+    planned.has_given_codecs |= layout.has_given_codecs
+    sharding = layout.sharding()
+    if sharding is not None:
+        planned.sharding = sharding
+    elif planned.sharding is not None and isinstance(planned.sharding.shape, tuple):
+        whole = zip(planned.sharding.shape, stored.chunks, strict=False)
+        planned.sharding = replace(planned.sharding, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in whole))
+    source: Any = planned.source
+    if hasattr(source, "encoded") and _encoding(stored) != before:
+        planned.source = source.decoded()
 
 
 _BLOCK_CELLS = 65536

@@ -276,6 +276,10 @@ class StoredChunks:
         """Return the values of ``region``."""
         return self._values.read(region)
 
+    def decoded(self) -> ArraySource:
+        """Return a source of values, for an array with other chunks or codecs."""
+        return self._values
+
     def portable(self) -> ArraySource | None:
         """Return this source if the values can be sent to another process, else None."""
         return self if isinstance(self._values, ZarrSource) and _can_be_sent(self._store) else None
