@@ -20,6 +20,7 @@ version = release = _PROJECT["version"]
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
@@ -33,6 +34,25 @@ nitpicky = True
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+templates_path = ["_templates"]
+_CALLED_BY_HDMF = (  # is on the page of ZarrIO
+    "export_io, generate_dataset_html, get_builder, get_container, get_written, load_namespaces_io, read_builder, "
+    "write_builder"
+)
+autosummary_context = {
+    # Of a `zarr.Array`, what the reference describes; without a row: all that the class itself defines.
+    "chosen": {
+        "LazyArray": "shape, maxshape, ndim, size, dtype, nbytes, chunks, nchunks, nbytes_stored, compressor, filters, "
+        "fill_value, attrs, location, path, name, basename, astype, tolist, to_dask, to_xarray",
+        "EditableArray": "append, extend, resize",
+        "RegionReference": "selection, read",
+    },
+    "more": {
+        "NWBZarrIO": [":inherited-members: HDMFIO", f":exclude-members: {_CALLED_BY_HDMF}"],
+        "ZarrIO": [":inherited-members: HDMFIO"],
+    },
+}
 napoleon_google_docstring = False
 # Types are words as well, not names of Python objects to be looked up.
 napoleon_use_param = False
@@ -40,7 +60,8 @@ napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]
 exclude_patterns = ["_build", "format/vectors", "sg_execution_times.rst", "auto_gallery/sg_execution_times.rst"]
 
-copybutton_prompt_text = "$ "
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"  # no output
 
 html_theme = "furo"

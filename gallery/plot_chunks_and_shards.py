@@ -76,7 +76,7 @@ for number, (name, options) in enumerate(shapes.items()):
 
 
 def milliseconds(path: Path, select: tuple) -> float:
-    """Return the time for a slice, the best of three; the file is opened anew, so that nothing is at hand."""
+    """Return the time for a slice in a file just opened, the best of three."""
     times = []
     for _ in range(3):
         with NWBZarrIO(path, mode="r") as io:

@@ -198,7 +198,7 @@ from_hdf5 = hdf5_io.read()
 
 
 def arrays_of(file: NWBFile) -> dict[str, np.ndarray]:
-    """Return some arrays of a file by name: a signal, ragged spike times with their index, positions."""
+    """Return some arrays by name: a signal, ragged spike times, positions."""
     position = file.processing["behavior"]["Position"]["track"]
     return {
         "raw": file.acquisition["raw"].data[:],
@@ -212,7 +212,7 @@ def arrays_of(file: NWBFile) -> dict[str, np.ndarray]:
 
 
 def compare(one: NWBFile, other: NWBFile) -> None:
-    """Print a table of arrays; raise AssertionError where the files differ anywhere."""
+    """Print a table of arrays; raise AssertionError where the files differ."""
     others = arrays_of(other)
     print(f"{'':18} {'shape':>12} {'dtype':>8} equal")
     for name, values in arrays_of(one).items():
