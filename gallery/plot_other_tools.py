@@ -67,7 +67,7 @@ with NWBZarrIO(path, mode="r") as io:
     spec = tensorstore_spec(nwbfile.acquisition["voltage"].data)
     from_pynwb = nwbfile.acquisition["voltage"].data[4000:6000]
 
-power = (array.astype("f8") ** 2).mean("num_times").compute()
+power = (array.astype("f8") ** 2).mean("time").compute()
 
 # %%
 # Open it in TensorStore
@@ -89,11 +89,8 @@ axes[1].set(
 
 assert np.array_equal(from_pynwb, voltage[4000:6000])
 assert np.array_equal(from_tensorstore, from_pynwb)
-assert (
-    tree["acquisition/voltage/data"].dims
-    == array.dims
-    == ("num_times", "num_DIM2")
-)
+assert tree["acquisition/voltage/data"].dims == ("num_times", "num_DIM2")
+assert array.dims == ("time", "num_DIM2")
 assert np.allclose(means, voltage[:1000].mean(axis=0))
 assert np.allclose(
     np.sqrt(power), np.sqrt((voltage.astype("f8") ** 2).mean(axis=0))

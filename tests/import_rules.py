@@ -95,7 +95,7 @@ LIBRARIES: dict[str, Library] = {
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("interop"),
     "distributed": _on_use_in("write/tasks"),
-    "xarray": _on_use_in("interop"),
+    "xarray": _in("interop/labelled", "interop/netcdf"),
     "fsspec": _on_use_in("store/clouds", "store/web"),
     "dandifs": _on_use_in("store/clouds"),
     "obstore": _on_use_in("store/clouds"),

@@ -147,9 +147,10 @@ def _missing(error: StoreNotFoundError, store: Store, mode: str) -> TargetMissin
 def _view(name: str) -> Callable[..., Any]:
     """Return the function that makes HTML or an array of another library of a `LazyArray`."""
     # array is below interop, so a LazyArray cannot import these itself
-    from hdmf_zarr_backend.interop.datasets import to_dask, to_xarray  # on use: few programs need them
+    from hdmf_zarr_backend import interop  # on use: few programs need it
 
-    return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
+    view: Callable[..., Any] = dataset_html if name == "html" else getattr(interop, name)
+    return view
 
 
 def check_target(store: Store, mode: str, *, force: bool) -> None:

@@ -2,16 +2,20 @@
 
 import json
 import pickle
+import shutil
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import ChunkError, NotZarrError
+from hdmf_zarr_backend.interop import to_datatree
 from tests.trees import read_builder, write_builder
 from tests.zarrs import needs_zarr_3
 
+pynwb = pytest.importorskip("pynwb")
 dask = pytest.importorskip("dask")
 xarray = pytest.importorskip("xarray")
 
@@ -93,3 +97,164 @@ def test_the_store_of_a_dataset_is_that_of_zarr(path):
     """As hdmf-zarr has it, whose users look at the path of the store."""
     data = read_builder(path)["a"].data
     assert str(path) in str(getattr(data.store, "root", None) or data.store.path)
+
+
+# ---- time series, and whole files ------------------------------------------------------------------------------------
+
+VALUES = np.arange(5000 * 4, dtype="i2").reshape(5000, 4)
+TIMES = np.cumsum(np.linspace(0.01, 0.2, 100))
+
+
+def _nwbfile():
+    start = datetime(2026, 3, 14, tzinfo=UTC)
+    return pynwb.NWBFile(session_description="text", identifier="id", session_start_time=start)
+
+
+def _series(name, data, **times):
+    return pynwb.TimeSeries(name=name, data=data, unit="V", **times)
+
+
+@pytest.fixture(params=[2, 3], ids=["format2", "format3"])
+def session(request, tmp_path):
+    nwbfile = _nwbfile()
+    group = nwbfile.create_electrode_group(
+        name="g", description="text", location="CA1", device=nwbfile.create_device(name="d")
+    )
+    for row in range(6):
+        nwbfile.add_electrode(id=10 + row, x=float(row), location=("CA1", "CA3")[row % 2], group=group)
+    rows = nwbfile.create_electrode_table_region(region=[2, 5, 4, 0], description="text")
+    lfp = pynwb.ecephys.ElectricalSeries(
+        name="lfp",
+        description="LFP of CA1",
+        data=ZarrDataIO(VALUES, chunks=(1000, 4)),
+        electrodes=rows,
+        rate=1000.0,
+        starting_time=0.5,
+        conversion=1e-6,
+        offset=0.5,
+        channel_conversion=[1.0, 2.0, 3.0, 4.0],
+    )
+    speed = _series("speed", ZarrDataIO(np.arange(100.0), chunks=(30,)), timestamps=TIMES)
+    for series in (lfp, speed, _series("angle", np.ones((100, 2)), timestamps=speed)):
+        nwbfile.add_acquisition(series)
+    nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[lfp])
+    for unit in range(3):
+        nwbfile.add_unit(spike_times=np.arange(4.0 + unit))
+    path = tmp_path / "session.nwb.zarr"
+    with NWBZarrIO(path, "w", zarr_format=request.param) as io:
+        io.write(nwbfile)
+    return path
+
+
+def _data(io, name="lfp"):
+    return io.read().acquisition[name].data
+
+
+def test_data_of_a_series_have_times_and_electrodes(session):
+    with NWBZarrIO(session, "r") as io:
+        data = _data(io).to_xarray()
+    assert data.dims == ("time", "electrode")
+    assert (data.attrs["unit"], data.attrs["conversion"], data.attrs["description"]) == ("volts", 1e-6, "LFP of CA1")
+    np.testing.assert_allclose(data.time, 0.5 + np.arange(5000) / 1000)
+    np.testing.assert_array_equal(data.sel(time=slice(1, 2)), VALUES[500:1501])  # both ends, as elsewhere in xarray
+    np.testing.assert_array_equal(data.isel(time=slice(10, 4000)).sel(time=slice(None, 1)), VALUES[10:501])
+    assert data.sel(time=slice(9, None)).sizes["time"] == data.sel(time=slice(None, 0)).sizes["time"] == 0
+    np.testing.assert_array_equal(data.sel(time=1.0002, method="nearest"), VALUES[500])
+    assert data.electrode.values.tolist() == [12, 15, 14, 10]
+    np.testing.assert_array_equal(data.sel(electrode=[10, 12]), VALUES[:, [3, 0]])
+    assert data.isel(electrode=[1, 3]).sel(electrode=10).x == 0.0
+    means = data.groupby("location").mean()
+    np.testing.assert_array_equal(means.sel(location="CA3"), VALUES[:, 1])
+    sent = pickle.loads(pickle.dumps(data))
+    assert sent.sel(time=slice(1, 2), electrode=15).sum() == VALUES[500:1501, 1].sum()
+    assert (data + sent).sizes == data.sizes
+
+
+def test_scaled_data_are_in_the_unit(session):
+    with NWBZarrIO(session, "r") as io:
+        data = _data(io).to_xarray(scaled=True)
+    np.testing.assert_allclose(data, VALUES * 1e-6 * np.arange(1, 5) + 0.5)
+    assert (data.attrs["conversion"], data.attrs["offset"], data.dims) == (1.0, 0.0, ("time", "electrode"))
+
+
+@pytest.mark.parametrize("name", ["speed", "angle"], ids=["own timestamps", "linked timestamps"])
+def test_timestamps_are_labels(session, name):
+    with NWBZarrIO(session, "r") as io:
+        data = _data(io, name).to_xarray()
+    inside = (TIMES >= 1) & (TIMES <= 2)
+    np.testing.assert_array_equal(data.sel(time=slice(1, 2)).time, TIMES[inside])
+    np.testing.assert_array_equal(data.isel(time=slice(5, 20)).sel(time=TIMES[7]), data[7])
+    assert (data + data).sizes == data.sizes
+
+
+def test_what_is_changed_and_not_written_yet_is_labelled(session):
+    with NWBZarrIO(session, "r+") as io:
+        series = io.read().acquisition["speed"]
+        series.data.append([7.0])
+        assert "time" not in series.data.to_xarray().coords  # one more than there are timestamps
+        series.timestamps.append([99.0])
+        assert series.data.to_xarray().sel(time=99.0) == 7.0
+
+
+def test_a_file_is_a_tree(session):
+    tree = to_datatree(session)
+    part = tree["acquisition/lfp"].sel(time=slice(1, 2))
+    np.testing.assert_array_equal(part["data"], VALUES[500:1501])
+    assert part["location"].values.tolist() == ["CA1", "CA3", "CA1", "CA1"]
+    everything = tree.sel(time=slice(1, 2))
+    assert everything["acquisition/angle"].sizes["time"] == np.sum((TIMES >= 1) & (TIMES <= 2))
+    np.testing.assert_array_equal(everything["acquisition/angle/data"], 1.0)
+    assert tree["session_description"].item() == "text"
+    assert tree["general/extracellular_ephys/g"].attrs["device"] == "/general/devices/d"
+    assert tree["units/spike_times_index"].values.tolist() == [4, 9, 15]
+    assert tree["units/spike_times"].sizes != tree["units/id"].sizes
+    assert "timeseries" not in tree["intervals/trials"]  # rows of references
+    assert "specifications" not in tree
+    np.testing.assert_allclose(
+        to_datatree(session, scaled=True)["acquisition/lfp/data"][:, 1], VALUES[:, 1] * 2e-6 + 0.5
+    )
+
+
+def test_a_tree_needs_no_values(session):
+    """But those that are in the consolidated document, which opens the file, such as the start of a series."""
+    for folder in ("acquisition", "general/extracellular_ephys/electrodes", "units"):
+        for chunk in (each for each in (session / folder).rglob("[0-9]*") if each.is_file()):
+            chunk.write_bytes(b"damaged")
+    tree = to_datatree(session)
+    assert "acquisition" in str(tree)
+    assert tree._repr_html_()
+    assert tree["acquisition/lfp"].sel(time=slice(1, 2)).sizes["time"] == 1001
+    with pytest.raises(ChunkError):
+        tree["acquisition/speed"].sel(time=slice(1, 2))
+
+
+def test_a_long_series_costs_no_memory():
+    store: dict[str, bytes] = {}
+    nwbfile = _nwbfile()
+    data = ZarrDataIO(np.zeros(3 * 10**6, "i1"), chunks=(10**6,))
+    nwbfile.add_acquisition(_series("long", data, rate=30_000.0))
+    with NWBZarrIO(store, "w") as io:
+        io.write(nwbfile)
+    for key in ("acquisition/long/data/.zarray", ".zmetadata"):
+        store[key] = store[key].replace(b"3000000", b"3000000000")
+    part = to_datatree(store)["acquisition/long"].sel(time=slice(50_000, 50_001))
+    assert part.sizes["time"] == 30_001
+    assert part["time"].values[[0, -1]].tolist() == [50_000, 50_001]
+
+
+def test_a_broken_link_is_left_out_of_a_tree(session, tmp_path):
+    with NWBZarrIO(session, "r") as io, NWBZarrIO(tmp_path / "other.zarr", "w") as out:
+        nwbfile = _nwbfile()
+        nwbfile.add_acquisition(_series("s", _data(io, "angle"), timestamps=io.read().acquisition["speed"].timestamps))
+        out.write(nwbfile)
+    assert to_datatree(tmp_path / "other.zarr")["acquisition/s"].sel(time=slice(1, 2)).sizes["time"] > 3
+    shutil.rmtree(session)
+    with pytest.warns(UserWarning, match=r"/acquisition/s/(data|timestamps) is left out: .*session"):
+        assert "data" not in to_datatree(tmp_path / "other.zarr")["acquisition/s"]
+
+
+def test_an_array_is_not_a_tree(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    zarr.save_array(str(tmp_path / "a.zarr"), np.zeros(3))
+    with pytest.raises(NotZarrError, match="an array, not a group"):
+        to_datatree(tmp_path / "a.zarr")

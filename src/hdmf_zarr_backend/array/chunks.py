@@ -428,7 +428,7 @@ class ChunkReader:
         self.store = store
         self.path = path
         self.array = array
-        self._cache = cache
+        self.cache = cache
         self.changed: Callable[[Index], Array | None] | None = None
         self.cut: Callable[[Index, Array], Array] | None = None
         self._codec_inputs: Any = (None, None)
@@ -530,7 +530,7 @@ class ChunkReader:
     def _fetched(self, indices: list[Index]) -> ChunkReader:
         """Return a reader that holds the stored bytes of those of some chunks that are not decoded already."""
         names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
-        missing = [index for index in indices if self._cache.get(names[index]) is None]
+        missing = [index for index in indices if self.cache.get(names[index]) is None]
         if self.changed is not None:
             missing = [index for index in missing if self.changed(index) is None]
         reader = copy.copy(self)  # threads that read other parts do not see these
@@ -549,7 +549,7 @@ class ChunkReader:
         if target is None:
             return False
         key = join(self.path, self.array.chunk_name(part.chunk))
-        if self._cache.get(key) is not None or (data := self._stored(part.chunk)) is None:
+        if self.cache.get(key) is not None or (data := self._stored(part.chunk)) is None:
             return False
         self._decoded(part.chunk, data, out=target)
         return True
@@ -565,7 +565,7 @@ class ChunkReader:
         first, stop, _ = rows.indices(self.array.chunks[0])
         index, key = part.chunk, join(self.path, self.array.chunk_name(part.chunk))
         is_complete = stop - first >= self.array.chunks[0]
-        if self._cache.get(key) is not None or (is_complete and not self._opens):
+        if self.cache.get(key) is not None or (is_complete and not self._opens):
             return False
         shape = (stop - first, *self.array.chunks[1:])
         target = _direct_target(part, result, shape)
@@ -591,7 +591,7 @@ class ChunkReader:
         ``stored`` returns its blocks; it is called only if these bytes are not decoded yet.
         """
         key = join(self.path, self.array.chunk_name(index))
-        known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
+        known: DecodedBlocks | None = self.cache.get(key, BLOCKS)
         if known is None:
             blocks = stored()
             if blocks is None:
@@ -599,7 +599,7 @@ class ChunkReader:
             known = DecodedBlocks(blocks.length, blocks.nbytes)
         decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
         if read_range(out, start, known, stored, decode):
-            self._cache.put(key, known, BLOCKS)
+            self.cache.put(key, known, BLOCKS)
         return True
 
     def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
@@ -615,7 +615,7 @@ class ChunkReader:
         data = self._stored(index)
         blocks = None if data is None else find_blocks(data, nbytes)
         if blocks is None:
-            self._cache.put(key, self._decoded(index, data))
+            self.cache.put(key, self._decoded(index, data))
         return blocks
 
     @property
@@ -658,9 +658,9 @@ class ChunkReader:
         array = self.array
         index = (position // array.chunks[0], *(0 for _ in array.shape[1:]))
         key = join(self.path, array.chunk_name(index))
-        if self.changed is not None or array.shape[1:] != array.chunks[1:] or self._cache.get(key) is not None:
+        if self.changed is not None or array.shape[1:] != array.chunks[1:] or self.cache.get(key) is not None:
             raise LookupError(key)
-        split: Elements | None = self._cache.get(key, ELEMENTS)
+        split: Elements | None = self.cache.get(key, ELEMENTS)
         if split is None:
             stored = functools.cache(lambda: self._stored(index))
             row = self._row(position, index, stored)
@@ -670,7 +670,7 @@ class ChunkReader:
             split = None if data is None else self.codec.split(data, max_object_bytes=most)
             if split is None or split.shape[:1] != array.chunks[:1]:
                 raise LookupError(key)
-            self._cache.put(key, split, ELEMENTS)
+            self.cache.put(key, split, ELEMENTS)
         try:
             return split[position % array.chunks[0]]
         except ValueError as error:
@@ -702,15 +702,15 @@ class ChunkReader:
         key = join(self.path, self.array.chunk_name(index))
         if self.changed is not None and (changed := self.changed(index)) is not None:
             return changed
-        chunk: Array | None = self._cache.get(key)
+        chunk: Array | None = self.cache.get(key)
         if chunk is None:
             chunk = self._decoded(index, self._stored(index))
-            self._cache.put(key, chunk)
+            self.cache.put(key, chunk)
         return chunk if self.cut is None else self.cut(index, chunk)
 
     def forget(self, path: str) -> None:
         """Forget the decoded chunks of the array at ``path``, which have been rewritten."""
-        self._cache.forget(path)
+        self.cache.forget(path)
         if self._shards is not None:
             self._shards.forget()
 

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.encoding.elements import stored_text
 from hdmf_zarr_backend.encoding.registry import parse_array
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, ValueRefusedError, at, printable
 from hdmf_zarr_backend.model.json_text import load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.zarr_python import open_zarr_array, store_of_zarr
@@ -78,6 +78,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         Converts stored elements to those that the user sees, such as ASCII text to bytes.
     file_id : str, optional
         Object id of the root of the file.
+    hierarchy : Hierarchy, optional
+        The metadata of the file. Another process does not get it.
 
     Raises
     ------
@@ -103,6 +105,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         maxshape: tuple[int | None, ...] | None = None,
         elements: Callable[[Array], Array] | None = None,
         file_id: str | None = None,
+        hierarchy: Hierarchy | None = None,
     ) -> None:
         # not calling the __init__ of zarr.Array: its one field, `_async_array`, is a property here
         self._reader = ChunkReader(store, path, node.stored, cache)
@@ -110,6 +113,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         self._maxshape = maxshape
         self._elements = elements
         self.file_id = file_id
+        self.hierarchy = hierarchy
         self._array: Any = None
 
     # ---- metadata ---------------------------------------------------------------------------------------------------
@@ -330,16 +334,20 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def to_dask(self, chunks: Any = None) -> Any:
         """Return this dataset as a ``dask.array.Array``, one block per stored chunk unless ``chunks`` is given.
 
-        See `interop.datasets.to_dask`.
+        See `interop.to_dask`.
         """
         return LazyArray.view("to_dask")(self, chunks)
 
-    def to_xarray(self, chunks: Any = None) -> Any:
-        """Return this dataset as an ``xarray.DataArray`` on dask, with dimensions, name and attributes.
+    def to_xarray(self, chunks: Any = None, *, scaled: bool = False) -> Any:
+        """Return this dataset as an ``xarray.DataArray`` on dask, with times and electrodes if it is of a time series.
 
-        ``chunks`` as for `to_dask`; see `interop.datasets.to_xarray`.
+        ``chunks`` as for `to_dask`; ``scaled``: in the unit of the series. See `interop.to_xarray`.
         """
-        return LazyArray.view("to_xarray")(self, chunks)
+        return LazyArray.view("to_xarray")(self, chunks, scaled=scaled)
+
+    def beside(self, path: str, node: Dataset[Attributes]) -> LazyArray:
+        """Return the dataset ``node`` at ``path`` of the file, with changes that are not written yet."""
+        return LazyArray(self.file_store, path, node, self._reader.cache)
 
     # ---- changing ---------------------------------------------------------------------------------------------------
 
@@ -371,7 +379,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self._array
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__  # zarr-python 2 has other arguments
+        return self.__dict__ | {"hierarchy": None}  # zarr-python 2 has other arguments
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -472,6 +480,10 @@ class EditableArray(LazyArray):
 
     def __reduce__(self) -> Any:
         raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")
+
+    def beside(self, path: str, node: Dataset[Attributes]) -> LazyArray:
+        """Return the dataset ``node`` at ``path`` of the file, with its changes."""
+        return EditableArray(self._edits, self.file_store, path, node, self._reader.cache)
 
     def __copy__(self) -> EditableArray:
         return self  # the file has one array, which holds its changes

@@ -415,7 +415,8 @@ class Assembler:
         maxshape = notes.get("maxshape")
         elements = _to_ascii if notes.get("text") == "ascii" else None
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        context: Any = {"maxshape": bound, "elements": elements, "file_id": self.file.root_id}
+        context: Any = {"maxshape": bound, "elements": elements}
+        context |= {"file_id": self.file.root_id, "hierarchy": self.hierarchy}
         if self.edits is None:
             return LazyArray(self.store, path, node, self._cache, **context)
         # the data of a typed dataset are the data of a column, and those hdmf extends

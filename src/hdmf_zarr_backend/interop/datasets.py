@@ -1,7 +1,6 @@
-"""`to_dask`, `to_xarray` and `tensorstore_spec`: a dataset as an array of dask, xarray or TensorStore.
+"""`to_dask` and `tensorstore_spec`: a dataset as an array of dask or TensorStore.
 
-`io` imports this module when a dataset is first converted. Complete files do not need it:
-``xarray.open_datatree(path, engine="zarr")`` opens them.
+`io` imports this module when a dataset is first converted.
 
 Source: TensorStore, "zarr Driver", "zarr3 Driver", and its key-value store drivers.
 """
@@ -17,17 +16,15 @@ import numpy as np
 
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import zarr3
-from hdmf_zarr_backend.encoding.attributes import decode_attributes
-from hdmf_zarr_backend.encoding.references import decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
 from hdmf_zarr_backend.errors import UsageError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.clouds import object_settings
 
-__all__ = ["tensorstore_spec", "to_dask", "to_xarray"]
+__all__ = ["tensorstore_spec", "to_dask"]
 
 # The types that TensorStore's drivers zarr and zarr3 state; it refuses text, references and times, even to open them.
 _NUMBER = re.compile(
@@ -84,43 +81,7 @@ class _Blocks:
         return self._dataset[key]
 
 
-@known_arguments
-def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
-    """Return a dataset as an ``xarray.DataArray`` on dask, with the names of its dimensions, attributes and name.
-
-    Parameters
-    ----------
-    dataset : LazyArray
-        The dataset.
-    chunks : sequence of int or int, optional
-        Lengths of a block, preferably multiples of those of a chunk. None: a chunk, or a shard if the array has shards.
-
-    Returns
-    -------
-    xarray.DataArray
-        With the shape and data type of the dataset. A reference in an attribute becomes the path of its target.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        xarray or dask is not installed; the extra ``xarray`` installs both.
-
-    Source: xarray, ``DataArray``; zarr-python and xarray, for ``_ARRAY_DIMENSIONS``.
-    """
-    with library_of("xarray", "to_xarray()"):
-        import xarray
-
-    attributes = decode_attributes(
-        dataset.node.attributes, resolve=lambda reference: absolute(decode_attribute_reference(reference).path)
-    )
-    names = _names_of_axes(dataset.node, dataset.ndim)
-    dims = [f"dim_{axis}" if name is None else name for axis, name in enumerate(names)]  # as xarray calls them
-    return xarray.DataArray(
-        to_dask(dataset, chunks), dims=dims or None, name=dataset.basename or None, attrs=attributes
-    )
-
-
-def _names_of_axes(node: Dataset[Attributes], count: int) -> list[str | None]:
+def names_of_axes(node: Dataset[Attributes], count: int) -> list[str | None]:
     """Return the names of the dimensions, None for one without a name; nothing unless each axis has an entry."""
     entries = node.attributes.get(DIMENSIONS)
     names = [name if isinstance(name, str) else None for name in entries] if isinstance(entries, list) else []
@@ -180,7 +141,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.file_store, array.path)}
     if field is not None:
         spec["field"] = field
-    names = _names_of_axes(node, len(node.stored.stored_shape))
+    names = names_of_axes(node, len(node.stored.stored_shape))
     # labels for all axes or for none; an element of several numbers adds axes without one
     if names and None not in names:
         spec["transform"] = {"input_labels": [*names, *[""] * inner]}
