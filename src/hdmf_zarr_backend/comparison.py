@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
     StoreNotFoundError,
+    UnsupportedFileError,
     UsageError,
     known_arguments,
     printable,
@@ -53,7 +54,7 @@ from hdmf_zarr_backend.model.element import (
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
+from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store, path_or_store
 
 __all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
 
@@ -179,11 +180,11 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
     as_json = path.startswith(_SPECIFICATIONS) and isinstance(a.dtype, Text) and isinstance(b.dtype, Text)
     findings = Findings(a.dtype, b.dtype, path)
     only = tuple(slice(0, 1) for _ in b.shape or ())  # of shapes that differ, both have one element
-    for selection in _blocks(a, b):
+    for selection in blocks(a, b):
         left, right = _read(a, selection), _read(b, selection if a.shape == b.shape else only)
-        if isinstance(left, DamagedFileError) or isinstance(right, DamagedFileError):
+        if isinstance(left, UNREADABLE) or isinstance(right, UNREADABLE):
             reason_a, reason_b = (
-                f"{values.problem}. {values.remedy}" if isinstance(values, DamagedFileError) else None
+                f"{values.problem}. {values.remedy}" if isinstance(values, UNREADABLE) else None
                 for values in (left, right)
             )
             yield Difference(path, "unreadable", reason_a, reason_b)
@@ -193,11 +194,11 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
     yield from findings.by_kind.values()
 
 
-def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError:
-    """Return values, or the error of those that are damaged."""
+def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError | UnsupportedFileError:
+    """Return values, or the error of those that cannot be read."""
     try:
         return dataset.read(selection)
-    except DamagedFileError as error:
+    except UNREADABLE as error:
         return error
 
 
@@ -206,7 +207,7 @@ def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
     return a is not None and b is not None and (a == b or math.prod(a) == math.prod(b) == 1)
 
 
-def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
+def blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
     """Yield blocks of at most `BLOCK_BYTES`, if possible of complete chunks."""
     shape = a.shape or ()
     if 0 in shape:
@@ -216,7 +217,7 @@ def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
     grids = [dataset.grid or dataset.chunks for dataset in (a, b) if dataset.shape == shape]
     chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
     block = list(map(min, chunks, shape))
-    element = max(1, _element_bytes(a.dtype), _element_bytes(b.dtype))  # a row without fields has none
+    element = max(1, element_bytes(a.dtype), element_bytes(b.dtype))  # a row without fields has none
     for axis in reversed(range(len(shape))):
         block[axis] = min(shape[axis], block[axis] * max(1, BLOCK_BYTES // (math.prod(block) * element)))
         if block[axis] < shape[axis]:
@@ -225,15 +226,20 @@ def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
         yield chunk_region(index, tuple(block), shape)
 
 
-def _element_bytes(element: Element) -> int:
+def element_bytes(element: Element) -> int:
+    """Return the bytes of an element in memory, estimated for text, references and sequences."""
     match element:
         case Compound(fields):
-            return sum(_element_bytes(member) for _, member in fields)
+            return sum(element_bytes(member) for _, member in fields)
         case ArrayOf(base, shape):
-            return math.prod(shape) * _element_bytes(base)
+            return math.prod(shape) * element_bytes(base)
         case Number() | Enum() | Time():
             return element.size
     return (getattr(element, "size", None) or 0) + _OBJECT_BYTES
+
+
+UNREADABLE = (DamagedFileError, UnsupportedFileError)
+"""The errors of values that cannot be read, because they are damaged or a library is missing."""
 
 
 def _canonical_json(values: Values) -> Values:
@@ -374,13 +380,13 @@ def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
     if kind == "HDF5":
         from hdmf_zarr_backend.hdf5.reader import Hdf5Content  # on use: it imports h5py
 
-        return Hdf5Content(source)
+        return Hdf5Content(*(source if isinstance(source, tuple) else (source,)))
     return ZarrContent(source, as_hdf5=as_hdf5)
 
 
 def _recognised(
     path: FileContent | FileSource, storage_options: Mapping[str, Any] | None
-) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | Store]:
+) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | tuple[str, Any] | Store]:
     """Return the format of a file, and what opens it."""
     source = path_or_store(path)
     if isinstance(source, str) and is_hdf5(source):
@@ -392,6 +398,8 @@ def _recognised(
         if not isinstance(source, str) or is_url(source):
             raise  # a path is neither a folder nor a zip file
     else:
+        if not documents and is_of_hdf5(store):
+            return "HDF5", (store.location, store.options)
         if documents:
             return "Zarr 3" if zarr3.DOCUMENT in documents else "Zarr 2", store
     if isinstance(source, Store):
@@ -401,9 +409,7 @@ def _recognised(
     raise UsageError(
         "this file has no format that can be compared",
         store=source,
-        remedy="Check the URL; an HDF5 file is compared where it is local, so download it first."
-        if is_url(source)
-        else "Give a file of HDF5 or Zarr.",
+        remedy="Check the URL." if is_url(source) else "Give a file of HDF5 or Zarr.",
     )
 
 

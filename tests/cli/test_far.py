@@ -65,9 +65,11 @@ def test_a_bucket_that_refuses_to_tell_what_is_not_there(s3, nwb, zarrio):
     assert zarrio("compare", *options(s3), "--structure", nwb, url).err == ""
 
 
-def test_what_is_no_file_that_can_be_compared_far_away(web, nwb, zarrio):
+def test_an_hdf5_file_far_away_is_compared(web, nwb, zarrio):
     (web.folder / "b.nwb").write_bytes(nwb.read_bytes())
-    assert "download it first" in zarrio("compare", nwb, f"{web.url}/b.nwb", code=2).err
+    assert zarrio("compare", nwb, f"{web.url}/b.nwb").out == ""
+    (web.folder / "b.txt").write_bytes(b"text")
+    assert "Check the URL" in zarrio("compare", nwb, f"{web.url}/b.txt", code=2).err
 
 
 def test_an_hdf5_file_far_away_is_not_planned(web, zarrio):

@@ -41,7 +41,18 @@ from hdmf_zarr_backend.model.content import (
     canonical_region,
     hdf5_filter,
 )
-from hdmf_zarr_backend.model.element import REFERENCE, REGION, UTF8, ArrayOf, Compound, Element, Reference, Target, Text
+from hdmf_zarr_backend.model.element import (
+    DANGLING,
+    REFERENCE,
+    REGION,
+    UTF8,
+    ArrayOf,
+    Compound,
+    Element,
+    Reference,
+    Target,
+    Text,
+)
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
@@ -248,9 +259,6 @@ def _codecs(stored: StoredArray) -> tuple[FilterStep, ...]:
     return tuple(steps)
 
 
-_DANGLING = "<dangling>"
-
-
 class ZarrContent(Mapping[str, NodeContent]):
     """`FileContent` of a Zarr file, whose values are read from the chunks, not from the consolidated document.
 
@@ -358,7 +366,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         try:
             decoded = decode_reference(value)
         except ZarrBackendError:
-            return Target(_DANGLING)
+            return Target(DANGLING)
         return self._follow(decoded.source, decoded.node_path, decoded.region)
 
     def _attribute_reference(self, value: dict[str, Any]) -> Target:
@@ -369,9 +377,9 @@ class ZarrContent(Mapping[str, NodeContent]):
             source, path, target = self._resolver.find_inside(source, path)
         except ReferenceTargetError as error:
             is_datatype = error.store == self.source and error.path in self._datatypes
-            return Target(error.path if is_datatype else _DANGLING)
+            return Target(error.path if is_datatype else DANGLING)
         except ZarrBackendError:
-            return Target(_DANGLING)
+            return Target(DANGLING)
         if target is None:
             location = self._resolver.locate(self._resolver.main, source)
             return Target(absolute(path), canonical_region(region, None), source, location)

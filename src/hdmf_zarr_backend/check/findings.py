@@ -37,6 +37,7 @@ DAMAGE: Final[dict[str, str]] = {
     "document-missing": f"{_RESTORE} If the object was removed on purpose, delete what is left of it, and run "
     "`zarrio consolidate --forget`.",
     "document-damaged": _RESTORE,
+    "object-damaged": _RESTORE,
     "group-implied": "Write a .zgroup document there; other programs do not see the group without it.",
     "consolidated-damaged": _CONSOLIDATE,
     "consolidated-stale": _CONSOLIDATE,
@@ -181,7 +182,7 @@ class Report:
     groups, arrays, links, references, chunks : int
         How many were checked.
     nbytes : int
-        Bytes of the stored chunks that were decoded.
+        Bytes of the stored chunks that were decoded; of an HDF5 file, of the values that were read.
     unchecked : int
         Number of these chunks without a checksum.
     dandi : DandiAsset, optional

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress, as_progress
 from hdmf_zarr_backend.store.base import Store, node_of
-from hdmf_zarr_backend.store.opening import FileSource, open_store
+from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
 from hdmf_zarr_backend.store.remote import at_once
 from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
 
@@ -44,24 +44,25 @@ def verify(
     dandi: bool = False,
     progress: Progress | bool = SILENT,
 ) -> Report:
-    """Look for damage in a Zarr file, without changing it.
+    """Look for damage in a file, in Zarr or HDF5, without changing it.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
-        The file.
+        The file; in HDF5 a local one, or a URL.
     level : {"structure", "links", "chunks", "schema"}
         ``structure``: documents parse, have only keys that the format defines, and agree with the consolidated
         document, as do the chunks in it. ``links``: the targets of links and references exist, and are the objects that
         were meant. ``chunks``: each chunk is stored, decodes, and has its full size, and the two copies of what a file
         of both formats stores twice are equal. ``schema``: the file is valid by its cached namespaces. Each level
-        includes all before it.
+        includes all before it. Of an HDF5 file: each object and its attributes can be read; targets exist; all values
+        can be read.
     storage_options : dict, optional
         For URLs.
     read_options : ReadOptions, optional
         Limits for the file, and other files that it may lead to.
     executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-        Decodes chunks; None: this thread.
+        Decodes chunks; None: this thread, which always reads HDF5.
     dandi : bool
         Also check the requirements of the DANDI archive for a Zarr file (depth and names of its keys, number and size
         of its objects), and compute its checksum there, which reads all data.
@@ -77,9 +78,9 @@ def verify(
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        No Zarr file exists there.
+        No Zarr or HDF5 file exists there.
     UsageError
-        The level is unknown.
+        The level is unknown, or ``dandi`` is for an HDF5 file.
 
     Examples
     --------
@@ -93,6 +94,18 @@ def verify(
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
     store = open_store(source, storage_options, read_options)
     report = Report(store.location, level)
+    if is_of_hdf5(store):
+        from hdmf_zarr_backend.check.hdf5 import verify_hdf5  # on use: it imports h5py
+
+        if dandi:
+            remedy = "Check an HDF5 file with `dandi validate`."
+            raise UsageError("dandi applies to Zarr files only", store=store.location, remedy=remedy)
+        if level == "schema":
+            remedy = "Check the schema of an HDF5 file with `pynwb-validate`."
+            raise UsageError("the level schema applies to Zarr files only", store=store.location, remedy=remedy)
+        verify_hdf5(store, report, as_progress(progress))
+        _note_unchecked(report)
+        return report
     structure = check_structure(store, report)
     # also of a file that is too damaged for the other checks
     if dandi:
@@ -102,15 +115,19 @@ def verify(
     check_targets(resolver_of(store, structure.hierarchy), report)
     if report.checks_chunks:
         _check_chunks(store, structure, report, executor, as_progress(progress))
-        if report.unchecked:
-            verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
-            what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
-            report.add("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed")
+        _note_unchecked(report)
     if level == "schema":
         from hdmf_zarr_backend.check.validate import add_problems_by_schema  # on use: hdmf is slow to import
 
         add_problems_by_schema(store, structure.hierarchy, report)
     return report
+
+
+def _note_unchecked(report: Report) -> None:
+    if report.unchecked:
+        verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
+        what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
+        report.add("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed")
 
 
 # ---- what a file of both formats stores twice -----------------------------------------------------------------------

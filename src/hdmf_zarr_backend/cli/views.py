@@ -212,7 +212,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
 @cli.command(
     "compare",
     "A B [options]",
-    cli.argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)"),
+    cli.argument("a", metavar="A", help="a Zarr or HDF5 file, a path or a URL"),
     cli.argument("b", metavar="B", help="another file, in the same or the other format"),
     cli.flag("--structure", "do not read and compare the values of datasets"),
     cli.argument(
@@ -363,7 +363,7 @@ def _verdict(path: str, good: str, count: int, noun: str) -> str:
 @cli.command(
     "verify",
     "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr or HDF5 files, paths or URLs"),
     cli.argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
@@ -384,7 +384,7 @@ def _verdict(path: str, good: str, count: int, noun: str) -> str:
     ),
 )
 def verify_command(arguments: Namespace) -> cli.Exit:
-    """Look for damage in Zarr files.
+    """Look for damage in Zarr and HDF5 files.
 
     Look for damage, and change nothing. There are four levels, each of which includes those before it:
 
@@ -393,6 +393,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
       chunks     each chunk is stored, can be decoded, and has its full size
       schema     the file follows the schema that is cached in it, by the validator of hdmf, which reads data
 
+    In HDF5 the structure is each object with its attributes, and the chunks are all values.
     The output has a line for each kind of problem and remark, with what to do and the number of similar ones,
     and at the end a summary of the file: whether damage was found, what was checked, and how many chunks have
     no checksum, in which changed bytes cannot be noticed. --verbose adds a line for each similar finding, and
@@ -401,6 +402,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
 
       zarrio verify session.nwb.zarr
       zarrio verify *.nwb.zarr --level links
+      zarrio verify session.nwb
       zarrio verify session.nwb.zarr --level schema --json | jq '.[].counts'
       zarrio verify session.nwb.zarr --dandi
     """

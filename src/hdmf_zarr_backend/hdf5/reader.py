@@ -15,6 +15,7 @@ import itertools
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -26,7 +27,7 @@ from h5py import h5d, h5i, h5l, h5o, h5r, h5s, h5t, h5z
 from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
 from hdmf_zarr_backend.encoding.hdf5_values import plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
-from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
+from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_values
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import (
@@ -40,7 +41,7 @@ from hdmf_zarr_backend.hdf5.files import (
     warn_broken,
 )
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, soft_target
+from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, address_of, holds, soft_target
 from hdmf_zarr_backend.hdf5.types import Array, axes_of, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
@@ -55,8 +56,8 @@ from hdmf_zarr_backend.model.content import (
     even_slice,
     hdf5_filter,
 )
-from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
-from hdmf_zarr_backend.model.links import relative_source
+from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
+from hdmf_zarr_backend.model.links import is_url, relative_source, resolve_source, why_not
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import ReadOptions
 
@@ -100,17 +101,8 @@ class Hdf5Data:
         bounds = [(start, max(start, stop)) for start, stop, _ in slices] + [(0, n) for n in shape[len(given) :]]
         outer = len(shape) - len(self._inner)
         node = self._file.open(self._raw)
-        try:
-            with reading(self._file.location, text_of(self._raw), node):
-                values = self._read(bounds[:outer])
-        except UnreadableHdf5Error as error:
-            numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
-            missing = next((number for number in numbers if not h5z.filter_avail(number)), None)
-            if missing is None:
-                raise
-            problem = f"HDF5 filter {missing} is not installed"
-            where = {"store": self._file.location, "path": text_of(self._raw)}
-            raise UnsupportedFileError(problem, **where, remedy="Install hdf5plugin.") from error.__cause__
+        with _reading_values(self._file.location, text_of(self._raw), node):
+            values = self._read(bounds[:outer])
         inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
         values = values[(..., *inner)]
         return values if values.ndim else values[()]
@@ -124,6 +116,21 @@ class Hdf5Data:
         tid = self._file.open(self._raw).get_type()
         dtype = numpy_type(tid)
         return dtype, memory_type(tid, dtype, writing=False)
+
+
+@contextmanager
+def _reading_values(location: str, path: str, node: Any) -> Iterator[None]:
+    """Turn errors of h5py about values into errors of this package; one names a filter that is not installed."""
+    try:
+        with reading(location, path, node):
+            yield
+    except UnreadableHdf5Error as error:
+        numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
+        missing = next((number for number in numbers if not h5z.filter_avail(number)), None)
+        if missing is None:
+            raise
+        problem, where = f"HDF5 filter {missing} is not installed", {"store": location, "path": path}
+        raise UnsupportedFileError(problem, **where, remedy="Install hdf5plugin.") from error.__cause__
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
@@ -316,9 +323,10 @@ class Hdf5Content(Mapping[str, NodeContent]):
     # An object with several hard links is a node at its first path and a link of form ``hard`` at the others, so
     # cycles end. Links are not followed.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.source = os.fspath(path)
-        self._file = SourceFile(self.source)
+    def __init__(self, path: str, options: Mapping[str, Any] | None = None, rules: ReadOptions | None = None) -> None:
+        self.source = path
+        self._rules = rules or ReadOptions()
+        self._file = SourceFile(self.source, options)
         self._addresses: dict[tuple[int, int], str] = {}
         self._nodes: dict[str, LinkContent | None] = dict(self._walk())
 
@@ -354,7 +362,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
                 yield path, LinkContent("hard", self._addresses[info.fileno, info.addr])
             else:
                 if info.type == h5o.TYPE_GROUP:
-                    check_depth(ReadOptions(), self.source, path)
+                    check_depth(self._rules, self.source, path)
                 self._addresses[info.fileno, info.addr] = path
                 yield path, None
 
@@ -366,8 +374,19 @@ class Hdf5Content(Mapping[str, NodeContent]):
         if form == h5l.TYPE_SOFT:
             return LinkContent("soft", text_of(soft_target(raw, value)))
         file = os.fsdecode(value[0])
-        location = os.path.abspath(os.path.join(os.path.dirname(self.source), file))
+        location = resolve_source(f"../{file}", self.source) if is_url(self.source) else ""
+        location = location or os.path.abspath(os.path.join(os.path.dirname(self.source), file))
         return LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
+
+    def leads_somewhere(self, link: LinkContent) -> bool:
+        """Tell whether the target of a link exists; raise an error for one in a file that may not be opened."""
+        if not link.location:
+            return link.form != "soft" or address_of(self._file, raw_of(link.target)) is not None
+        refused = why_not(link.location, self.source, self._rules.external_links, free=True)
+        if refused is not None or is_url(link.location):
+            problem = refused[0] if refused is not None else "other files at a URL are not opened"
+            raise LinkRefusedError(f"{link.location!r} was not checked: {problem}", store=self.source)
+        return holds(link.location, link.target)
 
     def _attributes(self, node: Any) -> dict[str, AttributeContent]:
         attributes = {}
@@ -380,15 +399,15 @@ class Hdf5Content(Mapping[str, NodeContent]):
         return attributes
 
     def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeContent]) -> DatasetContent:
-        check_other_files(node, os.path.abspath(self.source), path, None)
+        check_other_files(node, self._file.location, path, self._rules.external_links)
         dataset, creation, tid = h5py.Dataset(node), node.get_create_plist(), node.get_type()
         element, dtype, memory = _stored(tid)
         pipeline = filters_of(creation)
 
         def read(selection: Selection) -> Values:
             usable(pipeline)
-            with reading(self.source, path, node):
-                check_allocated(dataset, ReadOptions())
+            with _reading_values(self.source, path, node):
+                check_allocated(dataset, self._rules)
                 values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
                 return plain_values(values, element, self._resolve)
 
@@ -430,7 +449,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
             space = h5r.get_region(reference, self._file.file.id)
             return Target(path, canonical_region(encode_region(space), space.shape))
         except H5_ERRORS:
-            return Target("<dangling>")
+            return Target(DANGLING)
 
 
 def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:

@@ -327,7 +327,7 @@ class Placement:
         if not isinstance(note, dict) or "source" not in note or self._copies_links:
             return False
         location = self._resolver.locate(file, str(note["source"]))
-        if not _holds(location, str(note.get("path"))):
+        if not holds(location, str(note.get("path"))):
             return False
         self._add_external(path, location, str(note["path"]))
         return True
@@ -374,7 +374,7 @@ class Placement:
         beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), target.source))
         for base in dict.fromkeys((_stem(beside), _stem(location))):
             for suffix in _NEIGHBOURS:
-                if _holds(base + suffix, target.path):
+                if holds(base + suffix, target.path):
                     return base + suffix
         return None
 
@@ -410,7 +410,7 @@ def _stem(location: str) -> str:
     return location[: -len(_SUFFIX)] if location.endswith(_SUFFIX) else location
 
 
-def _holds(location: str, path: str) -> bool:
+def holds(location: str, path: str) -> bool:
     """Tell whether ``location`` is an HDF5 file that has an object at ``path``."""
     file = opened_file(location)
     if file is None:

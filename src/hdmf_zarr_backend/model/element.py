@@ -229,6 +229,10 @@ Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 entry for all axes: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
 
 
+DANGLING = "<dangling>"
+"""Path of the target of a reference that leads to nothing."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """What an object or region reference leads to; ``source`` and ``location`` name another file, as links do."""

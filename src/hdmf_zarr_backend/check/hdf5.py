@@ -1,0 +1,108 @@
+"""Checks of an HDF5 file for `verify`: that HDF5 reads each object and value, and where links and references lead."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from hdmf_zarr_backend.check.findings import Problem, Report
+from hdmf_zarr_backend.comparison import UNREADABLE, blocks, element_bytes
+from hdmf_zarr_backend.errors import LimitError, LinkRefusedError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.reader import Hdf5Content
+from hdmf_zarr_backend.model.content import DatasetContent, GroupContent, LinkContent, Values
+from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Reference, Sequence, Target
+from hdmf_zarr_backend.model.nodes import grid_of
+from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.store.base import Store
+
+_WITH_CHECKSUM = frozenset({"deflate", "fletcher32", "bzip2"})
+_MAY_REFER = (Reference, Compound, ArrayOf, Sequence)
+_ADVICE = "Put the target back, or remove the link."
+_ERRORS = (*UNREADABLE, LimitError, LinkRefusedError)  # about the file; others, as of a server, say nothing about it
+
+
+def verify_hdf5(store: Store, report: Report, progress: Progress) -> None:
+    """Check the file, down to the level of the report; a file whose objects cannot be listed is one problem."""
+    try:
+        content = Hdf5Content(store.location, store.options, store.read_rules)
+    except UNREADABLE as error:
+        _add(report, error.path or "/", error, "object-damaged")
+        return
+    with closing(content):
+        datasets = dict(_checked(content, report))
+        progress.start(sum(math.prod(node.shape or ()) * element_bytes(node.dtype) for node in datasets.values()))
+        try:
+            for path, node in datasets.items():
+                _read(path, node, report, progress)
+        finally:
+            progress.finish()
+
+
+def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, DatasetContent]]:
+    """Check all objects, and from the level of links their links and attributes; yield what is to be read."""
+    for path in content:
+        try:
+            node = content[path]
+            if isinstance(node, LinkContent):
+                report.links += 1
+                if report.level != "structure" and not content.leads_somewhere(node):
+                    where = node.location or content.source
+                    problem = f"there is no {node.target!r} in {where!r}"
+                    report.problems.append(Problem(path, "link-dangling", problem, advice=_ADVICE))
+                continue
+        except _ERRORS as error:
+            _add(report, path, error, "object-damaged")
+            continue
+        report.groups += isinstance(node, GroupContent)
+        report.arrays += isinstance(node, DatasetContent)
+        if report.level == "structure":
+            continue
+        for attribute in node.attributes.values():
+            if attribute.value is not None:
+                _check_targets(path, attribute.value, report)
+        if not isinstance(node, DatasetContent) or node.shape is None:
+            continue
+        if report.checks_chunks or isinstance(node.dtype, _MAY_REFER):
+            yield path, node
+
+
+def _read(path: str, node: DatasetContent, report: Report, progress: Progress) -> None:
+    """Read all values of a dataset, and check the references among them."""
+    try:
+        for block in blocks(node, node):
+            values = node.read(block)
+            _check_targets(path, values, report)
+            progress.advance(path, values.size * element_bytes(node.dtype))
+            report.nbytes += values.nbytes
+    except _ERRORS as error:
+        _add(report, path, error, "chunk-damaged")
+        return
+    if not report.checks_chunks:
+        return
+    count = math.prod(grid_of(node.shape or (), node.chunks)) if node.chunks else 1
+    report.chunks += count
+    report.unchecked += 0 if _WITH_CHECKSUM & {step.name for step in node.filters} else count
+
+
+def _check_targets(path: str, values: Values, report: Report) -> None:
+    counts = Counter(target.path for target in _targets(values))
+    report.references += counts.total()
+    if counts[DANGLING]:
+        report.add(path, "reference-dangling", f"{counted(counts[DANGLING], 'reference')} to nothing")
+
+
+def _targets(values: Any) -> Iterator[Target]:
+    if isinstance(values, Target):
+        yield values
+    elif getattr(values, "dtype", None) is not None and values.dtype.hasobject:
+        for part in map(values.__getitem__, values.dtype.names) if values.dtype.names else values.flat:
+            yield from _targets(part)
+
+
+def _add(report: Report, path: str, error: ZarrBackendError, kind: str) -> None:
+    kinds = ((LimitError, "limit"), (LinkRefusedError, "link-refused"), (UnsupportedFileError, "library-missing"))
+    report.add(path, next((name for cls, name in kinds if isinstance(error, cls)), kind), error.problem)

@@ -1,0 +1,119 @@
+"""`verify` of HDF5 files, local and at a URL: what cannot be read, and what leads to nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import Limits, ReadOptions, compare, verify
+from hdmf_zarr_backend.check.findings import Report
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.progress import Progress
+from tests import samples
+from tests.servers import WebServer
+
+
+def found(report: Report) -> set[tuple[str, str]]:
+    return {(problem.path, problem.kind) for problem in report.problems}
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A file with links and references to nothing, and a damaged chunk."""
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["there"] = 1
+    path = tmp_path / "broken.h5"
+    with h5py.File(path, "w") as file:
+        file["a"], file["gone"], file["null"] = np.arange(10), 5, h5py.Empty("i4")
+        file["soft"], file["lost"] = h5py.SoftLink("/a"), h5py.SoftLink("/nothing")
+        file["outside"] = h5py.ExternalLink("other.h5", "/there")
+        file["outside_lost"] = h5py.ExternalLink("other.h5", "/nothing")
+        file.attrs["reference"] = file["gone"].ref
+        references = [file["a"].ref, file["gone"].ref, h5py.Reference()]
+        file.create_dataset("references", data=references, dtype=h5py.ref_dtype)
+        rows = np.dtype([("n", "i4"), ("to", h5py.ref_dtype)])
+        file.create_dataset("rows", data=np.array([(1, file["gone"].ref), (2, file["a"].ref)], rows))
+        ragged = file.create_dataset("ragged", (2,), dtype=h5py.vlen_dtype("i4"))  # Zarr has nothing of this kind
+        ragged[0], ragged[1] = [1, 2, 3], [4]
+        data = file.create_dataset("data", data=np.arange(10**5), chunks=(10**4,), compression="gzip")
+        file.create_dataset("never", (2**40,), "i1", chunks=(2**20,), compression="gzip")
+        offset = data.id.get_chunk_info(3).byte_offset
+        del file["gone"]
+    content = bytearray(path.read_bytes())
+    content[offset + 20 : offset + 60] = bytes(40)
+    path.write_bytes(content)
+    return path
+
+
+LINKS = {("/lost", "link-dangling"), ("/outside_lost", "link-dangling")}
+REFERENCES = {(path, "reference-dangling") for path in ("/", "/references", "/rows")}
+CHUNKS = {("/data", "chunk-damaged"), ("/never", "limit")}
+
+
+@pytest.mark.parametrize(("level", "expected"), [
+    ("structure", set()), ("links", LINKS | REFERENCES), ("chunks", LINKS | REFERENCES | CHUNKS),
+])  # fmt: skip
+def test_a_level_finds_what_it_checks(broken: Path, level: Any, expected: set[tuple[str, str]]) -> None:
+    report = verify(broken, level)
+    assert found(report) == expected
+    assert (report.groups, report.arrays) == (1, 7)
+    assert all(problem.remedy and "repair" not in problem.remedy for problem in report.problems)
+    if level == "chunks":
+        assert report.looked_at == "1 group, 7 arrays, 4 links, 6 references, 4 chunks"
+        assert report.remarks[0].message.startswith("4 of 4 chunks have no checksum")
+
+
+def test_links_to_other_files_follow_the_policy(broken: Path) -> None:
+    report = verify(broken, "links", read_options=ReadOptions(external_links="never"))
+    assert {(each.path, each.kind) for each in report.remarks} == {
+        ("/outside", "link-refused"), ("/outside_lost", "link-refused"),
+    }  # fmt: skip
+
+
+def test_a_file_whose_objects_cannot_be_listed_is_one_problem(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group("a/b")
+    content = (tmp_path / "a.h5").read_bytes().replace(b"TREE", b"XXXX").replace(b"SNOD", b"XXXX")
+    (tmp_path / "a.h5").write_bytes(content)
+    report = verify(tmp_path / "a.h5")
+    assert [problem.kind for problem in report.problems] == ["object-damaged"]
+    assert report.problems[0].remedy == "Restore it from a copy."
+
+
+class Recorded(Progress):
+    total = done = 0
+
+    def start(self, total: int) -> None:
+        self.total = total
+
+    def advance(self, path: str, done: int) -> None:
+        self.done += done
+
+
+def test_a_whole_nwb_file_is_sound_here_and_at_a_url(web: WebServer) -> None:
+    path, progress = samples.write_hdf5(web.folder / "a.nwb", samples.rich_nwbfile()), Recorded()
+    report = verify(path, progress=progress)
+    assert report.is_sound
+    assert progress.done == progress.total > 0
+    remote = verify(f"{web.url}/a.nwb")
+    assert (remote.is_sound, remote.looked_at) == (True, report.looked_at)
+    assert compare(path, f"{web.url}/a.nwb") == []
+
+
+def test_the_limits_are_those_of_the_options(broken: Path) -> None:
+    limits = Limits(max_unwritten_bytes=2**10)
+    assert ("/never", "limit") in found(verify(broken, read_options=ReadOptions(limits=limits)))
+
+
+def test_what_applies_to_zarr_only_is_refused(broken: Path) -> None:
+    with pytest.raises(UsageError, match="dandi applies to Zarr files only"):
+        verify(broken, dandi=True)
+
+
+def test_the_command_takes_hdf5(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from hdmf_zarr_backend.cli.main import main
+
+    assert main(["verify", str(broken)]) == 1
+    assert "/data: chunk-damaged: " in capsys.readouterr().out
