@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx_gallery.sorting import ExplicitOrder
 
@@ -128,7 +130,16 @@ def _without_search(app: Sphinx, _: Any) -> None:
         app.env.metadata[app.env.docname]["nosearch"] = "true"
 
 
+def _with_alternative_text(_: Sphinx, doctree: nodes.document) -> None:
+    """Describe the pictures of the gallery's first page, which have no text, by the title that follows."""
+    for picture in doctree.findall(nodes.image):
+        title = picture.next_node(nodes.raw, ascend=True)
+        if not picture.get("alt") and title is not None:
+            picture["alt"] = re.sub("<[^>]*>", "", title.astext()).strip()
+
+
 def setup(app: Sphinx) -> None:
     """Read docstrings before napoleon does, whose priority is 500."""
     app.connect("autodoc-process-docstring", _sources_as_notes, priority=400)
     app.connect("doctree-read", _without_search)
+    app.connect("doctree-read", _with_alternative_text)

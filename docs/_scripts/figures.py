@@ -25,6 +25,7 @@ METHOD = ROOT / "docs" / "explanation" / "performance-method.md"
 COMPARISON = ROOT / "docs" / "explanation" / "comparison.md"
 FIGURES = ROOT / "docs" / "explanation" / "performance-figures.inc"
 PLOT = ROOT / "docs" / "explanation" / "performance-summary.svg"
+NARROW_PLOT = ROOT / "docs" / "_static" / "performance-summary-narrow.svg"  # shown instead of it by custom.css
 
 OURS, OLD, NEW, HDF5 = "this package", "hdmf-zarr 0.13", "hdmf-zarr 0.14", "HDF5"
 ENGINES = (OURS, OLD, NEW, HDF5)
@@ -206,50 +207,57 @@ def _bullets(text: str) -> str:
 # ---- the plot -------------------------------------------------------------------------------------------------------
 
 _SHOWN = tuple(work for work in WORKS if work.in_plot)
-_LEFT, _WIDTH, _TOP, _BAR, _GAP, _BOTTOM = 400, 960, 64, 11, 12, 48
+_TOP, _BAR, _GAP, _BOTTOM = 64, 11, 12, 48
 _CLASSES = {OLD: "old", NEW: "new", HDF5: "hdf5"}
 _STYLE = """
 svg { background: #ffffff; font-family: system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif; font-size: 13px }
 text { fill: #1f2933 } .soft { fill: #52606d } .grid { stroke: #d9e0e6 } .one { stroke: #1f2933 }
 .old { fill: #d9952f } .new { fill: #8c6bb8 } .hdf5 { fill: #8996a3 } .bold { font-weight: 600 }
+.above { paint-order: stroke; stroke: #ffffff; stroke-width: 4px }
 @media (prefers-color-scheme: dark) {
 svg { background: #131416 } text { fill: #e6e9ec } .soft { fill: #a3afba } .grid { stroke: #34393f }
-.one { stroke: #e6e9ec } .old { fill: #e5a84b } .new { fill: #b294e0 } .hdf5 { fill: #8996a3 } }
+.above { stroke: #131416 } .one { stroke: #e6e9ec }
+.old { fill: #e5a84b } .new { fill: #b294e0 } .hdf5 { fill: #8996a3 } }
 """
 
 
-def plot() -> str:
-    """Return the SVG: for each work the time of each engine, as a multiple of ours, on a logarithmic axis."""
+def plot(*, is_narrow: bool = False) -> str:
+    """Return the SVG: for each work the time of each engine, as a multiple of ours, on a logarithmic axis.
+
+    What the work is stands beside the bars, or above them in a narrow window.
+    """
+    width, left, above, sides, first = (420, 16, 18, 66, _TOP + 20) if is_narrow else (960, 400, 0, 47, _TOP)
     found = [(work, ratios(work)) for work in _SHOWN]
     low, high = -0.7, 2.8
     for _, measured in found:
         for value in measured.values():
             multiple = math.log10(value / measured[OURS])
             low, high = min(low, multiple), max(high, multiple)
-    right = _WIDTH - 60
+    right = width - (36 if is_narrow else 60)
 
     def x(multiple: float) -> float:
-        return _LEFT + (math.log10(multiple) - low) / (high - low) * (right - _LEFT)
+        return left + (math.log10(multiple) - low) / (high - low) * (right - left)
 
-    heights = [_BAR * sum(name in measured for name in (OLD, NEW, HDF5)) + _GAP for _, measured in found]
-    bottom = _TOP + sum(heights)
-    parts = ['<text x="16" y="24" class="bold">CPU time of each program on the same work; this package = 1</text>']
+    heights = [_BAR * sum(name in measured for name in (OLD, NEW, HDF5)) + above + _GAP for _, measured in found]
+    bottom = first + sum(heights)
+    parts = ['<text x="16" y="24" class="bold">CPU time on the same work; this package = 1</text>']
     at = 16.0
     for name in (OLD, NEW, HDF5):
         parts.append(f'<rect x="{at:g}" y="36" width="12" height="12" class="{_CLASSES[name]}"/>')
         parts.append(f'<text x="{at + 18:g}" y="47">{name}</text>')
         at += 40 + 7.5 * len(name)
-    parts.append(f'<text x="{x(1) + 8:.0f}" y="47" class="soft">slower than this package →</text>')
-    parts.append(f'<text x="{x(1) - 8:.0f}" y="47" class="soft" text-anchor="end">← faster</text>')
+    parts.append(f'<text x="{x(1) + 8:.0f}" y="{sides}" class="soft">slower than this package →</text>')
+    parts.append(f'<text x="{x(1) - 8:.0f}" y="{sides}" class="soft" text-anchor="end">← faster</text>')
     for power in range(math.ceil(low), math.floor(high) + 1):
         at, kind = x(10.0**power), "one" if power == 0 else "grid"
         label = f'<text x="{at:.1f}" y="{bottom + 18}" class="soft" text-anchor="middle">{10.0**power:,g}</text>'
-        parts += [f'<path d="M{at:.1f} {_TOP - 8}V{bottom}" class="{kind}"/>', label]
-    top = float(_TOP)
+        parts += [f'<path d="M{at:.1f} {first - 8}V{bottom}" class="{kind}"/>', label]
+    top = float(first)
     for (work, measured), height in zip(found, heights, strict=True):
-        middle = top + (height - _GAP) / 2 + 4.5
-        parts.append(f'<text x="{_LEFT - 14}" y="{middle:.1f}" text-anchor="end">{escape(work.label)}</text>')
-        y = top
+        beside = f'x="{left - 14}" y="{top + (height - _GAP) / 2 + 4.5:.1f}" text-anchor="end"'
+        where = f'x="{left}" y="{top + 12:.1f}" class="above"' if above else beside
+        parts.append(f"<text {where}>{escape(work.label)}</text>")
+        y = top + above
         for name in (OLD, NEW, HDF5):
             if name in measured:
                 multiple = measured[name] / measured[OURS]
@@ -261,7 +269,7 @@ def plot() -> str:
                 y += _BAR
         top += height
     title = "CPU time of hdmf-zarr 0.13, hdmf-zarr 0.14 and HDF5 as a multiple of that of this package"
-    size = f'viewBox="0 0 {_WIDTH} {bottom + _BOTTOM - 16}" width="{_WIDTH}" height="{bottom + _BOTTOM - 16}"'
+    size = f'viewBox="0 0 {width} {bottom + _BOTTOM - 16}" width="{width}" height="{bottom + _BOTTOM - 16}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{title}">'
     return "\n".join([head, f"<style>{_STYLE}</style>", *parts, "</svg>", ""])
 
@@ -275,6 +283,7 @@ def files() -> dict[Path, str]:
         METHOD: with_parts(method, {"summary": summary()}),
         COMPARISON: with_parts(other, {"speed": summary()}),
         PLOT: plot(),
+        NARROW_PLOT: plot(is_narrow=True),
     }
 
 

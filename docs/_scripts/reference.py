@@ -93,12 +93,9 @@ def command_page(page: str) -> str:
 
 def findings_page(page: str) -> str:
     """Return the page about findings with all kinds."""
+    whole = {kind: f" Where the consolidated document has it: {remedy}" for kind, remedy in REPAIRABLE.items()}
     rows = [
-        (
-            f"`{kind}`",
-            word,
-            remedy + (f" Where the consolidated document has it: {REPAIRABLE[kind]}" if kind in REPAIRABLE else ""),
-        )
+        (f"`{kind}`", word, _prose(remedy + whole.get(kind, "")))
         for word, kinds in (("problem", DAMAGE), ("remark", REMARKS))
         for kind, remedy in kinds.items()
     ]
