@@ -61,9 +61,9 @@ from hdmf_zarr_backend.hdmf.schema import (
     max_shape_of,
     namespace_texts,
 )
-from hdmf_zarr_backend.hdmf.targets import Targets, builders_below, object_id
+from hdmf_zarr_backend.hdmf.targets import Targets, builder_path, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
-from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting
+from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting, relative, split
 from hdmf_zarr_backend.model.render import escape, few
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.base import Store
@@ -781,7 +781,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         builder = self.manager.get_builder(container) if self._outdated else None
         if builder is not None and any(written.get_written(builder) for written in self._outdated):
             raise UsageError(
-                "the container was read or written before something was removed or renamed in the file",
+                "the container was read or written before something in the file was removed, renamed or copied",
                 store=self.source,
                 remedy="Read the file again with io.read(), and change what that returns.",
             )
@@ -1053,6 +1053,70 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         with self._editing() as edit:
             options: dict[str, Any] = {"texts": {}, "link_data": False, "schema": None, "one_by_one": True}
             edit.replace(path, data, partial(self._request, targets=self._targets(), expandable=EXPANDABLE, **options))
+        return edit.done
+
+    @known_arguments
+    def copy(self, container: Any, into: str | None = None, *, name: str | None = None) -> list[str]:
+        """Copy a container of another open file, with everything in it, into this file.
+
+        Data are copied chunk by chunk, as they are stored if possible. Links and references inside of the container
+        lead to the copy. Those to objects outside of it lead to the objects of this file with the same object ids, such
+        as the electrodes of the same session; without such objects, the copy is refused.
+
+        Parameters
+        ----------
+        container : Container
+            What an `NWBZarrIO`, a `ZarrIO` or an ``NWBHDF5IO`` that is open has read; changes in memory are copied too.
+        into : str, optional
+            Path of the group in this file, such as ``"/processing/ecephys"``. None: the path in the other file.
+        name : str, optional
+            Name of the copy. None: that of the container.
+
+        Returns
+        -------
+        list of str
+            What was done, in words.
+
+        Raises
+        ------
+        UnsupportedModeError
+            The mode is not ``r+`` or ``a``, or the other file is closed.
+        UsageError
+            The container is not one of another file, or is its root.
+        ReferenceTargetError
+            There is no such group, and the schema has none of this name.
+        MissingTargetError
+            It leads to objects that this file lacks, which are listed: copy them first. Nothing is changed.
+        ConflictError
+            The name is in use, an object is in the file already, or the schema has no place for it there.
+
+        Notes
+        -----
+        Namespaces of extensions that this file lacks are cached in it. What was read before is outdated, as after
+        `remove`.
+
+        Examples
+        --------
+        >>> with NWBHDF5IO("sorted.nwb") as source, NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
+        ...     io.copy(source.read().units)
+        """
+        source: Any = container.get_read_io() if isinstance(container, AbstractContainer) else None
+        old = None if source is None else source.manager.get_builder(container)
+        if old is None or old.parent is None or is_same_place(str(source.source), self.source):
+            problem = "only a container that was read from another file, and is not its root, can be copied"
+            raise UsageError(problem, store=self.source, remedy="Use io.write for a new one, and export for a file.")
+        from hdmf_zarr_backend.hdmf.containers import build_again
+
+        source.read_builder()  # refuses a closed file
+        reading = source._session() if isinstance(source, ZarrIO) else None
+        into = split(relative(builder_path(old)))[0] if into is None else into
+        with nullcontext() if reading is None else reading.copied(), self._editing() as edit:
+            built = build_again(container, source, self.source, None if reading is None else reading.containers)
+            own, location = self._targets(), full_location(str(source.source))
+            targets = Targets(self.path, location, built.manager, own.root_id, own.file_ids, None, source.manager)
+            options: dict[str, Any] = {"texts": {}, "link_data": False, "schema": None, "one_by_one": True}
+            request = partial(self._request, built.builder, targets, expandable=EXPANDABLE, **options)
+            edit.copy(old, source.manager, into, name, request)
         return edit.done
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import os
@@ -19,7 +20,14 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorIndex, get_manager
+from hdmf.common import (
+    DynamicTable,
+    ElementIdentifiers,
+    SimpleMultiContainer,
+    VectorData,
+    VectorIndex,
+    get_manager,
+)
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import ChunkError, FormatsDifferWarning, StoreError, StoreFullError, StoreRefusedError
@@ -226,6 +234,26 @@ def moved(store: Any) -> None:
         io.rename("/table", "moved")
 
 
+@functools.cache
+def another_file() -> State:
+    """Return a file with a table that has columns of all kinds, and references to itself."""
+    store: State = {}
+    table = DynamicTable(
+        name="other", description="it", columns=[VectorData(name="words", description="", data=["a", "b"])]
+    )
+    table.add_column("ragged", "numbers", data=[[1, 2], [3]], index=True)
+    table.add_column("objects", "references", data=[table, table])
+    with ZarrIO(store, "w", manager=get_manager()) as io:
+        io.write(SimpleMultiContainer(name="root", containers=[table]))
+    return store
+
+
+def copied(store: Any) -> None:
+    manager = get_manager()
+    with ZarrIO(another_file(), manager=manager) as source, ZarrIO(store, "r+", manager=get_manager()) as io:
+        io.copy(source.read()["other"], "/", name="a copy")
+
+
 def replaced(store: Any) -> None:
     with ZarrIO(store, "r+") as io:
         io.replace("/numbers/growing", np.full((3, 4), 7, "i2"))
@@ -265,6 +293,7 @@ USERS: dict[Cell, tuple[Callable[[State], State], Act]] = {
     **{Cell("replace", number): (dict, replaced) for number in FORMATS},
     **{Cell("replace, text", number): (dict, replaced_text) for number in FORMATS},
     Cell("replace, shards", 3): (dict, replaced_shards),
+    **{Cell("copy", number): (dict, copied) for number in FORMATS},
     **{Cell("rename", number): (dict, renamed) for number in FORMATS},
     **{Cell("rename, with chunks", number): (dict, moved) for number in FORMATS},
 }

@@ -1,4 +1,4 @@
-"""Groups, datasets, columns, links and attributes are removed and renamed, and what leads to them follows."""
+"""Groups, datasets, columns and links are removed, renamed and copied to other files; what leads to them follows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import pytest
 from hdmf.build import LinkBuilder
 from hdmf.common import AlignedDynamicTable, DynamicTable, VectorData, get_manager
 from hdmf.data_utils import DataChunkIterator
-from pynwb import TimeSeries, validate
+from pynwb import NWBHDF5IO, H5DataIO, TimeSeries, validate
+from pynwb.ecephys import LFP
 from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, convert, verify
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compare, convert, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import (
     ConflictError,
+    MissingTargetError,
     NameRefusedError,
     ReadOnlyStoreError,
     ReferenceTargetError,
@@ -27,7 +29,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.io import UnsupportedModeError
-from tests import trees
+from tests import extensions, trees
 
 GROUP = "/general/extracellular_ephys"
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3, "both"])
@@ -219,7 +221,7 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
         assert copy[1] == 1
         with pytest.raises(UsageError, match=r"io\.read\(\)"):
             copy[1] = 2
-        with pytest.raises(UsageError, match="before something was removed or renamed"):
+        with pytest.raises(UsageError, match="before something in the file was removed"):
             io.write(nwbfile)
         assert io.read().acquisition["renamed"].data[0] == 7
     check(path)
@@ -385,3 +387,138 @@ def test_the_command_line(path, capsys):
     ]  # fmt: skip
     assert main(["remove", str(path), "/units/id"]) == 2
     assert re.search("the schema requires 'id'", capsys.readouterr().err)
+
+
+# ---- copies of containers of other files ----------------------------------------------------------------------------
+
+
+def session(nwbfile: Any) -> Any:
+    """Add what a probe's file has beside its tables: a series of its electrodes, and one with the timestamps of it."""
+    electrodes = nwbfile.create_electrode_table_region([1, 3], "two")
+    data = H5DataIO(np.arange(400.0).reshape(200, 2), chunks=(50, 2))
+    module = nwbfile.create_processing_module("ecephys", "it")
+    module.add(container := LFP())
+    lfp = container.create_electrical_series("lfp", data, electrodes, timestamps=np.arange(200.0))
+    module.add(TimeSeries(name="power", data=np.arange(200), unit="V", timestamps=lfp))
+    return nwbfile
+
+
+@pytest.fixture(params=[NWBZarrIO, NWBHDF5IO], ids=["zarr", "hdf5"])
+def other(tmp_path, request):
+    with request.param(str(tmp_path / "probe.nwb"), "w") as io:
+        io.write(session(nwbfile_of_all()))
+    with request.param(str(tmp_path / "probe.nwb"), "r") as io:
+        yield io
+
+
+@pytest.fixture(params=[2, 3, "both"])
+def target(tmp_path, request):
+    path = tmp_path / "session.nwb.zarr"
+    with NWBZarrIO(path, "w", zarr_format=request.param) as io:
+        io.write(mock_NWBFile())
+    return path
+
+
+def test_the_parts_of_a_probe_are_copied_and_lead_to_each_other(other, target):
+    probe = other.read()
+    probe.acquisition["raw"].fields["comments"] = "changed in memory"
+    with NWBZarrIO(target, "r+") as io:
+        before = io.read()
+        with pytest.raises(MissingTargetError, match=r"'shank0' .*electrodes/group: .*'shank1' .*Copy what is missing"):
+            io.copy(probe.electrodes)
+        parts = [probe.devices["probe"], *probe.electrode_groups.values(), probe.electrodes, probe.units]
+        for part in (*parts, probe.acquisition["raw"], probe.acquisition["copy"], probe.trials):
+            io.copy(part)
+        assert io.copy(probe.processing["ecephys"], name="of the probe") == [
+            f"copied /processing/ecephys of {other.source} to /processing/of the probe"
+        ]
+        with pytest.raises(UsageError, match="before something in the file"):
+            io.write(before)
+        nwbfile = io.read()
+        assert nwbfile.electrodes["group"][3] is nwbfile.electrode_groups["shank1"]
+        assert nwbfile.trials["timeseries"][2][0].timeseries is nwbfile.acquisition["raw"]
+        module = nwbfile.processing["of the probe"]
+        assert module["LFP"]["lfp"].electrodes.table is nwbfile.electrodes
+        assert module["power"].timestamps[3] == 3
+        assert nwbfile.acquisition["raw"].comments == "changed in memory"
+        nwbfile.add_unit(spike_times=[1.0], electrodes=[3], tags=["b"])
+        io.write(nwbfile)
+    check(target)
+    differences = {(each.path, each.attribute) for each in compare(other.source, target)}
+    own = {("/", "object_id"), ("/file_create_date", None), ("/identifier", None), ("/acquisition/raw", "comments")}
+    assert {path for path, _ in differences - own if not path.startswith(("/units", "/processing"))} == set()
+
+
+@pytest.mark.parametrize("target", [3], indirect=True)
+def test_a_result_of_another_copy_of_the_session_is_copied(other, target):
+    probe = other.read()
+    with NWBZarrIO(target, "w", zarr_format=3) as io:
+        io.export(other, probe)
+    with NWBZarrIO(target, "r+") as io:
+        io.remove("/processing/ecephys/LFP", "/processing/ecephys/power")
+        io.rename("/acquisition/raw", "first")
+        io.copy(probe.processing["ecephys"]["LFP"])
+        io.remove("/acquisition/copy")
+        io.copy(probe.acquisition["copy"], "/processing/ecephys")
+        module = io.read().processing["ecephys"]
+        assert module["LFP"]["lfp"].electrodes.table is io.read().electrodes
+        assert module["LFP"]["lfp"].data[199].tolist() == [398, 399]
+        assert module["copy"].timestamps.path == "acquisition/first/timestamps"
+    check(target)
+
+
+@pytest.mark.parametrize(
+    ("part", "options", "error", "message"),
+    [
+        (lambda file: file, {}, UsageError, "not its root.* export for a file"),
+        (lambda file: TimeSeries(name="new", data=[1], unit="V", rate=1.0), {}, UsageError, "io.write for a new one"),
+        (lambda file: file.acquisition["copy"], {}, MissingTargetError, "'timestamps' of the TimeSeries 'raw'"),
+        (
+            lambda file: file.acquisition["raw"],
+            {"into": "/general/devices"},
+            ConflictError,
+            "no place for a Time",
+        ),
+        (lambda file: file.acquisition["raw"], {"into": "/none"}, ReferenceTargetError, "no such group"),
+        (lambda file: file.acquisition["raw"], {"name": "a/b"}, NameRefusedError, "a/b"),
+        (lambda file: file.acquisition["raw"], {"name": "taken"}, ConflictError, "has a member 'taken' already"),
+        (lambda file: file.devices["probe"], {"name": "again"}, ConflictError, "devices/probe in this file is the obj"),
+        (lambda file: file.units["tags"], {"into": "/intervals/trials"}, ConflictError, "a table lists its columns"),
+    ],
+)
+@pytest.mark.parametrize("other", [NWBZarrIO], indirect=True)
+@pytest.mark.parametrize("target", [3], indirect=True)
+def test_what_cannot_be_copied_is_refused(other, target, part, options, error, message):
+    probe = other.read()
+    with NWBZarrIO(target, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="taken", data=[1.0], unit="V", rate=1.0))
+        nwbfile.add_trial(start_time=0.0, stop_time=1.0)
+        io.write(nwbfile)
+        io.copy(probe.devices["probe"])
+    with NWBZarrIO(target, "r+") as io:
+        with pytest.raises(error, match=message):
+            io.copy(part(probe), **options)
+        assert list(io.read().acquisition) == ["taken"]
+    check(target)
+
+
+@pytest.mark.parametrize("target", [2, "both"], indirect=True)
+def test_the_namespace_of_a_copy_is_cached(tmp_path, target):
+    extensions.write_with(tmp_path / "e.nwb.zarr", extensions.extension(tmp_path, "ndx-knobs"))
+    with NWBZarrIO(tmp_path / "e.nwb.zarr") as source, NWBZarrIO(target, "r+") as io:
+        io.copy(source.read().acquisition["ndx-knobs"])
+        assert io.read().acquisition["ndx-knobs"].knob == 7
+    assert "ndx-knobs" in NWBZarrIO.get_namespaces(target)
+    check(target)
+    with NWBZarrIO(target) as io:
+        assert type(io.read().acquisition["ndx-knobs"]).__name__ == "KnobsSeries"
+
+
+@pytest.mark.parametrize("other", [NWBZarrIO], indirect=True)
+@pytest.mark.parametrize("target", [2], indirect=True)
+def test_a_closed_file_cannot_be_copied_from(other, target):
+    probe = other.read()
+    other.close()
+    with NWBZarrIO(target, "r+") as io, pytest.raises(UnsupportedModeError, match="closed"):
+        io.copy(probe.acquisition["raw"])

@@ -437,7 +437,7 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
             remedy = (
                 "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
                 if container is root
-                else "For a link, create this io with the manager of the io that has read it; or create a new object."
+                else "To copy it, use io.copy. For a link, create this io with the manager of the io that has read it."
             )
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)

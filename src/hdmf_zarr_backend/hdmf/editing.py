@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from hdmf.build import BuildManager, ConstructError, DatasetBuilder
 from hdmf.data_utils import AbstractDataChunkIterator
-from hdmf.spec import NamespaceCatalog
+from hdmf.spec import DatasetSpec, GroupSpec, NamespaceCatalog
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.edits import wider_fields
@@ -36,6 +36,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     SPECLOC,
     TYPE_KEYS,
     as_dict,
+    cached_versions,
     data_type_of,
     spec_location,
     visible,
@@ -46,6 +47,7 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     LinkRefusedError,
     MetadataError,
+    MissingTargetError,
     ReadOnlyStoreError,
     ReferenceTargetError,
     UnsupportedFileError,
@@ -53,10 +55,18 @@ from hdmf_zarr_backend.errors import (
     at,
 )
 from hdmf_zarr_backend.hdmf.containers import stored_array
-from hdmf_zarr_backend.hdmf.namespaces import names_in
+from hdmf_zarr_backend.hdmf.namespaces import add_specs, is_registered, name_axes, names_in, specs_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.reading import ReadSession
-from hdmf_zarr_backend.hdmf.schema import converted, load_cached_namespaces, specs_at, why_required
+from hdmf_zarr_backend.hdmf.schema import (
+    converted,
+    is_untyped,
+    load_cached_namespaces,
+    namespace_texts,
+    specs_at,
+    why_required,
+)
+from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_targets, object_id, top_of
 from hdmf_zarr_backend.hdmf.writing import EditedFile, prepare, write_changes
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
@@ -84,6 +94,9 @@ LISTS = frozenset({"colnames", "categories"})
 """Attributes of tables that list members: columns, and the tables of an aligned table."""
 
 INDEX = "VectorIndex"
+_NOTES = {NOTES: "attributes", NCZARR_ATTR: "types"}
+"""Attributes with the types of others, by name, under a key."""
+
 _FIXED = LISTS | {*TYPE_KEYS, "namespace", "object_id"}
 """Attributes by which hdmf knows an object and its members."""
 
@@ -106,11 +119,11 @@ class Edit:
         self._catalog = manager.namespace_catalog
         self._plan = WritePlan(self.hierarchy, is_nczarr=is_nczarr(known))
         self._changed: set[str] = set()  # new paths of nodes whose documents change
-        self._replaced: set[str] = set()
+        self._replaced: set[str] = set()  # and copied
+        self._added: set[str] = set()  # paths of copies, above which all is there
         self._lost: list[tuple[str, str | None]] = []  # what leads to what is removed, and why it cannot become null
         self._nulls = 0  # references whose target is removed
         self._before = resolver_of(store, known, store.location)
-        self._after = resolver_of(store, self.hierarchy, store.location)
         self._targets: dict[tuple[Any, Any], str | None] = {}
         self._specs = spec_location(known.root.attributes.get(SPECLOC))
 
@@ -169,13 +182,13 @@ class Edit:
                 moves[index] = join(parent, new_name + split(index)[1].removeprefix(old))
         for new in moves.values():
             self._check_free(parent, split(new)[1], path)
-        self._check_not_needed(path, "cannot be renamed", is_rename=True)
+        self._check_not_needed(path, "it cannot be renamed", is_rename=True)
         for each, new in moves.items():
             self._move(each, new, is_link=is_link)
         self._follow_all()
 
     def _check_free(self, parent: str, name: str, path: str) -> None:
-        group = self._group(parent)
+        group = self._group(parent, self.hierarchy)
         if name in group.members or find_link(group.attributes, name) is not None:
             problem = f"the group has a member {name!r} already"
             raise self._error(ConflictError, problem, path, "Choose another name.")
@@ -207,7 +220,7 @@ class Edit:
         self._plan.apply(planner.request.options)
         planner.plan = self._plan
         planner.dataset(builder, PlannedGroup(group, parent, taken=names_in(group)), last)
-        adapt_plan(self._plan, location=store.location, shard_bytes=shard_bytes_for(store, budget))
+        self._adapt_plan()
         planned = self._plan.arrays[path]
         if is_own and planned.source is not None:  # its chunks are overwritten while it is copied
             region = tuple(slice(0, length) for length in planned.source.shape)
@@ -220,6 +233,90 @@ class Edit:
         self._check_rows(path)
         self._replaced.add(path)
         self.done.append(f"replaced the data of {absolute(path)}")
+
+    def copy(self, old: Any, manager: Any, into: str, name: str | None, request: Callable[[], WriteRequest]) -> None:
+        """Add what was built of a container of another file, whose builder there is ``old``, to a group.
+
+        What leads to an object that this file has too, by its object id, leads to that one.
+        """
+        self._cache_specs(old, manager.namespace_catalog)
+        planner, plan = Planner(request()), WritePlan(self.hierarchy)
+        builder, targets, planner.plan = planner.request.builder, planner.targets, plan
+        name = checked_name(name or old.name)
+        group = self._place(relative(into), type(old)(name, attributes=dict(builder.attributes)))
+        path = join(group.path, name)
+        ids = {node.attributes.get("object_id"): there for there, node in self._known.walk()}
+        ids.pop(None, None)
+        for _, member in builders_below(builder):
+            if (there := ids.get(object_id(member))) is not None:
+                problem = f"{absolute(there)} in this file is the object {member.name!r} already, by its object id"
+                raise self._error(ConflictError, problem, path, "Copy what the file lacks, or remove that first.")
+        for _, member in builders_below(top_of(old)):
+            if (there := ids.get(object_id(member))) is not None:
+                targets.move(member, there)
+        targets.move(old, path)
+        targets.move(builder, path)
+        planner.member(builder, group, name)
+        name_axes(plan, specs_in(manager.namespace_catalog))
+        try:
+            check_targets(plan, targets, self._file.store, added=[path])
+        except MissingTargetError as error:
+            error.remedy = "Copy what is missing first, or remove what leads to it."
+            raise
+        self._plan.apply(planner.request.options)
+        self._plan.arrays |= plan.arrays
+        self._adapt_plan()
+        self._replaced.add(path)
+        self.done.append(f"copied {builder_path(old)} of {targets.export_location} to {absolute(path)}")
+
+    def _adapt_plan(self) -> None:
+        size = shard_bytes_for(self._file.store, self._file.options.memory_budget)
+        adapt_plan(self._plan, location=self._file.store.location, shard_bytes=size)
+
+    def _cache_specs(self, builder: Any, catalog: Any) -> None:
+        """Cache, and load, the namespaces of another file if this one lacks one that the objects of a builder need."""
+        cached, namespaces = cached_versions(self._known), catalog.namespaces
+        needed = {member.attributes.get("namespace") for _, member in builders_below(builder)}
+        if needed & {*namespaces} <= cached.keys():
+            return
+        texts = {name: each for name, each in namespace_texts([catalog]).items() if name not in cached}
+        self._added |= add_specs(self._plan, texts, location=self._file.store.location)
+        self._changed.add("")
+        self._adapt_plan()
+        unknown = [name for name in texts if name not in self._catalog.namespaces]
+        if unknown:
+            store = PlannedStore(self._file.store, self._plan)
+            load_cached_namespaces(self._manager.type_map, store, self.hierarchy, unknown)
+
+    def _place(self, path: str, builder: Any) -> PlannedGroup:
+        """Return the group for a new member, which the schema allows there; a group that it only names is created."""
+        new = [builder.name]
+        while (node := self.hierarchy.get(path)) is None:
+            path, name = split(path)
+            new.append(name)
+        self._added.add(join(path, new[-1]))
+        for name in reversed(new[1:]):
+            path = join(path, name)
+            if not any(map(is_untyped, specs_at(self._catalog, self.hierarchy, path))):
+                raise self._nothing_at(path)
+            self.hierarchy.add(path, node := Group())
+        if not isinstance(node, Group):
+            raise self._nothing_at(path)
+        self._check_free(path, builder.name, join(path, builder.name))
+        specs = [spec for spec in specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
+        problem = f"the schema has no place for a {data_type_of(builder)} {builder.name!r} in it"
+        if LISTS & node.attributes.keys():
+            problem = "a table lists its columns, which are added with its methods"
+        elif not specs or any(self._fits(spec, builder) for spec in specs):
+            return PlannedGroup(node, path, taken=names_in(node))
+        raise self._error(ConflictError, problem, path, "Copy it to another group.")
+
+    def _fits(self, spec: Any, builder: Any) -> bool:
+        """Return whether a specification has a member of the name and type of a builder, other than a link."""
+        kind = builder.attributes["namespace"], str(data_type_of(builder))
+        member: Any = self._manager.type_map.get_subspec(spec, builder) if is_registered(self._catalog, *kind) else None
+        is_typed = isinstance(member, (GroupSpec, DatasetSpec)) and member.data_type is not None
+        return is_typed and bool(self._catalog.is_sub_data_type(*kind, member.data_type))
 
     def _check_rows(self, path: str) -> None:
         """Refuse an index, or rows of another table, beyond the end of what they lead to."""
@@ -243,7 +340,7 @@ class Edit:
         path, is_link = self._located(name)
         if self.new_path(path) is None:
             return  # with its group, or its column
-        self._check_not_needed(path, "cannot be removed")
+        self._check_not_needed(path, "it cannot be removed")
         self._move(path, None, is_link=is_link)
         for index in [] if is_link else self._indices(path):
             self._move(index, None, is_link=False)
@@ -283,20 +380,16 @@ class Edit:
         names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
         if name not in names:
             raise self._error(UsageError, f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
-        reason = self._why_required(path, attribute=name)
         if name in _FIXED:
-            reason = "hdmf needs it"
-        if reason is not None:
-            problem = f"the attribute {name!r} cannot be removed: {reason}"
-            raise self._error(ConflictError, problem, path, "Keep it, or give it another value.")
+            raise self._error(ConflictError, f"hdmf needs the attribute {name!r}", path, "Keep it.")
+        self._check_not_needed(path, f"the attribute {name!r} cannot be removed", attribute=name)
         self._set_attribute(path, names[name], None)
         self.done.append(f"removed the attribute {name!r} of {absolute(path)}")
 
-    def _check_not_needed(self, path: str, what: str, *, is_rename: bool = False) -> None:
-        reason = self._why_required(path, is_rename=is_rename)
+    def _check_not_needed(self, path: str, what: str, **options: Any) -> None:
+        reason = self._why_required(path, **options)
         if reason is not None:
-            remedy = "Keep it, or remove the object that it is in."
-            raise self._error(ConflictError, f"it {what}: {reason}", path, remedy)
+            raise self._error(ConflictError, f"{what}: {reason}", path, "Keep it, or remove the object that it is in.")
 
     def _move(self, path: str, new: str | None, *, is_link: bool) -> None:
         """Take a node or a link away from its path, and put it at the new one."""
@@ -313,7 +406,9 @@ class Edit:
             if new_name is not None:
                 group.members[new_name] = node
             for attribute in LISTS & group.attributes.keys():
-                listed = self._listed(group, attribute)
+                about = {key: group.attributes[key] for key in (attribute, *_NOTES) if key in group.attributes}
+                value = decode_attributes(about, resolve=lambda reference: None)[attribute]
+                listed = list(np.atleast_1d(np.asarray(value, object)))
                 as_stored = {name: new_name, name.encode(): new_name and new_name.encode()}
                 renamed = [as_stored.get(each, each) for each in listed]
                 if renamed != listed:
@@ -325,13 +420,6 @@ class Edit:
         group = (hierarchy or self._known).get(path)
         assert isinstance(group, Group)
         return group
-
-    def _listed(self, group: Group[Attributes], attribute: str) -> list[Any]:
-        """Return the names of members in an attribute of a table."""
-        names = (attribute, NOTES, NCZARR_ATTR)
-        attributes = {name: group.attributes[name] for name in names if name in group.attributes}
-        value = decode_attributes(attributes, resolve=lambda reference: None)[attribute]
-        return list(np.atleast_1d(np.asarray(value, object)))
 
     def _indexed(self, path: str) -> str | None:
         """Return the column that an index is of, None for other nodes."""
@@ -362,7 +450,7 @@ class Edit:
         new, node = self._node(path)
         encoded = {} if value is None else encode_attributes({name: value}, notes={})
         attributes = {key: encoded.get(key, old) for key, old in node.attributes.items() if key != name or encoded}
-        for holder, key in ((NOTES, "attributes"), (NCZARR_ATTR, "types")):
+        for holder, key in _NOTES.items():
             old, fresh = as_dict(node.attributes.get(holder)), as_dict(as_dict(encoded.get(holder)).get(key))
             about = {k: v for k, v in as_dict(old.get(key)).items() if k != name} | fresh
             rest = {k: v for k, v in old.items() if k != key} | ({key: about} if about else {})
@@ -415,16 +503,9 @@ class Edit:
         if new is None:
             return None
         stated = decode_reference(reference).node_path
-        path = self.new_path(stated)
-        if path is None or not self._leads(path, new):
-            path = new  # not through a link that is removed
-        return reference if path == stated else {**reference, "path": absolute(path)}
-
-    def _leads(self, path: str, target: str) -> bool:
-        try:
-            return self._after.find_inside(THIS_FILE, path)[1:2] == (target,)
-        except DamagedFileError:
-            return False
+        # what leads there through a link that is removed or renamed leads there without it
+        is_same = new == target and self.new_path(stated) == stated
+        return reference if is_same else {**reference, "path": absolute(new)}
 
     def _follow_all(self) -> None:
         """Let all links and references follow their targets, and note those whose target is removed."""
@@ -561,7 +642,7 @@ class Edit:
         file, known = self._file, self._known
         prepare(file)
         moved = {old: new for old, new in self.outdated.items() if known.get(old) is not None}
-        added = {new for new in moved.values() if new is not None}
+        added = self._added | {new for new in moved.values() if new is not None}
         tops = tuple(f"{top}/" for top in added)
         changed = {path for path in self._changed if not f"{path}/".startswith(tops)}
         # arrays that are written again where they are; those at new paths are new to readers
@@ -573,7 +654,7 @@ class Edit:
             keys = {old: list(unwrapped.list_prefix(old)) for old in (*moved, *replaced)}
             for old, new in moved.items():
                 if new is not None:
-                    change.copy({key: new + key[len(old) :] for key in self._values(keys[old])})
+                    change.copy({key: new + key[len(old) :] for key in self._values(old, keys[old])})
             self._move_inlined()
             change.delete(key for old in moved for key in keys[old])
             for path, node in replaced.items():
@@ -594,18 +675,17 @@ class Edit:
             if not is_chunk and split(key)[1] not in DOCUMENTS and not key.startswith(start):
                 yield key
 
-    def _values(self, keys: Iterable[str]) -> Iterator[str]:
+    def _values(self, old: str, keys: list[str]) -> Iterator[str]:
         """Yield the keys of chunks that are copied as they are, and of what other programs have put beside them."""
+        arrays = {path for path, node in self._known.walk(old) if isinstance(node, Dataset)}
         for key in keys:
-            parent, name = split(key)
-            node = None
-            while parent and node is None:
-                node = self._known.get(parent)
-                parent = split(parent)[0] if node is None else parent
-            is_written = (self.new_path(parent) or "") in self._plan.arrays
+            path, name = split(key)
+            while path and path not in arrays:
+                path, _ = split(path)
             # those of format 3 in a file of both formats are derived
-            is_derived = self._file.parsed.state is not None and key.startswith(f"{parent}/c/")
-            if name not in DOCUMENTS and not (isinstance(node, Dataset) and (is_written or is_derived)):
+            is_derived = self._file.parsed.state is not None and key.startswith(f"{path}/c/")
+            is_written = is_derived or self.new_path(path) in self._plan.arrays
+            if name not in DOCUMENTS and not (path and is_written):
                 yield key
 
     def _move_inlined(self) -> None:

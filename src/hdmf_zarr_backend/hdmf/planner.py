@@ -142,7 +142,11 @@ class Planner:
         if group.links:
             node.attributes[LINKS] = [encode_link(link) for link in group.links]
 
-    def _subgroup(self, builder: Any, group: PlannedGroup, name: str) -> None:
+    def member(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        """Plan a group or a dataset as a member of a group."""
+        if not isinstance(builder, GroupBuilder):
+            self.dataset(builder, group, name)
+            return
         member: Group[Attributes] = Group()
         group.node.members[name] = member
         self.fill_group(builder, member, join(group.path, name))
@@ -180,10 +184,7 @@ class Planner:
             # it cannot be a link (into an HDF5 file), or should not be one
             self._copied_files.add(str(target.source))
             self.targets.move(target, join(group.path, name))
-            if isinstance(target, GroupBuilder):
-                self._subgroup(target, group, name)
-            else:
-                self.dataset(target, group, name)
+            self.member(target, group, name)
             return
         reference = self.targets.reference_to(target)
         if own and reference.source != THIS_FILE:
@@ -463,7 +464,7 @@ class AppendPlanner(Planner):
                 self._merge_group(child, node.members[name], join(path, name))
                 continue
             self._check_free(group, name, "a group")
-            self._subgroup(child, group, name)
+            self.member(child, group, name)
             self.added.add(join(path, name))
         for name, child in builder.datasets.items():
             if child is not None:

@@ -41,6 +41,7 @@ from hdmf_zarr_backend.model import links as link_sources
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FILE_SUFFIXES, NOWHERE
 from hdmf_zarr_backend.write.sources import ElementSource, EncodedSource, RowSource, row_blocks
@@ -74,7 +75,7 @@ def builder_path(builder: Any) -> str:
     return "/" + "/".join(reversed(names))
 
 
-def _top_of(builder: Any) -> Any:
+def top_of(builder: Any) -> Any:
     """Return the topmost parent of a builder, or the builder itself."""
     while builder.parent is not None:
         builder = builder.parent
@@ -179,7 +180,7 @@ class Targets:
         """Tell whether a builder is neither in a file yet nor below the root that is written."""
         if self.root is None or builder.location is not None or id(builder) in self._copied:
             return False
-        return _top_of(builder) is not self.root and self.is_own(builder)
+        return top_of(builder) is not self.root and self.is_own(builder)
 
     def describe(self, builder: Any) -> str:
         """Return type, name and origin of a builder, for a message."""
@@ -196,7 +197,7 @@ class Targets:
         path = builder_path(builder)
         if self.is_own(builder):
             return ZarrReference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
-        root = _top_of(builder)
+        root = top_of(builder)
         file = link_sources.full_location(str(builder.source))
         if not can_be_named(file):
             problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
@@ -292,6 +293,11 @@ def check_targets(
         with at(targets, path):
             for reference in _references_in(planned):
                 check.reference(path, reference, "reference")
+    if check.missing:
+        (path, problem, remedy), *others = check.missing.values()
+        more = few([f"{absolute(other)}: {what}" for other, what, _ in others], "; ")
+        problem += f"; and {more}" if others else ""
+        raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy)
 
 
 def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
@@ -322,6 +328,7 @@ class _Check:
     def __init__(self, plan: WritePlan, targets: Targets, store: Store) -> None:
         self._resolver = resolver_of(store, plan.hierarchy, targets.location)
         self._targets = targets
+        self.missing: dict[_Key, tuple[str, str, str]] = {}  # path, problem and remedy, by target
         self._passed: set[_Key] = set()
         self._builders: dict[_Key, Any] = {}
 
@@ -341,7 +348,7 @@ class _Check:
                     self.reference(path, item["value"], f"reference in the attribute {name!r}")
 
     def reference(self, path: str, reference: dict[str, Any], what: str) -> None:
-        """Refuse a link or reference whose target is known not to exist, or to be another object."""
+        """Note a link or reference whose target is known not to exist, or to be another object."""
         key = (reference["source"], absolute(reference["path"]), reference.get("object_id"))
         if key in self._passed:
             return
@@ -355,9 +362,8 @@ class _Check:
             shown = self._targets.describe(builder)  # it has no path yet
         elif builder is not None:
             shown = f"{self._targets.describe(builder)}, expected at {shown},"
-        with at(self._targets, path):
-            remedy = _REMEDY.format(what.partition(" ")[0])
-            raise MissingTargetError(f"the {what} would lead to nothing: {shown} {problem}", remedy=remedy)
+        text = f"the {what} would lead to nothing: {shown} {problem}"
+        self.missing.setdefault(key, (path, text, _REMEDY.format(what.partition(" ")[0])))
 
     def _builder_of(self, key: _Key) -> Any:
         """Return the builder of a target; None if it was given by its path."""
