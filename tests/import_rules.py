@@ -22,9 +22,10 @@ PACKAGES: dict[str, frozenset[str]] = {
         "__init__": "alias io nwb reading hdmf conversion upgrading dryrun reporting check comparison zom interop "
         "encoding array store progress",
         "__main__": "cli",
-        "cli": "__init__ conversion upgrading dryrun reporting check comparison zom interop io encoding store model "
-        "progress",
-        "reporting": "comparison check array encoding store model",
+        "cli": "__init__ conversion upgrading dryrun outline reporting check comparison zom interop io encoding store "
+        "model progress",
+        "reporting": "outline from_hdf5 comparison check hdf5 array write encoding store model",
+        "outline": "encoding store model",
         "dryrun": "conversion from_hdf5 io hdmf hdf5 write encoding store model",
         "conversion": "virtual from_hdf5 check hdmf hdf5 write encoding store model progress",
         "reading": "virtual nwb hdf5 encoding store model",
@@ -36,7 +37,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "alias": "io nwb hdmf hdf5 array encoding store model",
         "zom": "write encoding store model",
         "nwb": "io hdmf encoding store model progress",
-        "io": "reporting interop hdmf write array encoding store model progress",
+        "io": "outline interop hdmf write array encoding store model progress",
         "interop": "array encoding store model",
         "hdmf": "hdf5 write array encoding store model progress",
         "hdf5": "write array encoding store model",

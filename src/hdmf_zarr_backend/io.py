@@ -598,7 +598,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows for an open file: its tree, with shapes, chunks and codecs."""
-        from hdmf_zarr_backend.reporting.outline import Outline, outline_html  # on use: for notebooks
+        from hdmf_zarr_backend.outline import Outline, outline_html  # on use: for notebooks
 
         if self._parsed is None or not self._is_open:
             return f"<p>{escape(self._location)}: mode {escape(self._mode)}, nothing is open to be read</p>"

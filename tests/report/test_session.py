@@ -81,15 +81,15 @@ def test_the_time_is_that_of_all_series(tmp_path: Path) -> None:
     assert recorded(tmp_path, regular, irregular) == "1 h 23 min 16 s, from 4.5 s to 5,000 s in 2 time series"
 
 
-def test_a_series_without_times_of_its_own_is_left_out(tmp_path: Path) -> None:
+def test_a_series_may_have_the_times_of_another_one(tmp_path: Path) -> None:
     first = TimeSeries(name="a", data=np.zeros(3), unit="V", timestamps=[1.0, 2.0, 3.5])
     second = TimeSeries(name="b", data=np.zeros(3), unit="V", timestamps=first)
     empty = TimeSeries(name="c", data=np.zeros(0), unit="V", timestamps=np.zeros(0))
     unknown = TimeSeries(name="d", data=np.zeros(2), unit="V", timestamps=[np.nan, np.nan])
-    assert recorded(tmp_path, first, second, empty, unknown) == "2.5 s, from 1 s to 3.5 s in 1 of 3 time series"
+    assert recorded(tmp_path, first, second, empty, unknown) == "2.5 s, from 1 s to 3.5 s in 2 of 4 time series"
 
 
-def test_only_the_first_and_the_last_chunk_of_timestamps_are_read(tmp_path: Path) -> None:
+def test_where_timestamps_are_damaged_the_first_and_the_last_chunk_count(tmp_path: Path) -> None:
     times = ZarrDataIO(np.arange(400.0), chunks=(100,))
     nwbfile = NWBFile("times", "times", START)
     nwbfile.add_acquisition(TimeSeries(name="a", data=np.zeros(400), unit="V", timestamps=times))

@@ -88,8 +88,14 @@ def validate(
     """
     opened = open_store(source, storage_options, read_options)
     parsed = parse(opened)
-    store = parsed.store(opened)
-    with at(opened):
+    return validate_parsed(parsed.store(opened), parsed, namespace=namespace, use_cached=use_cached)
+
+
+def validate_parsed(
+    store: Store, parsed: ParsedFile, *, namespace: str | None = None, use_cached: bool = True
+) -> Validation:
+    """Check a file whose metadata are parsed; ``store`` has its values."""
+    with at(store):
         is_cached = use_cached and bool(newest_versions(parsed.hierarchy))
         if is_cached:
             catalog, included = _cached(store, parsed.hierarchy)
@@ -107,7 +113,7 @@ def validate(
         for problem in without_target(resolver_of(store, parsed.hierarchy)):
             findings.append(Finding(problem.path, None, "target", problem.message))
     versions = {name: str(catalog.get_namespace(name).version) for name in names}
-    return Validation(opened.location, versions, is_cached, findings)
+    return Validation(store.location, versions, is_cached, findings)
 
 
 def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -> None:

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.check.findings import Report, Validation
-    from hdmf_zarr_backend.reporting.outline import Outline
+    from hdmf_zarr_backend.outline import Outline
 
 _STYLES: dict[Role, cli.Style] = {"title": "bold", "group": "bold", "link": "cyan"}
 
@@ -87,7 +87,7 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
       zarrio inspect session.nwb.zarr --json | jq '.[].nodes[] | select(.kind == "array") | .path'
     """
     # imported here: `zarrio --help` does not need it
-    from hdmf_zarr_backend.reporting.outline import open_outline
+    from hdmf_zarr_backend.outline import open_outline
 
     options = cli.storage_options(arguments)
 
@@ -170,7 +170,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         )
     # on use: hdmf is slow to import
     from hdmf_zarr_backend.dryrun import dry_run
-    from hdmf_zarr_backend.reporting.outline import Outline, format_label, key_encoding
+    from hdmf_zarr_backend.outline import Outline, format_label, key_encoding
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards", "settings")}
@@ -268,8 +268,8 @@ def compare_command(arguments: Namespace) -> cli.Exit:
 @cli.command(
     "report",
     "PATH [OTHER] [options]",
-    cli.argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL"),
-    cli.argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two"),
+    cli.argument("path", metavar="PATH", help="a Zarr or HDF5 file: a path or a URL"),
+    cli.argument("other", metavar="OTHER", nargs="?", help="a second file: the page compares the two"),
     cli.argument(
         "-o",
         "--output",
@@ -291,12 +291,12 @@ def compare_command(arguments: Namespace) -> cli.Exit:
     cli.shared("--storage-option"),
 )
 def report_command(arguments: Namespace) -> cli.Exit:
-    """Make an HTML page about a Zarr file.
+    """Make an HTML page about a Zarr or HDF5 file.
 
-    Make one HTML page: the session (subject, times, devices, electrodes, units), the results of verify and
-    validate, the sizes of groups and arrays as a picture, chunks, codecs and compression ratios, links, and
-    the tree. With two files: their sizes side by side, and all differences.
-    The page needs no network and no other file.
+    Make one HTML page: the session (subject, times, devices, electrodes, units), remarks on what is odd, the
+    data (time series, spikes, images, first rows of tables; at most 64 MB are read, 16 MB at a URL), the results
+    of verify and validate, the sizes of groups and arrays as a picture, links, and the tree. With two files:
+    their sizes side by side, and all differences. The page needs no network and no other file.
 
       zarrio report session.nwb.zarr
       zarrio report session.nwb.zarr -o /tmp/session.html --level chunks

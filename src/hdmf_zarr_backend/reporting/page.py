@@ -1,7 +1,8 @@
 """`report`: one HTML page about a file, or about two, that opens in any browser without other files.
 
-The page loads no scripts, pictures or styles, so it can be mailed and opened without a network. All text of a file is
-escaped, because a file may be crafted. Advice names commands of `zarrio`, with the location of the file.
+The page loads nothing and has no scripts; pictures and styles are in it, so it can be mailed and opened without a
+network. All text of a file is escaped, because a file may be crafted. Advice names commands of `zarrio`, with the
+location of the file.
 
 Source: HTML Living Standard; SVG 2.
 """
@@ -13,18 +14,16 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypeVar
 
 from hdmf_zarr_backend.check.findings import Finding, Problem
 from hdmf_zarr_backend.check.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
-from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
-from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.nodes import Dataset, absolute
 from hdmf_zarr_backend.model.render import (
     RUN,
     UNICODE,
@@ -37,14 +36,18 @@ from hdmf_zarr_backend.model.render import (
     pattern,
     size_text,
 )
-from hdmf_zarr_backend.reporting.outline import TREE_STYLE, Outline, open_outline, outline_of, target_text, tree_html
+from hdmf_zarr_backend.outline import TREE_STYLE, Outline, target_text, tree_html
+from hdmf_zarr_backend.reporting.data import DataView, Remark
+from hdmf_zarr_backend.reporting.drawings import Area, treemap_svgs
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
-from hdmf_zarr_backend.store.opening import FileSource, open_store
+from hdmf_zarr_backend.reporting.source import NodeReader, opened
+from hdmf_zarr_backend.store.opening import FileSource
 
 T = TypeVar("T")
 
 # longest tables: a browser needs seconds for a page of some MB
 _ARRAYS = 25
+_LEAST_PART = 0.01  # of the stored bytes, for a row of arrays
 _LINKS = 100
 _DIFFERENCES = 300
 _FINDINGS = 200
@@ -62,12 +65,17 @@ def report(
     check: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return an HTML page about a Zarr file: session, sizes, problems, chunks, links, tree.
+    """Return an HTML page about a file, in Zarr or HDF5: session, data, sizes, problems, chunks, links, tree.
+
+    The page shows a part of the data: the least and greatest values of series, spikes, first images, first rows of
+    tables. At most 64 MB of values are read for that, 16 MB of a file at a URL; the page
+    gives the number.
 
     Parameters
     ----------
     source : str or PathLike
-        The file: a directory, a zip file, or a URL of a store that can be listed.
+        The file. In Zarr: a directory, a zip file, or a URL of a store that can be listed. In HDF5: a local file or a
+        URL.
     other : str or PathLike, optional
         A second file; the page then compares the two.
     level : {"links", "structure", "chunks", "schema"}
@@ -97,31 +105,31 @@ def report(
     >>> size = Path("session.html").write_text(report("session.nwb.zarr"), encoding="utf-8")
     """
     if other is not None:
-        first, second = (
-            _FileFigures(open_outline(each, sizes=True, storage_options=storage_options)) for each in (source, other)
-        )
+        with opened(source, storage_options) as one, opened(other, storage_options) as two:
+            first, second = _FileFigures(one.outline), _FileFigures(two.outline)
         differences = compare(source, other, values=values, storage_options=storage_options)
         return _page("Two files", _comparison(first, second, differences))
-    store = open_store(source, storage_options)
-    parsed = parse(store)
-    figures = _FileFigures(outline_of(store, parsed, sizes=True))
-    location = figures.outline.location
-    name = os.path.basename(location.rstrip("/"))
-    session = session_of(parsed.store(store), parsed.hierarchy)
-    if check:
-        checks = _checks(figures.outline, source, level, storage_options)
-    else:
-        damage, schema = _command("verify", location), _command("validate", location)
-        checks = f"<p>The file was not checked. Run {damage} to look for damage, and {schema} to check the schema.</p>"
+    with opened(source, storage_options) as reader:
+        figures = _FileFigures(reader.outline)
+        location = figures.outline.location
+        name = os.path.basename(location.rstrip("/"))
+        view = DataView(reader)
+        session = session_of(reader, view.spans)
+        data = view.sections()
+        checks = _checks(reader, source, level, storage_options) if check else _unchecked(figures.outline)
     parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
+    amount = f"{size_text(reader.read_bytes)} of values were read for this page, of at most {size_text(reader.most)}."
     body = [
         f'<h1>{escape(name)}</h1><p class="soft path">{escape(location)}</p>',
         f'<h2>Session</h2><dl class="session">{"".join(parts)}</dl>'
         if parts
-        else f"<p>{escape(kind_of(parsed.hierarchy))}</p>",
+        else f"<p>{escape(kind_of(reader.hierarchy))}</p>",
+        _remarks(view.remarks),
+        *data,
+        f'<p class="soft">{amount}</p>',
         f"<h2>File</h2>{_cards(figures)}",
         f"<h2>Checks</h2>{checks}",
-        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.areas)}",
+        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.areas, figures.specifications)}",
         _arrays_section(figures),
         _links_section(figures),
         f"<h2>Tree</h2>{tree_html(figures.outline)}",
@@ -169,20 +177,22 @@ class _FileFigures:
             lambda path, node: Description(size=stored.get(path, 0) if isinstance(node, Dataset) else 0),
         )
         self.areas = _areas(root, outline.spec_path)
+        specs = outline.spec_path
+        self.specifications = sum(size for path, size in stored.items() if specs and path.startswith(f"{specs}/"))
 
 
-def _areas(root: Item, closed: str | None) -> Area:
-    """Return the tree of sizes, without members of the group at ``closed``; not recursive, for deep files."""
+def _areas(root: Item, left_out: str | None) -> Area:
+    """Return the tree of sizes, without the group at ``left_out``; not recursive, for deep files."""
     top = Area("/", "/", root.sum.size)
     pending = [(root, top)]
     while pending:
         item, area = pending.pop()
         for member in item.members:
-            if member.node is not None and member.sum.size:
+            if member.node is not None and member.sum.size and member.path != left_out:
                 child = Area(member.name, f"/{member.path}", member.sum.size)
                 area.members.append(child)
-                if member.path != closed:
-                    pending.append((member, child))
+                pending.append((member, child))
+    top.size = sum(area.size for area in top.members) if top.members else top.size * (left_out is None)
     return top
 
 
@@ -191,22 +201,26 @@ def _cards(figures: _FileFigures) -> str:
     document, counts = figures.document, figures.counts
     chunks = sum(array["chunk_count"] for array in figures.arrays)
     kinds = [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
-    number = "2 and 3" if figures.outline.has_both else document["zarr_format"]
-    shown = [
-        (f"Zarr {number}", "consolidated" if document["consolidated"] else "not consolidated"),
-        *((f"{count:,}", word if count == 1 else f"{word}s") for count, word in kinds),
-        (size_text(counts.size), "uncompressed"),
-        (size_text(figures.stored), "stored"),
-    ]
-    # text and references have no uncompressed size, so their stored bytes are not in the ratio either
-    sized = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
-    if counts.size and sized:
-        shown.append((f"{counts.size / sized:.2f}", "compression ratio"))
+    shown = [("HDF5", "format")]
+    if not figures.outline.is_hdf5:
+        number = "2 and 3" if figures.outline.has_both else document["zarr_format"]
+        shown = [(f"Zarr {number}", "consolidated" if document["consolidated"] else "not consolidated")]
+    shown += [(f"{count:,}", word if count == 1 else f"{word}s") for count, word in kinds]
+    # text and references have no size before compression, so the ratio is that of numbers alone
+    numbers = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
+    shown += [(size_text(figures.stored), "stored in all"), (size_text(numbers), "of it numbers")]
+    if rest := figures.stored - numbers - figures.specifications:
+        shown.append((size_text(rest), "of it text and references"))
+    if figures.specifications:
+        shown.append((size_text(figures.specifications), "of it the cached schema"))
+    if counts.size and numbers:
+        shown += [(size_text(counts.size), "numbers, uncompressed")]
+        shown += [(f"{counts.size / numbers:.2f}", "compression ratio of numbers")]
     notes = []
-    if any(array["bytes"] is None for array in figures.arrays):
-        notes.append("Text and references have no uncompressed size.")
     if cached := ", ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items()):
-        notes.append(f"The schema in the file ({escape(cached)}) is counted in the stored bytes only.")
+        notes.append(f"The file contains its schema ({escape(cached)}), which is not counted in groups and arrays.")
+    if figures.outline.is_hdf5:
+        notes.append("HDF5 does not tell the stored bytes of text of variable length.")
     boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
     return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
 
@@ -221,6 +235,8 @@ def _arrays_section(figures: _FileFigures) -> str:
     groups.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
     largest = _total(groups[0], "stored_bytes") if groups else 0
     rows = []
+    least = _LEAST_PART * (figures.stored - figures.specifications)
+    groups = [arrays for arrays in groups if _total(arrays, "stored_bytes") >= least]
     for arrays in groups[:_ARRAYS]:
         first, stored = arrays[0], _total(arrays, "stored_bytes")
         size = None if first["bytes"] is None else _total(arrays, "bytes")
@@ -246,17 +262,15 @@ def _arrays_section(figures: _FileFigures) -> str:
             f'<td><span class="bar" style="width:{width:.0f}px"></span></td>',
             f'<td class="number">{f"{size / stored:.2f}" if stored and size else ""}</td>',
         ])  # fmt: skip
-    head = ["array", "type", "shape", "chunk shape", "#chunks", "", "codecs", "#size", "#stored", "", "#ratio"]
-    rest = sum(map(len, groups[_ARRAYS:]))
+    head = ["array", "type", "shape", "chunk shape", "#chunks", "codecs", "#size", "#stored", "", "#ratio"]
+    rest = len(figures.arrays) - sum(map(len, groups[:_ARRAYS]))
     more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
-    return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}"
+    return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}" if rows else ""
 
 
 def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the cells about chunks: their shape, their number, and the grid."""
-    count = _total(arrays, "chunk_count")
-    shape, chunks = _same(array["shape"] for array in arrays), _same(array["chunks"] for array in arrays)
-    grid = ""
+    """Return the cells about chunks: their shape, and their number."""
+    count, chunks = _total(arrays, "chunk_count"), _same(array["chunks"] for array in arrays)
     if count == len(arrays):
         text = "whole array" if arrays[0]["shape"] else ""
     elif chunks is None:
@@ -264,8 +278,7 @@ def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
     else:
         shards = _same(array["shards"] or [] for array in arrays)
         text = f"{_lengths(chunks)} in shards of {_lengths(shards)}" if shards else _lengths(chunks)
-        grid = chunk_grid_svg(shape, chunks) if shape is not None else ""
-    return [f'<td class="length">{text}</td>', f'<td class="number">{count:,}</td>', f"<td>{grid}</td>"]
+    return [f'<td class="length">{text}</td>', f'<td class="number">{count:,}</td>']
 
 
 def _same(shapes: Iterable[list[int]]) -> list[int] | None:
@@ -346,7 +359,13 @@ def _bar(part: float, kind: str = "") -> str:
 # ---- the results of `verify` and `validate` --------------------------------------------------------------------------
 
 
-def _checks(outline: Outline, source: FileSource, level: Level, storage_options: Mapping[str, Any] | None) -> str:
+def _unchecked(outline: Outline) -> str:
+    damage, schema = _command("verify", outline.location), _command("validate", outline.location)
+    schema = "" if outline.is_hdf5 else f", and {schema} to check the schema"
+    return f"<p>The file was not checked. Run {damage} to look for damage{schema}.</p>"
+
+
+def _checks(reader: NodeReader, source: FileSource, level: Level, storage_options: Mapping[str, Any] | None) -> str:
     """Return the results of `verify` and `validate`, and what they checked."""
     report = verify(source, level, storage_options=storage_options, executor="threads")
     command = _command("verify", report.source)
@@ -365,8 +384,19 @@ def _checks(outline: Outline, source: FileSource, level: Level, storage_options:
     return (
         f"<h3>Damage</h3><p>{_verdict(len(report.problems), 'problem', 'No damage found')} "
         f'<span class="soft">{checked}</span></p>{_problems(report.problems, report.source)}{remarks}'
-        f"<h3>Schema</h3>{_schema(outline, source, storage_options)}"
+        f"<h3>Schema</h3>{_schema(reader)}"
     )
+
+
+def _remarks(remarks: Sequence[Remark]) -> str:
+    """Return a box with what a reader should know; remarks with the same text are one line."""
+    lines = []
+    for group in _alike(remarks, lambda remark: remark[0], 2):
+        places = [escape(", ".join(filter(None, [absolute(path), detail]))) for _, path, detail in group]
+        text = f"<b>{escape(group[0][0])}</b>"
+        lines.append(f"{text}: {places[0]}" if len(group) == 1 else _opening(f"{text}: {len(group):,} places", places))
+    items = "".join(f"<li>{line}</li>" for line in lines)
+    return f'<div class="remarks"><h2>Remarks</h2><ul>{items}</ul></div>' if items else ""
 
 
 def _verdict(count: int, noun: str, good: str) -> str:
@@ -393,15 +423,15 @@ def _problems(findings: Sequence[Problem | Finding], location: str, name: str = 
     return (_table(("where", "kind", "what, and what to do"), rows) if rows else "") + rest
 
 
-def _schema(outline: Outline, source: FileSource, storage_options: Mapping[str, Any] | None) -> str:
+def _schema(reader: NodeReader) -> str:
     # validate would need pynwb or hdmf to say that a plain Zarr file has no schema
-    attributes = outline.hierarchy.root.attributes
+    attributes, outline = reader.hierarchy.root.attributes, reader.outline
     if not attributes.keys() & {SPECLOC, "namespace", "neurodata_type"}:
         return "<p>Not validated: the file names no schema.</p>"
-    from hdmf_zarr_backend.check.validate import validate  # on use: hdmf is slow to import
+    from hdmf_zarr_backend.check.validate import validate_parsed  # on use: hdmf is slow to import
 
     try:
-        validation = validate(source, storage_options=storage_options)
+        validation = validate_parsed(reader.store, reader.parsed)
     except ModuleNotFoundError as error:
         missing = f"its schema is not stored in it, and {error.name}, which has one, is not installed"
         return f"<p>Not validated: {escape(missing)}.</p>"
@@ -470,166 +500,3 @@ def _command(name: str, location: str, options: str = "") -> str:
     # quoted for a shell: a path may have spaces, and a crafted one more than that
     words = " ".join(filter(None, ["zarrio", name, options, shlex.quote(location)]))
     return f"<code>{escape(words)}</code>"
-
-
-# ---- pictures, as SVG: a treemap of sizes, and the chunk grid of an array --------------------------------------------
-
-_TITLE = 16.0  # of a group, above its members
-_LEAST = 3.0  # narrower rectangles are drawn as one
-_COLOURS = 8
-_LETTER = 6.6  # width of a letter of a label
-
-
-@dataclass(slots=True)
-class Area:
-    """A node with stored bytes: those of an array, or the sum of the members of a group."""
-
-    name: str
-    path: str
-    size: float
-    members: list[Area] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Rectangle:
-    """A rectangle, in pixels."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
-    """Divide a rectangle into one for each size, with proportional areas, as square as possible.
-
-    Source: "Squarified treemaps" (Bruls, Huizing, van Wijk 2000): rows are filled while that makes them more square.
-    """
-    rectangles: list[Rectangle] = []
-    scale = whole.width * whole.height / sum(sizes) if sizes else 0.0
-    start = 0
-    while start < len(sizes):
-        side = min(whole.width, whole.height)
-        stop = start + 1
-        worst = _worst(sizes[start:stop], side, scale)
-        while stop < len(sizes) and (longer := _worst(sizes[start : stop + 1], side, scale)) <= worst:
-            stop, worst = stop + 1, longer
-        row, whole = _cut(sizes[start:stop], whole, scale)
-        rectangles += row
-        start = stop
-    return rectangles
-
-
-def _worst(row: Sequence[float], side: float, scale: float) -> float:
-    """Return the ratio of the sides of the least square rectangle of a row, 1 or more."""
-    # sizes and sides can be 0 by rounding, in a file with a few bytes next to gigabytes
-    total = sum(row) * scale
-    if not total or not side:
-        return float("inf")
-    thickness = total / side
-    return max(max(thickness**2 / (size * scale), size * scale / thickness**2) for size in (row[0], row[-1]))
-
-
-def _cut(row: Sequence[float], whole: Rectangle, scale: float) -> tuple[list[Rectangle], Rectangle]:
-    """Cut the rectangles of a row from the shorter side of ``whole``; return them, and the rest."""
-    is_column = whole.width >= whole.height
-    side = whole.height if is_column else whole.width
-    thickness = sum(row) * scale / side if side else 0.0
-    rectangles, start = [], whole.y if is_column else whole.x
-    for size in row:
-        length = size * scale / thickness if thickness else 0.0
-        along = (whole.x, start, thickness, length) if is_column else (start, whole.y, length, thickness)
-        rectangles.append(Rectangle(*along))
-        start += length
-    if is_column:
-        return rectangles, Rectangle(whole.x + thickness, whole.y, max(0.0, whole.width - thickness), whole.height)
-    return rectangles, Rectangle(whole.x, whole.y + thickness, whole.width, max(0.0, whole.height - thickness))
-
-
-def treemap_svgs(root: Area) -> str:
-    """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored."""
-    if root.size <= 0:
-        return '<p class="soft">Nothing is stored in chunks.</p>'
-    pictures = ""
-    # two pictures, of which the style shows one: a phone would show the wide one with labels of 3 pixels
-    for form, width, height in (("wide", 960.0, 420.0), ("narrow", 380.0, 460.0)):
-        parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
-        box = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
-        pictures += f'<div class="{form}"><svg class="treemap" {box}>{parts}</svg></div>'
-    return pictures
-
-
-def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
-    """Yield the boxes of a tree of areas, each before those in it; members too small for a box are combined."""
-    pending = [(root, whole, 0, 0)]
-    while pending:
-        area, box, level, colour = pending.pop()
-        inner = box
-        if level:
-            yield _box(area, box, level, colour)
-            inner = Rectangle(box.x + 1, box.y + _TITLE, box.width - 2, box.height - _TITLE)
-        if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
-            continue
-        members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
-        least = sum(member.size for member in members) * (_LEAST * _LEAST) / (inner.width * inner.height)
-        small = [member for member in members if member.size < least]
-        if len(small) > 1:  # thousands of datasets would be as many rectangles, all too thin to be seen
-            rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
-            members = [*members[: len(members) - len(small)], rest]
-        boxes = lay_out([member.size for member in members], inner)
-        for number, (member, rectangle) in enumerate(zip(members, boxes, strict=True)):
-            pending.append((member, rectangle, level + 1, number % _COLOURS if level == 0 else colour))
-
-
-def _box(area: Area, box: Rectangle, level: int, colour: int) -> str:
-    title = f"{area.path or '/'}{'' if area.path.endswith(area.name) else ': ' + area.name}, {size_text(area.size)}"
-    rectangle = (
-        f'<rect class="c{colour} l{min(level, 4)}" x="{box.x:.1f}" y="{box.y:.1f}" '
-        f'width="{max(box.width - 1, 0.5):.1f}" height="{max(box.height - 1, 0.5):.1f}">'
-        f"<title>{escape(title)}</title></rect>"
-    )
-    # SVG does not shorten text, and a page without scripts cannot measure it
-    letters = int((box.width - 6) / _LETTER)
-    label = f"{area.name} {size_text(area.size)}"
-    if letters < 4 or box.height < _TITLE:
-        return rectangle
-    if len(label) > letters:
-        label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
-    return f'{rectangle}<text x="{box.x + 4:.1f}" y="{box.y + 12:.1f}">{escape(label)}</text>'
-
-
-# ---- the chunk grid of an array -------------------------------------------------------------------------------------
-
-_GRID_WIDTH, _GRID_HEIGHT = 150.0, 54.0
-_LEAST_SIDE = 12.0
-_MOST_LINES = 30
-
-
-def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
-    """Return the grid of the first axis, downwards, and the last axis; empty for a scalar or an empty array."""
-    if not shape or 0 in shape:
-        return ""
-    rows, columns = shape[0], shape[-1] if len(shape) > 1 else 1
-    row, column = min(chunks[0], rows), min(chunks[-1], columns) if len(shape) > 1 else 1
-    # in the proportions of the array, if it is not too long or too wide for that
-    scale = min(_GRID_WIDTH / columns, _GRID_HEIGHT / rows)
-    width, height = max(columns * scale, _LEAST_SIDE), max(rows * scale, _LEAST_SIDE)
-    lines = "".join(f'<path d="M0 {y:.1f}H{width:.1f}"/>' for y in _cuts(rows, row, height))
-    lines += "".join(f'<path d="M{x:.1f} 0V{height:.1f}"/>' for x in _cuts(columns, column, width))
-    chunk = f'<rect class="chunk" width="{width * column / columns:.2f}" height="{height * row / rows:.2f}"/>'
-    title = "one of the chunks is filled"
-    # a million cuts would be a million lines in the page
-    if max(-(-rows // row), -(-columns // column)) > _MOST_LINES:
-        title += "; not every cut is drawn"
-    box = f'viewBox="-1 -1 {width + 2:.1f} {height + 2:.1f}"'
-    return (
-        f'<svg class="grid" width="{width + 2:.0f}" height="{height + 2:.0f}" {box}>'
-        f'<title>{title}</title>{chunk}<rect class="whole" width="{width:.1f}" height="{height:.1f}"/>{lines}</svg>'
-    )
-
-
-def _cuts(length: int, chunk: int, side: float) -> list[float]:
-    """Return the positions of the cuts between chunks; of many cuts, some at equal distances."""
-    count = -(-length // chunk) - 1
-    step = -(-count // _MOST_LINES) if count > _MOST_LINES else 1
-    return [side * chunk * number / length for number in range(step, count + 1, step)]

@@ -8,32 +8,20 @@ Source: NWB schema 2.9, ``NWBFile``, ``Subject``, ``TimeSeries`` and ``DynamicTa
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from hdmf_zarr_backend.array.content import ArrayReader
-from hdmf_zarr_backend.encoding.elements import describe_any
-from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
-from hdmf_zarr_backend.model.element import Target
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.model.render import counted, natural
-from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.memory import InlinedStore
+from hdmf_zarr_backend.reporting.source import UNREADABLE, NodeReader, Span, duration_text, is_small, shortened
 
 __all__ = ["kind_of", "session_of"]
 
-_UNREADABLE: Final = "cannot be read"
-_TEXT_LENGTH = 400
 _NAMES = 6
-_ROWS = 10_000
-_SERIES = 1000
-_TIMES_BYTES = 2**25
-"""Uncompressed bytes of the chunks that are read for the first and last timestamps."""
 
 _TEXTS: Final = (
     ("Description", "session_description"),
@@ -57,18 +45,17 @@ _MEMBERS: Final = (
     ("Imaging planes", "general/optophysiology", "location"),
     ("Optogenetic sites", "general/optogenetics", "location"),
 )
-_RECORDED: Final = ("acquisition", "processing", "stimulus/presentation", "analysis")
 _AGE = re.compile(r"P(?:([\d.]+)Y)?(?:([\d.]+)M)?(?:([\d.]+)W)?(?:([\d.]+)D)?")
 _UNITS: Final = ("year", "month", "week", "day")
 
 
-def session_of(store: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
-    """Return the session in an NWB file."""
-    root = hierarchy.root
+def session_of(reader: NodeReader, spans: Sequence[Span | None]) -> list[tuple[str, str]]:
+    """Return the session in an NWB file; ``spans`` are the times of its series."""
+    root = reader.hierarchy.root
     # NWB 1 has the version as a dataset
     is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
     is_nwb = isinstance(root, Group) and (is_named or "nwb_version" in root.members)
-    return _Session(store, hierarchy).parts() if is_nwb else []
+    return _Session(reader, spans).parts() if is_nwb else []
 
 
 def kind_of(hierarchy: Hierarchy) -> str:
@@ -84,21 +71,12 @@ def kind_of(hierarchy: Hierarchy) -> str:
 class _Session:
     """Reads the parts of a session."""
 
-    def __init__(self, store: Store, hierarchy: Hierarchy) -> None:
-        self._hierarchy = hierarchy
+    def __init__(self, reader: NodeReader, spans: Sequence[Span | None]) -> None:
+        self._spans = spans
+        self._reader, self._text = reader, reader.text
+        self._hierarchy = reader.hierarchy
         self._intervals = [path for path in self._paths_in("intervals") if self._rows(path) is not None]
-        recorded = tuple(f"{group}/" for group in _RECORDED)
-        self._series: list[tuple[str, Group[Attributes]]] = []  # those with times of their own
-        for path, node in hierarchy.walk():
-            if isinstance(node, Group) and path.startswith(recorded):
-                times = node.members.get("starting_time", node.members.get("timestamps"))
-                if isinstance(times, Dataset):
-                    self._series.append((path, node))
-        self._series.sort(key=lambda series: natural(series[0]))
-        # of thousands of series, as of intracellular sweeps, the first and the last ones
-        regular = [path for path, node in self._series if "starting_time" in node.members]
-        self._starts = {*regular[: _SERIES // 2], *regular[-_SERIES // 2 :]}
-        self._read = ArrayReader(self._with_small_values(store), lambda _: Target(None), as_hdf5=False)
+        reader.prefetch(self._small_paths())
 
     def parts(self) -> list[tuple[str, str]]:
         """Return label and text of each part that the file has."""
@@ -114,45 +92,21 @@ class _Session:
             ("Electrodes", self._electrodes()),
             ("Units", f"{self._rows('units'):,}" if self._rows("units") is not None else ""),
             ("Intervals", ", ".join(f"{split(path)[1]} ({self._rows(path):,})" for path in self._intervals)),
-            ("NWB version", _shortened(version) if isinstance(version, str) else self._text("nwb_version")),
+            ("NWB version", shortened(version) if isinstance(version, str) else self._text("nwb_version")),
         ]
         return [(label, text) for label, text in parts if text]
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
-    def _with_small_values(self, store: Store) -> Store:
-        """Return the store with the small datasets of the session in memory, after one round of requests."""
+    def _small_paths(self) -> list[str]:
         paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
-        paths += [f"{_ELECTRODES}/location", "nwb_version", *(f"{path}/starting_time" for path in self._starts)]
-        # those in the consolidated document are in memory already, as in files of this package; others take requests
-        keys = []
-        for path in paths:
-            node = self._hierarchy.get(path)
-            if isinstance(node, Dataset) and _is_small(node.stored):
-                key = join(path, node.stored.first_chunk)
-                keys += [key] if store.inlined(key) is None else []
-        try:
-            return InlinedStore(store, store.get_many(keys)) if keys else store
-        except (ZarrBackendError, OSError):
-            return store  # which of them cannot be read is reported with their labels
+        return [*paths, f"{_ELECTRODES}/location", "nwb_version"]
 
-    def _values(self, path: str, *selection: slice) -> Values | None:
-        """Return values of a dataset, all by default; None if it does not exist or is too long."""
+    def _values(self, path: str) -> Values | None:
+        """Return the values of a dataset; None if it does not exist, cannot be read or is too long."""
         node = self._hierarchy.get(path)
-        if not isinstance(node, Dataset) or not (selection or _is_small(node.stored)):
-            return None
-        # as for a comparison: values of any type and format, without builders
-        content = self._read.content(path, node, {}, is_spec=False)
-        shape = content.shape or ()
-        return content.read(selection or tuple(slice(0, length) for length in shape)).reshape(-1)
-
-    def _text(self, path: str) -> str:
-        """Return a dataset of text as one line; empty if it does not exist."""
-        try:
-            values = self._values(path)
-        except (ZarrBackendError, OSError):
-            return _UNREADABLE
-        return "" if values is None else _shortened("; ".join(map(str, values.tolist())))
+        values = self._reader.read(path) if isinstance(node, Dataset) and is_small(node.stored) else None
+        return None if values is None else values.reshape(-1)
 
     # ---- parts ------------------------------------------------------------------------------------------------------
 
@@ -188,11 +142,9 @@ class _Session:
             return ""
         groups = [split(path)[1] for path in self._objects_in(split(_ELECTRODES)[0])]
         text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
-        try:
-            values = self._values(f"{_ELECTRODES}/location")
-            locations = [] if values is None else values.tolist()
-        except (ZarrBackendError, OSError):
-            locations = [_UNREADABLE]
+        values = self._values(f"{_ELECTRODES}/location")
+        locations = [UNREADABLE] if f"{_ELECTRODES}/location" in self._reader.damaged else []
+        locations = locations if values is None else values.tolist()
         names = sorted(set(map(str, locations)) - {""})
         return f"{text}; location: {_listed(names)}" if names else text
 
@@ -217,87 +169,34 @@ class _Session:
 
     def _recorded_time(self) -> str:
         """Return the time between the first and the last sample of all time series, or of the intervals."""
-        spans = [span for span in self._spans() if span is not None]
+        spans = [span for span in self._spans if span is not None]
         where = f"{len(spans):,} time series"
-        if len(spans) < len(self._series):
-            where = f"{len(spans):,} of {len(self._series):,} time series"
+        if len(spans) < len(self._spans):
+            where = f"{len(spans):,} of {len(self._spans):,} time series"
         if not spans:
             spans = [span for path in self._intervals if (span := self._span_of_rows(path)) is not None]
             where = f"{counted(len(spans), 'table')} of intervals"
         if not spans:
             return ""
         first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
-        length = f"{last - first:.3g} s"
-        if last - first >= 60:
-            minutes, seconds = divmod(round(last - first), 60)
-            hours, minutes = divmod(minutes, 60)
-            parts = [(hours, "h"), (minutes, "min"), (seconds, "s")]
-            length = " ".join(f"{number:,} {unit}" for number, unit in parts if number)
-        return f"{length}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
+        return f"{duration_text(last - first)}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
 
-    def _spans(self) -> Iterator[tuple[float, float] | None]:
-        irregular = []
-        for path, node in self._series:
-            times, data = node.members.get("timestamps"), node.members.get("data")
-            if isinstance(times, Dataset):
-                irregular.append((f"{path}/timestamps", times))
-            elif path in self._starts and isinstance(data, Dataset) and data.stored.size:
-                rate = node.members["starting_time"].attributes.get("rate")
-                if isinstance(rate, (int, float)) and rate > 0:
-                    first = self._first(f"{path}/starting_time")
-                    yield _span(first, first + data.stored.shape[0] / rate)
-        left = _TIMES_BYTES
-        irregular.sort(key=lambda series: -series[1].stored.size)
-        for path, times in irregular:  # the longest ones, as many as are small
-            # of a decoded chunk; more than are read, if they are unknown
-            chunk_bytes = math.prod(times.stored.chunks) * (describe_any(times).itemsize or _TIMES_BYTES)
-            count = times.stored.size
-            if 2 * chunk_bytes <= left and len(times.stored.shape) == 1 and count:
-                left -= 2 * chunk_bytes
-                yield _span(self._first(path, slice(0, 1)), self._first(path, slice(count - 1, count)))
-
-    def _first(self, path: str, *selection: slice) -> float:
-        """Return the first of the values of `_values`; NaN if there is none, or no number."""
-        try:
-            values = self._values(path, *selection)
-        except (ZarrBackendError, OSError):
-            return math.nan
-        return float(values[0]) if values is not None and values.size and values.dtype.kind in "iuf" else math.nan
-
-    def _span_of_rows(self, path: str) -> tuple[float, float] | None:
-        try:
-            starts, stops = self._values(f"{path}/start_time"), self._values(f"{path}/stop_time")
-        except (ZarrBackendError, OSError):
-            return None
+    def _span_of_rows(self, path: str) -> Span | None:
+        starts, stops = self._values(f"{path}/start_time"), self._values(f"{path}/stop_time")
         # all rows are read, since intervals may overlap and need not be sorted
         if starts is None or stops is None or {starts.dtype.kind, stops.dtype.kind} - set("iuf"):
             return None
         times = np.concatenate([starts, stops])
         times = times[np.isfinite(times)]
-        return _span(float(times.min()), float(times.max())) if times.size else None
-
-
-def _is_small(stored: StoredArray) -> bool:
-    """Tell whether an array is one chunk of few values."""
-    return 0 < stored.size <= _ROWS and math.prod(stored.grid) == 1
-
-
-def _span(first: float, last: float) -> tuple[float, float] | None:
-    return (first, last) if math.isfinite(first) and math.isfinite(last) and first <= last else None
+        return (float(times.min()), float(times.max())) if times.size else None
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 
-def _shortened(text: str) -> str:
-    # a description may have pages; it is one line of a table here
-    text = " ".join(text.split())
-    return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 1]}…"
-
-
 def _listed(names: list[str]) -> str:
     """Return names as a list, of which a long one ends in a number."""
-    shown = [_shortened(name) for name in names]
+    shown = [shortened(name) for name in names]
     if len(shown) <= _NAMES:
         return ", ".join(shown)
     return f"{', '.join(shown[: _NAMES - 1])} and {len(shown) - _NAMES + 1:,} more"

@@ -20,13 +20,24 @@ from hdmf_zarr_backend.encoding.reserved import (
     SPECLOC,
     cached_versions,
     data_type_of,
+    hdf5_note,
     notes_of,
     spec_location,
     visible,
 )
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
 from hdmf_zarr_backend.model.links import Resolver
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, StoredArray, absolute, join
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Dataset,
+    Group,
+    Hierarchy,
+    Node,
+    StoredArray,
+    absolute,
+    grid_of,
+    join,
+)
 from hdmf_zarr_backend.model.render import (
     UNICODE,
     Column,
@@ -65,6 +76,8 @@ class Outline:
     times: str = UNICODE.times
     """Separator between the lengths of a shape."""
     has_both: bool = False
+    is_hdf5: bool = False
+    """The nodes are those of an HDF5 file, as they are in Zarr after a conversion."""
     spec_path: str | None = field(init=False)
     has_shards: bool = field(init=False)
     _resolver: Resolver[LinkedFile] = field(init=False, repr=False)
@@ -77,8 +90,8 @@ class Outline:
 
     @property
     def zarr_format(self) -> int | str:
-        """The Zarr format of the file: 2, 3 or ``"both"``."""
-        return BOTH if self.has_both else self.hierarchy.zarr_format
+        """The Zarr format of the file: 2, 3 or ``"both"``; ``"HDF5"`` for an HDF5 file."""
+        return "HDF5" if self.is_hdf5 else BOTH if self.has_both else self.hierarchy.zarr_format
 
     # ---- as a document ------------------------------------------------------------------------------------------
 
@@ -124,6 +137,8 @@ class Outline:
             "codecs": codec_labels(stored),
             "bytes": None if means.itemsize is None else means.itemsize * stored.size,
         }
+        if self.is_hdf5:
+            array |= _as_in_hdf5(node, means.axes)
         if self.stored is not None:
             array["stored_bytes"] = self.stored.get(path, 0)
         return array
@@ -236,12 +251,25 @@ class Outline:
 
 def format_label(zarr_format: int | str) -> str:
     """Return the Zarr format of a file, 2, 3 or ``"both"``, in words."""
+    if zarr_format == "HDF5":
+        return "HDF5"
     return "Zarr formats 2 and 3" if zarr_format == BOTH else f"Zarr format {zarr_format}"
 
 
 def key_encoding(stored: StoredArray) -> dict[str, str]:
     """Return the encoding of the chunk keys of an array as JSON."""
     return {"name": stored.chunk_keys.encoding, "separator": stored.chunk_keys.separator}
+
+
+def _as_in_hdf5(node: Dataset[Attributes], axes: tuple[int, ...]) -> dict[str, Any]:
+    """Return the chunks and filters that a dataset has in its HDF5 file."""
+    from hdmf_zarr_backend.model.content import hdf5_filter  # on use: it imports NumPy
+
+    note = hdf5_note(node)
+    filters = [hdf5_filter(number, (), None).name for number, _, _ in note.get("filters", [])]
+    chunks = (*note["chunks"], *axes[len(note["chunks"]) :]) if "chunks" in note else axes
+    count = math.prod(grid_of(axes, chunks)) if "chunks" in note else 1
+    return {"chunks": list(chunks), "chunk_count": count, "codecs": filters}
 
 
 def open_outline(

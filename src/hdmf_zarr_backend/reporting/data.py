@@ -1,0 +1,371 @@
+"""`DataView`: the data of a file on its page, and *remarks*: envelopes of series, spikes, first frames, first rows.
+
+Only a part of the values is read (`source.NodeReader`), and the page names it. What cannot be read is a remark.
+
+Source: NWB schema 2.9, ``TimeSeries``, ``ImageSeries``, ``Units``, ``DynamicTable``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from hdmf_zarr_backend.encoding.elements import describe_any, type_label
+from hdmf_zarr_backend.encoding.reserved import data_type_of
+from hdmf_zarr_backend.model.element import Target
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
+from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pattern, size_text
+from hdmf_zarr_backend.reporting.drawings import envelope_svg, png
+from hdmf_zarr_backend.reporting.source import NodeReader, Span, duration_text, shortened
+
+_SERIES, _TABLES, _IMAGES, _UNITS = 24, 8, 8, 60
+_ALIKE = 3  # shown of those whose names differ in a number
+_TIMED = 1000  # series whose times are read
+_POINTS, _CHANNELS, _PIXELS = 600, 3, 320
+_PIECES, _REMOTE_PIECES = 32, 4
+_ROWS, _COLUMNS, _CELL = 5, 12, 60
+_NO_UNIT: Final = frozenset({"", "unknown", "n/a", "na", "none"})
+_MONTH, _LATE = 30 * 86400.0, 1e8  # s
+_RECORDED: Final = ("acquisition/", "processing/", "stimulus/", "analysis/")
+_PICTURES: Final = frozenset({"GrayscaleImage", "RGBImage", "RGBAImage", "Image"})
+_FRAMES: Final = ("Image", "Photon", "Optical")  # in the types of series of images
+
+
+Remark: TypeAlias = tuple[str, str, str]
+"""What a reader of the file should know: what holds, the path where, and the numbers there."""
+
+
+class DataView:
+    """The data of a file as HTML. ``spans`` are the times of its series; ``remarks`` are complete after `sections`."""
+
+    def __init__(self, reader: NodeReader) -> None:
+        self._reader = reader
+        self._series: dict[str, str] = {}  # how each is sampled
+        self._tables: list[str] = []
+        self._pictures: list[str] = []
+        self._waiting = 0  # series that are still to be drawn
+        self.remarks: list[Remark] = []
+        self.spans: list[Span | None] = []
+        for path, node in sorted(
+            reader.hierarchy.walk(without=reader.outline.spec_path), key=lambda item: natural(item[0])
+        ):
+            kind = data_type_of(node) or ""
+            if isinstance(node, Dataset):
+                self._pictures += [path] if kind in _PICTURES else []
+            elif "colnames" in node.attributes:
+                self._tables.append(path)
+            elif path.startswith(_RECORDED) and (
+                kind.endswith("Series") or node.members.keys() & {"timestamps", "starting_time"}
+            ):
+                self._series[path] = ""
+        if "session_start_time" in reader.hierarchy:  # an NWB file
+            self._check_session()
+        paths = list(self._series)
+        reader.prefetch(join(path, "starting_time") for path in paths)
+        # of thousands of series, as of intracellular sweeps, the first and the last ones
+        timed = {*paths[: _TIMED // 2], *paths[-_TIMED // 2 :]}
+        for path in paths:
+            self._series[path], span = self._times(path, reads=path in timed)
+            self.spans.append(span)
+
+    def sections(self) -> list[str]:
+        """Return the sections of the page, those without content left out."""
+        drawn = [
+            ("Time series", self._cards(list(self._series), _SERIES, self._series_card, "series")),
+            ("Units", "".join(map(self._spikes, self._tables))),
+            ("Images", self._cards(self._pictures, _IMAGES, self._image, "images")),
+            ("Tables", self._cards(self._tables, _TABLES, self._table, "tables")),
+        ]
+        for path, problem in self._reader.damaged.items():
+            self._remark("values cannot be read", path, problem)
+        return [f"<h2>{title}</h2>{content}" for title, content in drawn if content]
+
+    def _cards(self, paths: list[str], most: int, draw: Callable[[str], str], noun: str) -> str:
+        """Return the cards of the first paths, and how many are left out."""
+        counts: dict[str, int] = {}
+        shown: list[str] = []
+        for path in paths:
+            counts[pattern(path)] = counts.get(pattern(path), 0) + 1
+            if counts[pattern(path)] <= _ALIKE and len(shown) < most:
+                shown.append(path)
+        self._waiting = len(shown)
+        cards = "".join(map(draw, shown))
+        left = len(paths) - len(shown)
+        more = f'<p class="soft">{left:,} more {noun} are not shown; the tree below has them.</p>' if left else ""
+        return f'<div class="data {noun}">{cards}</div>{more}' if cards else ""
+
+    def _remark(self, text: str, path: str, detail: str = "") -> None:
+        self.remarks.append((text, path, detail))
+
+    def _check_session(self) -> None:
+        start = self._reader.text("session_start_time")[:4]
+        if start.isdecimal() and int(start) < 1950:
+            self._remark(f"the session starts in {start}, which may stand for an unknown date", "session_start_time")
+        subject = self._reader.hierarchy.get("general/subject")
+        if not isinstance(subject, Group):
+            self._remark("the file has no subject", "general/subject")
+            return
+        names = subject.members.keys()
+        missing = [name for name in ("species", "sex") if name not in names]
+        missing += [] if names & {"age", "date_of_birth"} else ["age"]
+        if missing:
+            self._remark(f"the subject has no {' and no '.join(missing)}", "general/subject")
+
+    # ---- times ------------------------------------------------------------------------------------------------------
+
+    def _times(self, path: str, *, reads: bool) -> tuple[str, Span | None]:
+        """Return how a series is sampled, and its first and last time; remark what is odd about them."""
+        data, start = self._reader.dataset(path, "data"), self._reader.dataset(path, "starting_time")
+        axes = () if data is None else describe_any(data[1]).axes
+        if data is not None and 0 < len(axes) < 3 and 0 not in axes and not _unit(data[1]):
+            self._remark("the series has no unit", path)
+        if start is None:
+            stamps = self._reader.dataset(path, "timestamps")
+            if stamps is None or not stamps[1].stored.size or len(stamps[1].stored.shape) != 1:
+                return "no times", None
+            length = stamps[1].stored.shape[0]
+            if axes and axes[0] not in (0, length):
+                self._remark("timestamps and data differ in length", path, f"{length:,} and {axes[0]:,}")
+            return self._stamps(path, stamps[0]) if reads else ("timestamps", None)
+        rate = start[1].attributes.get("rate")
+        if not isinstance(rate, int | float) or not rate > 0:
+            self._remark("the rate is not above 0", path, f"{rate}")
+            return "no rate", None
+        values = self._reader.read(start[0]) if reads and axes and axes[0] else None
+        if values is None or values.dtype.kind not in "iuf":
+            return f"{rate:,.6g} Hz", None
+        first = float(values.reshape(-1)[0])
+        return f"{rate:,.6g} Hz", self._span(path, first, first + axes[0] / rate)
+
+    def _span(self, path: str, first: float, last: float) -> Span | None:
+        if first < 0:
+            self._remark("times are negative, before the session starts", path, f"from {first:,.6g} s")
+        if max(abs(first), abs(last)) > _LATE:
+            self._remark("times are not seconds since the session start: since 1970, or milliseconds?", path)
+        elif last - first > _MONTH:
+            self._remark("the series lasts longer than a month", path, duration_text(last - first))
+        return (first, last) if math.isfinite(first) and math.isfinite(last) else None
+
+    def _stamps(self, path: str, stamps: str) -> tuple[str, Span | None]:
+        """Return what `_times` returns from timestamps: all, or those of the first and the last chunks."""
+        parts = self._reader.parts(stamps, pieces=2, most=self._reader.share(64))
+        pieces = [values.astype("f8") for _, values in parts if values.dtype.kind in "iuf"]
+        known = np.concatenate(pieces or [np.zeros(0)])
+        if not np.isfinite(known).all():
+            self._remark("timestamps are not numbers", path, f"{np.count_nonzero(~np.isfinite(known)):,} of them")
+        known = known[np.isfinite(known)]
+        if not known.size:
+            return "timestamps", None
+        span = self._span(path, float(known.min()), float(known.max()))
+        steps = np.concatenate([np.diff(piece[np.isfinite(piece)]) for piece in pieces])
+        usual = float(np.median(steps)) if steps.size else 0.0
+        odd = np.abs(steps - usual) > 0.05 * usual
+        if (steps < 0).any():
+            self._remark("timestamps are not in order", path, counted(int((steps < 0).sum()), "step") + " back")
+        elif odd.any() and odd.mean() >= 0.1:
+            self._remark("timestamps are irregular", path, f"steps from {steps.min():.4g} s to {steps.max():.4g} s")
+        else:
+            if odd.any():
+                detail = f"{counted(int(odd.sum()), 'step')} other than {usual:.4g} s, the longest {steps.max():.4g} s"
+                self._remark("timestamps have gaps", path, detail)
+            return f"about {1 / usual:,.4g} Hz" if usual else "timestamps", span
+        return "irregular timestamps", span
+
+    # ---- series -----------------------------------------------------------------------------------------------------
+
+    def _series_card(self, path: str) -> str:
+        self._waiting -= 1
+        group, data = self._reader.hierarchy.get(path), self._reader.dataset(path, "data")
+        span = self.spans[list(self._series).index(path)]
+        kind, facts, drawing = data_type_of(group) or "", [self._series[path]], ""
+        facts += [duration_text(span[1] - span[0])] if span else []
+        if data is not None:
+            facts.append(_form(data[1]))
+            is_picture = len(describe_any(data[1]).axes) > 2 and any(name in kind for name in _FRAMES)
+            drawing = self._frame(*data, slice(0, 1)) if is_picture else self._envelope(path, *data, span)
+        external = self._reader.dataset(path, "external_file")
+        if external is not None and not drawing:
+            drawing = f'<p class="soft">frames are in {escape(self._reader.text(external[0]))}</p>'
+        about = getattr(group, "attributes", {}).get("description", "")
+        if isinstance(about, str) and about not in ("", "no description"):
+            drawing += f"<p>{escape(shortened(about, 200))}</p>"
+        return _card(path, [kind, *facts], drawing)
+
+    def _envelope(self, path: str, data: str, node: Dataset[Attributes], span: Span | None) -> str:
+        """Return the drawing of the least and greatest values of a series, from a part of its chunks."""
+        axes, reader = describe_any(node).axes, self._reader
+        if not axes or 0 in axes or not describe_any(node).itemsize:
+            return ""
+        channels = min(_CHANNELS, axes[1]) if len(axes) > 1 else 1
+        rest = (*[slice(0, channels)] * (len(axes) > 1), *[slice(0, 1)] * (len(axes) - 2))
+        pieces = _REMOTE_PIECES if reader.is_remote else _PIECES
+        parts = reader.parts(data, *rest, pieces=pieces, most=reader.share(4 + self._waiting))
+        bins = min(axes[0], _POINTS // 2 // channels)
+        edges = np.arange(bins + 1) * axes[0] // bins
+        lows, highs = np.full((2, channels, bins), np.nan)
+        for start, block in parts:
+            if block.dtype.kind in "iufb":
+                values = block.reshape(len(block), -1)[:, :channels].astype("f8")
+                values[~np.isfinite(values)] = np.nan
+                first, last = np.searchsorted(edges, (start, start + len(block) - 1), "right") - 1
+                cuts, where = np.maximum(edges[first : last + 1] - start, 0), (slice(None), slice(first, last + 1))
+                lows[where] = np.fmin(lows[where], np.fmin.reduceat(values, cuts).T)
+                highs[where] = np.fmax(highs[where], np.fmax.reduceat(values, cuts).T)
+        if np.isnan(lows).all(axis=1).any():
+            return f'<p class="soft">not drawn: {"no numbers" if parts else "its chunks are too large, or damaged"}</p>'
+        factor, offset = (
+            value if isinstance(value := node.attributes.get(name, default), int | float) else default
+            for name, default in (("conversion", 1.0), ("offset", 0.0))
+        )
+        least, most = np.nanmin(lows, axis=1) * factor + offset, np.nanmax(highs, axis=1) * factor + offset
+        seen = sum(len(block) for _, block in parts)
+        if seen > 1 and np.nanmin(lows) == np.nanmax(highs):
+            self._remark("all values that were read are equal", path, f"{least[0]:.5g} {_unit(node)}")
+        names = [f"channel {number}: " if axes[1:] not in ((), (1,)) else "" for number in range(channels)]
+        labels = [
+            f"{name}{low:.5g} to {high:.5g} {_unit(node)}" for name, low, high in zip(names, least, most, strict=True)
+        ]
+        notes = [f"{channels} of {axes[1]:,} channels"] if len(axes) > 1 and channels < axes[1] else []
+        notes += [f"{seen:,} of {axes[0]:,} samples read; pale where none were"] if seen < axes[0] else []
+        return envelope_svg(lows, highs, labels) + _axis(span, "; ".join(notes))
+
+    # ---- units ------------------------------------------------------------------------------------------------------
+
+    def _spikes(self, path: str) -> str:
+        """Return the spikes of a table of units: how many in each part of the time, a row for each unit."""
+        reader = self._reader
+        index, times = (reader.dataset(path, f"spike_times{end}") for end in ("_index", ""))
+        ends = reader.read(index[0]) if index is not None else None
+        if times is None or ends is None or not ends.size or ends.dtype.kind not in "iu":
+            return ""
+        counts = np.diff(ends.astype("i8"), prepend=0)
+        if (counts < 0).any() or ends[-1] > times[1].stored.size:
+            self._remark("the index of the spikes is not in order, or leads out of them", path)
+            return ""
+        if not counts.all():
+            self._remark("units have no spikes", path, f"{np.count_nonzero(counts == 0):,} of {len(counts):,}")
+        shown, drawing = min(_UNITS, len(counts)), '<p class="soft">not drawn</p>'
+        while shown and reader.cost(times[1], (slice(0, int(ends[shown - 1])),)) > reader.share(4):
+            shown //= 2
+        spikes = reader.read(times[0], slice(0, int(ends[shown - 1]))) if shown else None
+        if spikes is not None and spikes.size and np.isfinite(spikes).all():
+            unit, bins = np.repeat(np.arange(shown), counts[:shown]), _POINTS // 2
+            low, high = float(spikes.min()), float(spikes.max())
+            back = int((np.diff(spikes)[np.diff(unit) == 0] < 0).sum())
+            if low < 0:
+                self._remark("spikes are before the session", path, f"from {low:,.6g} s")
+            if back:
+                self._remark("spike times of a unit are not in order", path, f"{counted(back, 'step')} back")
+            place = ((spikes - low) * (bins / (high - low or 1))).astype("i8").clip(0, bins - 1)
+            table = np.bincount(unit * bins + place, minlength=shown * bins).reshape(shown, bins)
+            pixels = np.empty((shown, bins, 4), "u1")
+            # one colour, opaque by number: it is seen on light and dark
+            pixels[:], pixels[..., 3] = (47, 124, 224, 0), np.sqrt(table / table.max()) * 255
+            part = f"the first {shown:,} of {len(counts):,} units" if shown < len(counts) else "a row is a unit"
+            part += f"; {duration_text((high - low) / bins)} a column, stronger with more spikes"
+            drawing = png(pixels, f"spikes of {counted(shown, 'unit')}", "raster") + _axis((low, high), part)
+        spread = f"{counts.min():,} to {counts.max():,} in a unit, median {np.median(counts):,.6g}"
+        return _card(path, [counted(len(counts), "unit"), counted(int(ends[-1]), "spike"), spread], drawing)
+
+    # ---- images -----------------------------------------------------------------------------------------------------
+
+    def _image(self, path: str) -> str:
+        node = self._reader.hierarchy.get(path)
+        assert isinstance(node, Dataset)
+        return _card(path, [data_type_of(node) or "", _form(node)], self._frame(path, node))
+
+    def _frame(self, path: str, node: Dataset[Attributes], *first: slice) -> str:
+        """Return an image, or the ``first`` frame of a series; of a volume, the first plane."""
+        cost = self._reader.cost(node, first)
+        values = self._reader.read(path, *first) if node.stored.size and cost <= self._reader.share(4) else None
+        frame = values[0] if values is not None and first else values
+        if frame is None or frame.ndim not in (2, 3) or frame.dtype.kind not in "iufb":
+            return f'<p class="soft">not drawn, {size_text(cost)}</p>' if cost else ""
+        is_coloured = frame.ndim == 3 and frame.shape[2] in (3, 4)
+        frame = frame[:, :, 0] if frame.ndim == 3 and not is_coloured else frame
+        step = max(1, -(-max(frame.shape[:2]) // _PIXELS))
+        # by the schema the first axis is x; images that are not series have rows first, as other programs show them
+        shown = (frame.swapaxes(0, 1) if first else frame)[::step, ::step].astype("f8")
+        known = shown[np.isfinite(shown)]
+        is_scaled = known.size and not (is_coloured and frame.dtype == np.uint8)
+        low, high = np.percentile(known, [1, 99]) if is_scaled else (0.0, 255.0)
+        pixels = (np.nan_to_num(shown - low) * (255 / (high - low or 1))).clip(0, 255).astype("u1")
+        notes = ["first frame" if first else "image", f"every {step} pixels" if step > 1 else ""]
+        notes += [f"black {low:.5g}, white {high:.5g}"] if is_scaled else []
+        return f'{png(pixels, notes[0], "frame")}<p class="soft">{", ".join(filter(None, notes))}</p>'
+
+    # ---- tables -----------------------------------------------------------------------------------------------------
+
+    def _table(self, path: str) -> str:
+        """Return the first rows of a table, and what its columns are."""
+        group, ids = self._reader.hierarchy.get(path), self._reader.dataset(path, "id")
+        names = getattr(group, "attributes", {})["colnames"]
+        names = [name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)]
+        rows = ids[1].stored.shape[0] if ids is not None and ids[1].stored.shape else 0
+        cells = [self._cells(path, name, min(rows, _ROWS)) for name in names[:_COLUMNS]]
+        head = "".join(f"<th>{escape(name)}</th>" for name in names[:_COLUMNS])
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in zip(*cells, strict=False))
+        listed = ""
+        for name in names:
+            column = self._reader.dataset(path, name)
+            about = "missing"
+            if column is not None:
+                about = f"{type_label(column[1])}: {column[1].attributes.get('description', '')}"
+            listed += f"<li><b>{escape(name)}</b> {escape(shortened(about))}</li>"
+        title = counted(len(names), "column") + (f", {_COLUMNS} of them above" if len(names) > _COLUMNS else "")
+        table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        more = f"first {_ROWS} of {rows:,} rows" if rows > _ROWS else counted(rows, "row")
+        columns = f"{table}<details><summary>{title}</summary><ul>{listed}</ul></details>"
+        return _card(path, [data_type_of(group) or "", more], columns)
+
+    def _cells(self, path: str, name: str, rows: int) -> list[str]:
+        """Return the first cells of a column; those of a ragged one are lists."""
+        column, index = self._reader.dataset(path, name), self._reader.dataset(path, f"{name}_index")
+        first = None if column is None else self._reader.read((index or column)[0], slice(0, rows))
+        if first is None or column is None or (index is not None and first.dtype.kind not in "iu"):
+            return ["?"] * rows
+        if index is None:
+            return list(map(_cell, first))
+        cells, length = [], column[1].stored.shape[0]
+        for start, stop in pairwise([0, *map(int, first)]):
+            end = min(stop, start + _ROWS, length)
+            items: Any = self._reader.read(column[0], slice(start, end)) if 0 <= start < end else ()
+            cells.append("?" if items is None else _cell(items, stop - start))
+        return cells
+
+
+def _unit(node: Dataset[Attributes]) -> str:
+    """Return the unit of data, empty if it has none."""
+    unit = node.attributes.get("unit")
+    return unit if isinstance(unit, str) and unit.strip().lower() not in _NO_UNIT else ""
+
+
+def _form(node: Dataset[Attributes]) -> str:
+    return f"{f' {UNICODE.times} '.join(f'{n:,}' for n in describe_any(node).axes)} {type_label(node)}"
+
+
+def _axis(span: Span | None, text: str) -> str:
+    first, last = [f"{time:,.6g} s" for time in span] if span else ("", "")
+    return f'<p class="axis"><span>{first}</span><span>{text}</span><span>{last}</span></p>'
+
+
+def _card(path: str, facts: Sequence[str], drawing: str) -> str:
+    about = escape(", ".join(filter(None, facts)))
+    caption = f'<figcaption><b>{escape(absolute(path))}</b><br><span class="soft">{about}</span></figcaption>'
+    return f"<figure>{caption}{drawing}</figure>"
+
+
+def _cell(value: Any, length: int | None = None) -> str:
+    """Return a value in a table as HTML; of an array the first items, and its ``length`` if there are more."""
+    if isinstance(value, np.ndarray | tuple) and np.ndim(value):
+        count = len(value) if length is None else length
+        items = ", ".join(map(_cell, value[:_ROWS]))
+        return f"[{items}{f', … {count:,} in all' if count > _ROWS else ''}]"
+    if isinstance(value, Target):
+        return escape(value.path or "")
+    number = value.item() if isinstance(value, np.generic | np.ndarray) else value
+    return escape(f"{number:.6g}" if isinstance(number, float) else shortened(str(number), _CELL))

@@ -1,0 +1,277 @@
+"""The data on the page of `zarrio report`: known values are seen, little is read, and what is odd is a remark."""
+
+import base64
+import re
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb.base import Images
+from pynwb.file import Subject
+from pynwb.image import GrayscaleImage, ImageSeries, RGBImage
+
+from hdmf_zarr_backend import ZarrDataIO, convert, report
+from hdmf_zarr_backend.model.render import UNICODE
+from tests.report.test_page import Page
+from tests.samples import START, write_hdf5, write_zarr
+from tests.servers import WebServer
+
+
+def mouse() -> Subject:
+    return Subject(subject_id="m", age="P90D", sex="F", species="Mus musculus")
+
+
+def nwbfile_with(*series: Any, start: datetime = START, subject: Subject | None = None) -> NWBFile:
+    nwbfile = NWBFile("data", "data", start, subject=subject)
+    for each in series:
+        nwbfile.add_acquisition(each)
+    return nwbfile
+
+
+def series(name: str = "a", data: Any = (0.5, -2.0, 3.0), unit: str = "V", **times: Any) -> TimeSeries:
+    return TimeSeries(name=name, data=data, unit=unit, **(times or {"rate": 10.0}))
+
+
+def data_text(path: Path | str) -> str:
+    text = report(path, check=False)
+    Page(text)
+    part = text[text.index("</h1>") : text.index("<h2>File</h2>")]
+    return unescape(" ".join(re.sub(r"<[^>]*>", " ", part).split()))
+
+
+def remarks(nwbfile: NWBFile, tmp_path: Path) -> str:
+    text = report(write_zarr(tmp_path / "a.nwb.zarr", nwbfile), check=False)
+    box = re.search(r'<div class="remarks">.*?</div>', text)
+    return "" if box is None else unescape(" ".join(re.sub(r"<[^>]*>", " ", box[0]).split()))
+
+
+def pixels(text: str, kind: str, channels: int = 1) -> np.ndarray[Any, Any]:
+    found = re.search(
+        rf'<img class="{kind}" alt="[^"]*" width="(\d+)" height="(\d+)" src="data:image/png;base64,([^"]*)"', text
+    )
+    assert found is not None
+    width, height, data = int(found[1]), int(found[2]), base64.b64decode(found[3])
+    size = int.from_bytes(data[33:37], "big")
+    lines = np.frombuffer(zlib.decompress(data[41 : 41 + size]), "u1").reshape(height, 1 + width * channels)
+    return lines[:, 1:].reshape(height, width, channels)
+
+
+def test_an_envelope_has_the_extremes_of_each_channel(tmp_path: Path, zarr_format: int) -> None:
+    data = np.zeros((10_000, 4), "i2")
+    data[1234, 0], data[8000, 0], data[5000, 1] = 700, -300, 90
+    one = TimeSeries(name="a", data=ZarrDataIO(data, chunks=(1000, 4)), unit="V", rate=20.0, conversion=0.5, offset=1.0)
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(one), zarr_format=zarr_format)
+    text = data_text(path)
+    assert f"TimeSeries, 20 Hz, 8 min 20 s, 10,000 {UNICODE.times} 4 int16" in text
+    assert "channel 0: -149 to 351 V channel 1: 1 to 46 V channel 2: 1 to 1 V" in text
+    assert "0 s 3 of 4 channels 500 s" in text
+    drawn = re.findall(r'class="read" d="([^"]*)"', report(path, check=False))
+    assert len(drawn) == 3
+    assert sum(each.count("L") for each in drawn) <= 620
+
+
+def test_of_a_long_series_some_chunks_are_read_and_the_page_says_which(tmp_path: Path) -> None:
+    data = np.arange(40_000_000, dtype="i4")
+    nwbfile = nwbfile_with(series(data=ZarrDataIO(data, chunks=(100_000,))), subject=mouse())
+    text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
+    assert "0 to 4e+07 V" in text
+    read = re.search(r"([\d,]+) of 40,000,000 samples read; pale where none were", text)
+    assert read is not None
+    assert 0 < int(read[1].replace(",", "")) < 10_000_000
+    amount = re.search(r"([\d.]+) MB of values were read for this page, of at most 64 MB", text)
+    assert amount is not None
+    assert float(amount[1]) < 40
+
+
+def test_chunks_that_are_too_large_are_not_read(tmp_path: Path) -> None:
+    data = np.zeros(20_000_000, "i4")
+    text = data_text(
+        write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series(data=ZarrDataIO(data, chunks=data.shape))))
+    )
+    assert "not drawn" in text
+    assert re.search(r"\d B of values were read", text)
+
+
+def test_a_damaged_chunk_is_a_remark_and_the_rest_is_drawn(tmp_path: Path) -> None:
+    one = series(data=ZarrDataIO(np.arange(1000.0), chunks=(100,)))
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(one))
+    (path / "acquisition" / "a" / "data" / "3").write_bytes(b"damaged")
+    text = data_text(path)
+    assert "values cannot be read : /acquisition/a/data" in text
+    assert "0 to 999 V" in text
+    assert "900 of 1,000 samples read" in text
+
+
+def test_spikes_are_counted(tmp_path: Path) -> None:
+    nwbfile = nwbfile_with(subject=mouse())
+    for times in ([0.0, 1.0, 1.001, 300.0], [], [299.5, 300.0]):
+        nwbfile.add_unit(spike_times=times)
+    text = report(write_zarr(tmp_path / "a.nwb.zarr", nwbfile), check=False)
+    assert "3 units, 6 spikes, 0 to 4 in a unit, median 2" in text
+    assert "<b>units have no spikes</b>: /units, 1 of 3" in text
+    strength = pixels(text, "raster", 4)[..., 3]
+    assert strength.shape == (3, 300)
+    assert np.flatnonzero(strength[0]).tolist() == [0, 1, 299]
+    assert strength[0, 1] == 255 == strength[2, 299]
+    assert not strength[1].any()
+
+
+def test_images_and_first_frames_are_drawn(tmp_path: Path) -> None:
+    frames = np.zeros((3, 20, 10), "u2")
+    frames[0, 15, 2] = 1000  # x, y
+    grey = GrayscaleImage(name="grey", data=np.arange(12.0).reshape(3, 4))
+    colours = np.arange(60, dtype="u1").reshape(4, 5, 3)
+    nwbfile = nwbfile_with(
+        ImageSeries(name="frames", data=frames, unit="n.a.", rate=30.0),
+        ImageSeries(
+            name="film",
+            external_file=["film.avi"],
+            unit="n.a.",
+            timestamps=[0.0, 1.0],
+            starting_frame=[0],
+            format="external",
+        ),
+    )
+    nwbfile.add_acquisition(Images(name="images", images=[grey]))
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
+    text = report(path, check=False)
+    assert "frames are in film.avi" in text
+    frame = pixels(text, "frame")[..., 0]
+    assert frame.shape == (10, 20)
+    assert np.argwhere(frame).tolist() == [[2, 15]]
+    other = nwbfile_with()
+    other.add_acquisition(Images(name="images", images=[RGBImage(name="colours", data=colours)]))
+    text = report(write_zarr(tmp_path / "b.nwb.zarr", other), check=False)
+    assert (pixels(text, "frame", 3) == colours).all()
+
+
+def test_tables_have_first_rows_and_what_columns_are(tmp_path: Path) -> None:
+    nwbfile = nwbfile_with()
+    nwbfile.add_trial_column("answer", "what was <said>")
+    nwbfile.add_trial_column("licks", "times", index=True)
+    for number in range(8):
+        nwbfile.add_trial(
+            start_time=float(number), stop_time=number + 0.5, answer=f"<b>{number}", licks=[0.25] * number
+        )
+    text = report(write_zarr(tmp_path / "a.nwb.zarr", nwbfile), check=False)
+    assert "TimeIntervals, first 5 of 8 rows" in text
+    assert "<tr><td>2</td><td>2.5</td><td>&lt;b&gt;2</td><td>[0.25, 0.25]</td></tr>" in text
+    assert "&lt;b&gt;5" not in text
+    assert re.search(r"<li><b>answer</b> [^:<]*: what was &lt;said&gt;</li>", text)
+
+
+STAMPS = np.arange(50) / 10
+EARLY = "times are negative, before the session starts"
+
+
+@pytest.mark.parametrize(("series_of", "said"), [
+    (lambda: series(timestamps=[2.0, 1.0, 3.0]), "timestamps are not in order : /acquisition/a, 1 step back"),
+    (lambda: series(timestamps=[0.0, 1.0, 7.0]), "timestamps are irregular : /acquisition/a, steps from 1 s to 6 s"),
+    (lambda: series(timestamps=[-2.0, -1.0, 0.0]), f"{EARLY} : /acquisition/a, from -2 s"),
+    (lambda: series(timestamps=[0.0, np.nan, 1.0]), "timestamps are not numbers : /acquisition/a, 1 of them"),
+    (lambda: series(timestamps=[1.5e9, 1.5e9 + 1, 1.5e9 + 2]), "times are not seconds since the session start"),
+    (lambda: series(data=STAMPS, timestamps=STAMPS + 20 * (STAMPS > 2)),
+     "timestamps have gaps : /acquisition/a, 1 step other than 0.1 s, the longest 20.1 s"),
+    (lambda: series(data=np.arange(4000.0), rate=0.001),
+     "the series lasts longer than a month : /acquisition/a, 1,111 h 6 min 40 s"),
+    (lambda: series(unit="unknown"), "the series has no unit : /acquisition/a"),
+    (lambda: series(data=[2.0, 2.0]), "all values that were read are equal : /acquisition/a, 2 V"),
+    (lambda: series(starting_time=-4.0, rate=1.0), f"{EARLY} : /acquisition/a, from -4 s"),
+    (lambda: series(data=STAMPS, timestamps=STAMPS), ""),
+])  # fmt: skip
+def test_what_is_odd_in_a_series_is_a_remark(series_of: Callable[[], TimeSeries], said: str, tmp_path: Path) -> None:
+    text = remarks(nwbfile_with(series_of(), subject=mouse()), tmp_path)
+    assert text.startswith("Remarks") if said else text == ""
+    assert said in text
+
+
+def test_a_rate_of_zero_is_a_remark(tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series()))
+    (path / ".zmetadata").unlink()
+    document = path / "acquisition" / "a" / "starting_time" / ".zattrs"
+    document.write_text(document.read_text().replace("10.0", "0.0"))
+    text = data_text(path)
+    assert "the rate is not above 0 : /acquisition/a, 0.0" in text
+    assert "TimeSeries, no rate, 3 float64" in text
+
+
+def test_what_is_odd_in_a_session_is_a_remark(tmp_path: Path) -> None:
+    nwbfile = nwbfile_with(start=datetime(1900, 1, 1, tzinfo=UTC), subject=Subject(subject_id="m", sex="F"))
+    nwbfile.add_unit(spike_times=[3.0, -1.0])
+    text = remarks(nwbfile, tmp_path)
+    assert "the session starts in 1900, which may stand for an unknown date" in text
+    assert "the subject has no species and no age" in text
+    assert "spikes are before the session : /units, from -1 s" in text
+    assert "spike times of a unit are not in order : /units, 1 step back" in text
+    assert "the file has no subject" in remarks(nwbfile_with(), tmp_path / "b")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sweeps = [series(f"sweep_{number:04}", starting_time=float(number), rate=1.0) for number in range(1600)]
+    return write_zarr(tmp_path_factory.mktemp("many") / "many.nwb.zarr", nwbfile_with(*sweeps))
+
+
+def test_of_many_series_a_few_are_drawn(many: Path) -> None:
+    text = report(many, check=False)
+    assert text.count("<figure>") == 3
+    assert "1,597 more series are not shown; the tree below has them." in text
+    assert "26 min 42 s, from 0 s to 1,602 s in 1,000 of 1,600 time series" in text
+    assert len(text) < 700_000
+
+
+def test_an_hdf5_file_shows_what_its_zarr_file_shows(tmp_path: Path) -> None:
+    path = write_hdf5(tmp_path / "a.nwb")
+    convert(path, tmp_path / "a.nwb.zarr")
+    of_hdf5, of_zarr = (data_text(each).partition(" Session ")[2] for each in (path, f"{path}.zarr"))
+    amount = re.compile(r"[\d.]+ k?B of values were read")  # of chunks, which are larger in Zarr
+    assert "TwoPhotonSeries" in of_hdf5
+    assert amount.sub("", of_hdf5) == amount.sub("", of_zarr)
+    text = report(path)
+    assert "<b>HDF5</b><span>format</span>" in text
+    assert "Valid</span>" in text
+    assert "No damage found" in text
+
+
+def test_an_hdf5_file_at_a_url(web: WebServer) -> None:
+    path = write_hdf5(web.folder / "a.nwb")
+    local, remote = report(path, check=False), report(f"{web.url}/a.nwb", check=False)
+    assert "of at most 16 MB" in remote
+    assert remote.count("<figure>") == local.count("<figure>") > 3
+
+
+def test_chunks_and_filters_of_an_hdf5_file_are_its_own(tmp_path: Path) -> None:
+    from pynwb import H5DataIO
+
+    data = H5DataIO(np.zeros((100, 4), "i2"), chunks=(25, 2), compression="gzip", shuffle=True)
+    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(nwbfile_with(series(data=data)))
+    text = report(tmp_path / "a.nwb", check=False)
+    assert f"25 {UNICODE.times} 2" in text
+    assert "shuffle, deflate" in text
+
+
+def test_text_of_a_crafted_file_is_escaped(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    nwbfile = nwbfile_with(TimeSeries(name="a", data=[1.0, 2.0], unit=evil, rate=1.0, description=evil))
+    nwbfile.add_unit_column("note", evil)
+    nwbfile.add_unit(spike_times=[1.0], note=evil)
+    text = report(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
+    Page(text)
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") >= 4
+
+
+def test_a_file_that_pynwb_cannot_read_has_a_page(tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series()))
+    (path / ".zmetadata").unlink()
+    for name in ("identifier", "session_description"):
+        (path / name / "0").unlink()
+        (path / name / ".zarray").unlink()
+    assert "-2 to 3 V" in data_text(path)
