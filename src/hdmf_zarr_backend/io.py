@@ -508,7 +508,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             container = containers.root()
             container.read_io = self
         if self.herd_path is not None:
-            self.herd = attach_herd(container, self.herd_path)
+            self.herd = attach_herd(container, self.herd_path, self._raw_store.read_rules.limits)
         if check:
             container.all_children()
         if self._edits is not None:

@@ -15,8 +15,8 @@ from hdmf.common import HERD
 from pynwb import NWBHDF5IO, get_manager, validate
 from pynwb.file import Subject
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend import Limits, NWBZarrIO, ReadOptions, ZarrIO
+from hdmf_zarr_backend.errors import LimitError, StoreError
 from tests import samples
 from tests.descriptors import few_open_files
 from tests.documents import document
@@ -98,20 +98,36 @@ def test_an_unusable_herd_path_is_reported(tmp_path, monkeypatch):
         zipfile.ZipFile("herd.zip") as whole,
         zipfile.ZipFile("part.zip", "w") as part,
         zipfile.ZipFile("altered.zip", "w") as altered,
+        zipfile.ZipFile("large.zip", "w", zipfile.ZIP_DEFLATED) as large,
     ):
         for name in whole.namelist():
             text, is_table = whole.read(name).decode(), "entity_keys" in name
             altered.writestr(name, text.replace("\n0", "\n7") if is_table else text)
+            large.writestr(name, "\0" * 2**23 if is_table else text)
             if not is_table:
                 part.writestr(name, text)
+    encrypted = Path("herd.zip").read_bytes()  # by the flags of its entries, in both headers
+    for header, position in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        pieces = encrypted.split(header)
+        at = position - len(header)
+        pieces[1:] = [piece[:at] + bytes([piece[at] | 1]) + piece[at + 1 :] for piece in pieces[1:]]
+        encrypted = header.join(pieces)
+    Path("encrypted.zip").write_bytes(encrypted)
     for name, problem in (
         ("text.zip", "not an archive of external resources"),
         ("file.zarr", "not an archive of external resources"),
         ("part.zip", "has no entity_keys.tsv"),
+        ("encrypted.zip", "not an archive of external resources .* is encrypted"),
     ):
         with NWBZarrIO("file.zarr", herd_path=name) as io, pytest.raises(StoreError, match=problem) as caught:
             io.read()
         assert caught.value.store == name
+    limits = ReadOptions(limits=Limits(max_document_bytes=2**22))
+    with (
+        NWBZarrIO("file.zarr", herd_path="large.zip", read_options=limits) as io,
+        pytest.raises(LimitError, match=r"^large\.zip: .*entity_keys.tsv' has 8,388,608 bytes"),
+    ):
+        io.read()
     missing = r"File not found at nowhere\.zip\. HERD not added"
     with NWBZarrIO("file.zarr", herd_path="nowhere.zip") as io, pytest.warns(UserWarning, match=missing):
         assert io.read().subject.subject_id == "m1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,12 +19,13 @@ from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference
-from hdmf_zarr_backend.errors import StoreError, warn
+from hdmf_zarr_backend.errors import StoreError, at, warn
 from hdmf_zarr_backend.hdmf.assembler import Assembler
 from hdmf_zarr_backend.hdmf.datasets import FileResolver
 from hdmf_zarr_backend.hdmf.lazy import LazyAssembler, LazyContainers
 from hdmf_zarr_backend.hdmf.schema import restore_types
 from hdmf_zarr_backend.model.nodes import gc_paused
+from hdmf_zarr_backend.options import Limits
 from hdmf_zarr_backend.store.base import Store
 
 
@@ -160,7 +162,7 @@ class ReadSession:
 _TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
 
 
-def attach_herd(container: Any, path: str) -> Any:
+def attach_herd(container: Any, path: str, limits: Limits) -> Any:
     """Attach the HERD in the archive at ``path`` to a container, and return it; None, with a warning, on failure.
 
     ``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and expects the tables at its top level, but
@@ -179,12 +181,17 @@ def attach_herd(container: Any, path: str) -> Any:
                 if missing:
                     raise StoreError(f"the archive of external resources has no {missing[0]}.tsv", **no_archive)
                 for table in _TABLES:
-                    flat.writestr(f"{table}.tsv", source.read(members[f"{table}.tsv"]))
+                    entry = source.getinfo(members[f"{table}.tsv"])
+                    size = entry.file_size  # zipfile unpacks no more than this
+                    with at(path):
+                        limits.check("max_document_bytes", size, f"{entry.filename!r} has {size:,} bytes")
+                    flat.writestr(f"{table}.tsv", source.read(entry))
             herd = HERD.from_zip(path=archive)
             if isinstance(container, HERDManager):
                 container.external_resources = herd
             return herd
-        except (zipfile.BadZipFile, IsADirectoryError) as error:
+        # RuntimeError: the archive is encrypted, or has an unknown compression
+        except (zipfile.BadZipFile, IsADirectoryError, RuntimeError, zlib.error) as error:
             raise StoreError(f"herd_path is not an archive of external resources ({error})", **no_archive) from error
         except FileNotFoundError:  # as hdmf does for HDF5: a file is readable without its external resources
             warn(f"File not found at {path}. HERD not added.", UserWarning, stacklevel=4)
