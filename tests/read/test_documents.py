@@ -154,7 +154,9 @@ def test_types(data_type, dtype, order):
 
 @pytest.mark.parametrize(("fill", "data_type", "value"), [
     ("0x7fc00000", "float32", np.nan), ("0x3c00", "float16", 1.0), ("-Infinity", "float64", -np.inf),
-    ([1.0, "NaN"], "complex64", complex(1, np.nan)), (True, "bool", True), (7, "uint8", 7),
+    ([1.0, "NaN"], "complex64", complex(1, np.nan)), (["0x40000000", "-Infinity"], "complex64", complex(2, -np.inf)),
+    (["0xc000000000000000", 1.5], "complex128", complex(-2, 1.5)), (4.0, "int32", 4),
+    (True, "bool", True), (7, "uint8", 7),
     (-(2**63), named("numpy.datetime64", unit="s", scale_factor=1), np.datetime64("NaT", "s")),
     (base64.b64encode(b"ab").decode(), named("null_terminated_bytes", length_bytes=2), b"ab"),
     ("0x10", named("fixed_length_utf32", length_bytes=16), "0x10"), ([0, 255], "r16", np.void(b"\0\xff")),
@@ -213,6 +215,9 @@ REFUSED: list[tuple[Any, str]] = [
         named("struct", fields={}), named("struct", fields=[[5, "int8"]]))),
     (document(data_type="string", fill_value=""), "elements of type 'string' are stored with 'bytes'"),
     (document(data_type="float32", fill_value="0x1ffffffff"), "the fill value '0x1ffffffff' does not fit"),
+    (document(data_type="complex64", fill_value=["0x1ffffffff", 1.0]), "does not fit complex64"),
+    (document(data_type="complex64", fill_value=[1.0, 2.0, 3.0]), "does not fit complex64"),
+    *((document(data_type="int32", fill_value=fill), "(it is not an integer)") for fill in (1.5, "5")),
     (document(data_type="r16", fill_value=[0, 256]), "the fill value [0, 256] is not a list of bytes"),
     (document(data_type="float32", fill_value={}), "an object is the fill value of rows only"),
     (document(data_type=named("structured", fields=FIELDS), fill_value={"b": 1}), "does not fit"),
@@ -220,6 +225,7 @@ REFUSED: list[tuple[Any, str]] = [
     (document_2(shape=[-1, 3]), "shape [-1, 3] is not a list of lengths"),
     (document_2(chunks=[0, 3]), "chunks [0, 3] is not a list of lengths"),
     (document_2(shape=[2]), "differ in length"),
+    (document_2(dtype="<i4", fill_value=1.5), "the fill value 1.5 does not fit int32 (it is not an integer)"),
     (document_2(dtype="<q7"), "is unknown"),
     (document_2(dtype=[["x"]]), "is unknown"),
     (document_2(compressor={"id": "lz9"}), "lz9"),

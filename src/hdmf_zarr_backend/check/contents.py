@@ -18,6 +18,7 @@ from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.references import (
     LinkedFile,
     ZarrReference,
@@ -285,6 +286,7 @@ class ChunkCheck:
                 # an array that cannot be decoded at all, for an unknown codec or type, is one finding and not one for
                 # each chunk
                 dtype = ChunkReader(self._store, path, node.stored, ChunkCache(0)).codec.dtype
+                fill_scalar(node.stored, dtype)
                 size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
                 stored = StoredObjects(node.stored)
                 # with a list of keys, only the chunks of an object are looked for one by one, else all in the metadata

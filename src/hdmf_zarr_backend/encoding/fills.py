@@ -171,30 +171,43 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 
     letter = letter_of(dtype)
     if isinstance(value, dict):
-        if dtype.names is None:
-            raise TypeError("an object is the fill value of rows only")
-        row = np.zeros((), dtype)
-        for name in dtype.names:
-            part, field = value[name], letter_of(dtype[name])
-            if field in "SV" and not isinstance(part, (str, dict)):
-                # NumPy would make text of a number.
-                raise TypeError(f"the bytes of {name!r} are not Base64")
-            if field == "c" and not isinstance(part, list):
-                raise TypeError(f"the complex number of {name!r} is not a list of two numbers")
-            row[name] = _decode_scalar(part, dtype[name])
-        return row[()]
+        return _decode_row(value, dtype)
     if letter in "SV" and isinstance(value, str):
         return _from_bytes(base64.b64decode(value), dtype)
     if letter == "c" and isinstance(value, list):
-        real, imaginary = value
-        return dtype.type(complex(float(real), float(imaginary)))
+        half, parts = dtype.itemsize // 2, np.empty(2, f"f{dtype.itemsize // 2}")
+        for index, part in zip(range(2), value, strict=True):  # each as a float alone (Zarr v3, "Fill value")
+            is_hex = isinstance(part, str) and _HEX.fullmatch(part)
+            parts[index] = np.array(int(part, 16), f"u{half}").view(parts.dtype) if is_hex else float(part)
+        return parts.view(f"c{dtype.itemsize}")[0]
     if isinstance(value, list):
         raise TypeError("it is not a single value")
     if isinstance(value, str) and letter == "f":
         # The types of other libraries do not take text.
         value = float(value)
+    if letter in "iu" and (isinstance(value, str) or int(value) != value):
+        # NumPy would cut off digits, and parse text
+        raise TypeError("it is not an integer")
     is_count = letter in "mM" and type(value) is int
     return np.array(value, "i8" if is_count else dtype).astype(dtype, copy=False)[()]
+
+
+def _decode_row(value: dict[str, Any], dtype: np.dtype[Any]) -> Any:
+    """Return a row for ``{field: value}``."""
+    import numpy as np
+
+    if dtype.names is None:
+        raise TypeError("an object is the fill value of rows only")
+    row = np.zeros((), dtype)
+    for name in dtype.names:
+        part, field = value[name], letter_of(dtype[name])
+        if field in "SV" and not isinstance(part, (str, dict)):
+            # NumPy would make text of a number.
+            raise TypeError(f"the bytes of {name!r} are not Base64")
+        if field == "c" and not isinstance(part, list):
+            raise TypeError(f"the complex number of {name!r} is not a list of two numbers")
+        row[name] = _decode_scalar(part, dtype[name])
+    return row[()]
 
 
 def _from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Any:
