@@ -26,7 +26,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "model progress",
         "reporting": "outline from_hdf5 comparison check hdf5 array write encoding store model",
         "outline": "encoding store model",
-        "dryrun": "conversion from_hdf5 io hdmf hdf5 write encoding store model",
+        "dryrun": "outline conversion from_hdf5 io hdmf hdf5 write encoding store model",
         "conversion": "virtual from_hdf5 check hdmf hdf5 write encoding store model progress",
         "reading": "virtual nwb hdf5 encoding store model",
         "virtual": "from_hdf5 hdf5 write encoding store model progress",

@@ -53,6 +53,7 @@ from hdmf_zarr_backend.model.element import (
 )
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
+from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, limited
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store, path_or_store
 
@@ -140,6 +141,22 @@ class Difference:
         if self.kind == "unreadable":
             return " | ".join(str(reason or "readable") for reason in (self.a, self.b))
         return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
+
+
+class Differences(View, list[Difference]):
+    """The differences between two files: a list, which prints as the command prints it."""
+
+    __slots__ = ()
+
+    def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
+        """Return what the command prints in a ``form``, whatever the ``name``; nothing if there are no differences."""
+        if not self:
+            return []
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in summarise(self).items())
+        return [*limited(self, form), f"{counted(len(self), 'difference')}: {kinds}"]
+
+    def __repr__(self) -> str:
+        return super().__repr__() or "no differences"
 
 
 def summarise(differences: Iterable[Difference]) -> dict[str, int]:
@@ -421,7 +438,7 @@ def compare(
     ignore: Collection[str] = (),
     values: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-) -> list[Difference]:
+) -> Differences:
     """List all differences between two files, ordered by path.
 
     Parameters
@@ -439,7 +456,7 @@ def compare(
     Returns
     -------
     list of Difference
-        At most one for each node, kind and attribute; empty if the files are equal.
+        It prints as `zarrio compare` does. At most one for each node, kind and attribute; empty if the files are equal.
 
     Raises
     ------
@@ -454,7 +471,7 @@ def compare(
     --------
     >>> from hdmf_zarr_backend import compare
     >>> compare("session.nwb", "session.nwb.zarr")
-    []
+    no differences
 
     Source: HDF5 reference manual, for the properties of objects that are compared.
     """
@@ -484,7 +501,7 @@ def compare(
                 differences.append(Difference(path, "extra", None, right[path].kind))
             else:
                 differences += _compare_nodes(path, left[path], right[path], with_values=with_values)
-        return [difference for difference in differences if difference.kind not in ignore]
+        return Differences(difference for difference in differences if difference.kind not in ignore)
 
 
 def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:

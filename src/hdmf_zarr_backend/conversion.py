@@ -41,6 +41,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     at,
     known_arguments,
+    printable,
     unknown_argument,
     warn,
 )
@@ -51,7 +52,7 @@ from hdmf_zarr_backend.hdmf.namespaces import name_axes
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url, split_location
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
-from hdmf_zarr_backend.model.render import counted, few, size_text
+from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size_text
 from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.store.base import Abilities, Store, os_errors
 from hdmf_zarr_backend.store.files import Resumption
@@ -109,8 +110,8 @@ Settings: TypeAlias = Mapping[str, Setting] | Sequence[tuple[str, Setting]]
 """How some datasets are stored: options by the pattern of their paths."""
 
 
-@dataclass(slots=True, frozen=True)
-class ConversionReport:
+@dataclass(slots=True, frozen=True, repr=False)
+class ConversionReport(View):
     """The result of a conversion.
 
     Attributes
@@ -136,9 +137,12 @@ class ConversionReport:
     nbytes: int
     remarks: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
+        """Return what the command prints in a ``form``, of a file ``name``: the numbers, and the remarks."""
         counts = ((self.groups, "group"), (self.datasets, "dataset"), (self.links, "link"))
-        return ", ".join([*(counted(count, noun) for count, noun in counts), size_text(self.nbytes)])
+        numbers = ", ".join([*(counted(count, noun) for count, noun in counts), size_text(self.nbytes)])
+        first = f"{name or f'{self.source} -> {self.target}'}: {numbers}"
+        return [printable(first), *(printable(f"  {remark}") for remark in self.remarks)]
 
 
 @known_arguments

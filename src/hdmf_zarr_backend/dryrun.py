@@ -34,6 +34,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
     at,
+    printable,
     unknown_argument,
 )
 from hdmf_zarr_backend.from_hdf5 import check_version
@@ -45,8 +46,10 @@ from hdmf_zarr_backend.hdmf.writing import plan_new
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import local_path
-from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, grid_of, join
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, grid_of, join, relative
+from hdmf_zarr_backend.model.render import PLAIN, Form, View, item_tree, render, size_text
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
+from hdmf_zarr_backend.outline import Outline, format_label, outline_html
 from hdmf_zarr_backend.store.opening import is_hdf5
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.write.sources import source_caches
@@ -97,8 +100,8 @@ class PlannedStorage:
     stored_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class DryRun(View):
     """What would be written.
 
     Attributes
@@ -141,6 +144,28 @@ class DryRun:
     def stored_bytes(self) -> int | None:
         """Estimate of the bytes of all objects, None where it is unknown."""
         return _total([array.stored_bytes for array in self.arrays.values()] + [self.document_bytes])
+
+    def outline(self, *, specs: bool = False) -> Outline:
+        """Return the tree of the file, with the estimates; ``specs``: with the cached specifications."""
+        # arrays whose size cannot be estimated count as 0 in the tree, and make the total unknown
+        sizes = {relative(path): array.stored_bytes or 0 for path, array in self.arrays.items()}
+        is_estimated = any(array.stored_bytes is not None for array in self.arrays.values())
+        return Outline("", self.hierarchy, consolidated=True, stored=sizes if is_estimated else None, specs=specs)
+
+    def heading(self, name: str | None = None) -> list[str]:
+        """Return what the command prints before the tree: format, number of objects, size; ``name`` as in `lines`."""
+        stored = "unknown" if self.stored_bytes is None else f"about {size_text(self.stored_bytes)}"
+        objects = "unknown" if self.objects is None else f"{self.objects:,}"
+        first = f"{f'{name} as ' if name else ''}{format_label(self.zarr_format)}, nothing is written"
+        return [printable(first), f"objects: {objects}, {self.documents:,} of them metadata; on disk: {stored}"]
+
+    def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
+        """Return what the command prints in a ``form``, of a file ``name``: numbers, and the tree."""
+        outline = self.outline()
+        return [*self.heading(name), "", *render(item_tree(self.hierarchy, outline.describe), outline.columns)]
+
+    def _repr_html_(self) -> str:
+        return outline_html(self.outline(), "; ".join(self.heading()))
 
 
 def _total(parts: list[int | None]) -> int | None:

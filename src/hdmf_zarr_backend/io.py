@@ -48,7 +48,7 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
-from hdmf_zarr_backend.hdmf.datasets import dataset_html, let_indices_grow
+from hdmf_zarr_backend.hdmf.datasets import array_html, dataset_html, let_indices_grow
 from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
@@ -149,7 +149,7 @@ def _view(name: str) -> Callable[..., Any]:
     # array is below interop, so a LazyArray cannot import these itself
     from hdmf_zarr_backend import interop  # on use: few programs need it
 
-    view: Callable[..., Any] = dataset_html if name == "html" else getattr(interop, name)
+    view: Callable[..., Any] = array_html if name == "html" else getattr(interop, name)
     return view
 
 

@@ -332,9 +332,9 @@ TREE_STYLE: Final = """\
 """
 
 
-def outline_html(outline: Outline) -> str:
+def outline_html(outline: Outline, heading: str | None = None) -> str:
     """Return a file as HTML for a notebook: one line about it, and its tree."""
-    heading = escape(outline.heading(outline.location))
+    heading = escape(heading or outline.heading(outline.location))
     return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
 
 

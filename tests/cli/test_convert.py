@@ -28,8 +28,8 @@ class Report:
     groups: int
     remarks: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return f"{self.groups} groups"
+    def lines(self, *, name: str) -> list[str]:
+        return [f"{name}: {self.groups} groups", *(f"  {remark}" for remark in self.remarks)]
 
 
 class Calls(list[tuple[str, str, dict[str, Any]]]):

@@ -196,7 +196,7 @@ def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: 
         assert (report.groups, report.datasets, report.links, report.nbytes) == (2, 3, 2, 800_020)
         assert (report.source, report.target) == (str(source), str(target))
         assert report.format == ("zarr" if target == made else "hdf5")
-        assert str(report) == "2 groups, 3 datasets, 2 links, 800 kB"
+        assert str(report).splitlines()[0].endswith(": 2 groups, 3 datasets, 2 links, 800 kB")
         progress.start.assert_called_once_with(800_020)
         assert sum(done for (_, done), _ in progress.advance.call_args_list) == 800_020
         assert {path for (path, _), _ in progress.advance.call_args_list} == {"/group/x", "/hard", "/text"}

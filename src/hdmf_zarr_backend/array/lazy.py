@@ -25,6 +25,7 @@ import zarr.storage
 from hdmf_zarr_backend.array.chunks import Axis, ChunkCache, ChunkReader, copy_part, normalise, overlaps
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.encoding import zarr2, zarr3
+from hdmf_zarr_backend.encoding.attributes import plain_attributes
 from hdmf_zarr_backend.encoding.casting import cast, cast_text, to_bytes, to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec, make_codec
 from hdmf_zarr_backend.encoding.chunks import Array
@@ -42,6 +43,7 @@ from hdmf_zarr_backend.store.zarr_python import open_zarr_array, store_of_zarr
 # table can grow, is `isinstance(data, zarr.Array)`.
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
 
+_INTERNAL = frozenset({"object_id", "namespace"})
 _IS_ZARR_2 = zarr.__version__.startswith("2.")
 _ITER_ELEMENTS = 65536
 # Attributes that methods of zarr-python 2 read; in version 3 they are all behind `_async_array`.
@@ -297,8 +299,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def attrs(self) -> Any:
-        """The attributes as in the file, reserved ones included; read-only."""
-        return MappingProxyType(self.node.attributes)
+        """The attributes without what HDMF and the format need; read-only. A reference is the path of its target.
+
+        ``node.attributes`` has all of them, as they are in the file.
+        """
+        with at(self.location, self.name):
+            known = plain_attributes(self.node.attributes)
+        return MappingProxyType({name: value for name, value in known.items() if name not in _INTERNAL})
 
     def __iter__(self) -> Iterator[Any]:
         # By chunks: hdmf iterates over columns of text to find out whether they hold references. By element, 2,000 rows

@@ -6,12 +6,13 @@ Standard library only.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, finding_lines, limited, verdict
 
 # ---- verify ---------------------------------------------------------------------------------------------------------
 
@@ -142,6 +143,16 @@ class Problem:
         return printable(f"{self.path}: {self.kind}: {self.message}. {self.remedy}")
 
 
+def problem_lines(problems: Iterable[Problem], form: Form, prefix: str = "") -> list[str]:
+    """Return a line for each problem, remarks with a word before them, and ``prefix`` before the others."""
+    return finding_lines(
+        problems,
+        lambda problem: f"{prefix if problem.is_damage else 'remark: '}{problem}",
+        lambda problem: f"{problem.kind} {problem.message}",
+        form,
+    )
+
+
 @dataclass(slots=True, frozen=True)
 class DandiAsset:
     """A file as an asset of the DANDI archive.
@@ -167,8 +178,8 @@ class DandiAsset:
         return f"{self.checksum} ({self.count:,} objects, {self.nbytes:,} bytes, {self.depth} levels)"
 
 
-@dataclass(slots=True)
-class Report:
+@dataclass(slots=True, repr=False)
+class Report(View):
     """What `verify` found.
 
     Attributes
@@ -226,6 +237,19 @@ class Report:
     def counts(self) -> dict[str, int]:
         """Number of findings by kind."""
         return dict(Counter(problem.kind for problem in [*self.problems, *self.remarks]))
+
+    def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
+        """Return what the command prints in a ``form``, of a file ``name``: problems, remarks, and a summary."""
+        # nearly every file has chunks without a checksum: one sentence in the summary, not a finding for each array
+        remarks = (each for each in self.remarks if form.verbose or each.kind not in COMMON_REMARKS)
+        lines, name = limited(problem_lines([*self.problems, *remarks], form), form), name or self.source
+        if self.dandi is not None:
+            lines.append(printable(f"{name}: DANDI checksum {self.dandi}"))
+        notes = [remark.message for remark in self.remarks if remark.kind in COMMON_REMARKS]
+        if not self.checks_chunks:
+            notes.append("chunks were not checked")
+        summary = f"{verdict(name, 'no damage found', len(self.problems), 'problem', form)} ({self.looked_at})"
+        return [*lines, "; ".join([summary, *notes])]
 
     def add(self, path: str, kind: str, message: str, *, is_repairable: bool = False) -> None:
         """Add a `Problem` with ``path``, ``kind``, ``message`` and ``is_repairable`` to the findings."""
@@ -289,8 +313,8 @@ class Finding:
         return printable(f"{self.place}: {self.kind}: {self.message}. {self.remedy}")
 
 
-@dataclass(slots=True)
-class Validation:
+@dataclass(slots=True, repr=False)
+class Validation(View):
     """What `validate` found.
 
     Attributes
@@ -319,3 +343,10 @@ class Validation:
     def counts(self) -> dict[str, int]:
         """Number of findings by kind."""
         return dict(Counter(finding.kind for finding in self.findings))
+
+    def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
+        """Return what the command prints in a ``form``, of a file ``name``: findings, and a summary."""
+        lines = finding_lines(self.findings, str, lambda finding: f"{finding.rule} {finding.message}", form)
+        against = ", ".join(f"{namespace} {version}" for namespace, version in self.namespaces.items())
+        summary = verdict(name or self.source, "valid", len(self.findings), "finding", form)
+        return [*limited(lines, form), f"{summary} ({printable(against)}{'' if self.cached else ', installed'})"]

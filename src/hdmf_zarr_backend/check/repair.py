@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf_zarr_backend.check.contents import kind_of
-from hdmf_zarr_backend.check.findings import Problem, Report
+from hdmf_zarr_backend.check.findings import Problem, Report, problem_lines
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.parser import ParsedFile, check_outside, current, parse, resolver_of
@@ -25,11 +25,12 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     ZarrBackendError,
     known_arguments,
+    printable,
 )
 from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.model.render import counted, few
+from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.opening import FileSource, open_store
 from hdmf_zarr_backend.store.transaction import Change, open_for_writing
@@ -41,8 +42,8 @@ _LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe
 _OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
 
 
-@dataclass(slots=True)
-class Repairs:
+@dataclass(slots=True, repr=False)
+class Repairs(View):
     """What `repair` did.
 
     Attributes
@@ -58,6 +59,24 @@ class Repairs:
     done: list[str] = field(default_factory=list)
     left: list[Problem] = field(default_factory=list)
     kept: list[Problem] = field(default_factory=list)
+
+    def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
+        """Return what the command prints in a ``form``, of a file ``name``: what was done, and what is left."""
+        left = problem_lines(self.left, form, "left: ")
+        nothing = [] if self.done or self.left else ["nothing to repair in the metadata"]
+        return [
+            *map(printable, self.done),
+            *left,
+            *(f"remark: {remark}" for remark in self.kept),
+            *nothing,
+            _NOT_CHECKED,
+        ]
+
+
+_NOT_CHECKED = (
+    "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy of the "
+    "file, or the source must be converted again."
+)
 
 
 @known_arguments

@@ -164,10 +164,12 @@ def convert_command(arguments: Namespace) -> cli.Exit:
         outcome = {"seconds": round(seconds, 3), "skipped": is_skipped, "error": error, "warnings": warned}
         documents.append({**({} if report is None else asdict(report)), **files, **outcome})
         if error is None and not arguments.json:
-            summary = "skipped, a complete file exists" if is_skipped else f"{report} in {seconds:.1f} s"
-            cli.say(f"{source} -> {target}: {summary}")
-            for remark in () if report is None else report.remarks:
-                cli.say(f"  {remark}")
+            name = f"{source} -> {target}"
+            if report is None:
+                cli.say(f"{name}: skipped, a complete file exists")
+            else:
+                for number, line in enumerate(report.lines(name=name)):
+                    print(line if number else f"{line} in {seconds:.1f} s")
     if arguments.json:
         cli.print_json(documents)
     elif len(pairs) > 1:
@@ -526,15 +528,7 @@ def repair_command(arguments: Namespace) -> cli.Exit:
         left, kept = ([problem.as_json() for problem in problems] for problems in (repairs.left, repairs.kept))
         cli.print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
     else:
-        left_lines = cli.problem_lines(repairs.left, "left: ", arguments)
-        for line in [*repairs.done, *left_lines, *(f"remark: {remark}" for remark in repairs.kept)]:
-            cli.say(line)
-        if not repairs.done and not repairs.left:
-            print("nothing to repair in the metadata")
-        print(
-            "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy "
-            "of the file, or the source must be converted again."
-        )
+        cli.show(repairs, arguments)
     return cli.Exit.FOUND if repairs.left else cli.Exit.OK
 
 

@@ -10,30 +10,27 @@ import sys
 import time
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from inspect import cleandoc
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, TypeVar
+from typing import Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.links import is_url, split_chain
+from hdmf_zarr_backend.model.render import Form, View, finding_lines
 from hdmf_zarr_backend.options import CODECS, ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Batch, Progress, terminal_progress
-
-if TYPE_CHECKING:
-    from hdmf_zarr_backend.check.findings import Problem
 
 T = TypeVar("T")
 
 EACH_FINDING = "print each finding, even if it is similar to others"
 """The help of ``--verbose``."""
 
-# What two findings may differ in and still be alike: quoted names and values, numbers; for warnings also paths.
-_PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
+# what two warnings may differ in and still be alike, as findings may in names and numbers
 _PATH = re.compile(r"(?<!\S)/\S+")
 
 Style: TypeAlias = Literal["bold", "red", "green", "yellow", "cyan"]
@@ -105,42 +102,21 @@ def complain(message: str | BaseException, *, is_warning: bool = False) -> None:
     print(start, printable(" ".join(text.split())), file=sys.stderr)
 
 
-def finding_lines(
-    findings: Iterable[T], line: Callable[[T], str], alike: Callable[[T], str], *, verbose: bool
-) -> list[str]:
-    """Return lines about findings, with those that are alike in one line."""
-    groups: dict[object, list[T]] = {}
-    for number, finding in enumerate(findings):
-        groups.setdefault(number if verbose else _PARTICULARS.sub("", alike(finding)), []).append(finding)
-    lines = []
-    for first, *others in groups.values():
-        more = f" (and {len(others):,} more like this one; --verbose shows each)" if others else ""
-        lines.append(line(first) + more)
-    return lines
+def form_of(arguments: Namespace) -> Form:
+    """Return how the options of a command let it print its result."""
+    verbose, limit = getattr(arguments, "verbose", True), getattr(arguments, "limit", 0)
+    return Form(verbose, limit, painted, "; --verbose shows each", "; --limit 0 shows them all")
 
 
-def problem_lines(problems: Iterable[Problem], prefix: str, arguments: Namespace) -> list[str]:
-    """Return a line for each problem, remarks with a word before them, and ``prefix`` before the others."""
-    return finding_lines(
-        problems,
-        lambda problem: f"{prefix if problem.is_damage else 'remark: '}{problem}",
-        lambda problem: f"{problem.kind} {problem.message}",
-        verbose=arguments.verbose,
-    )
+def show(result: View, arguments: Namespace, name: str | None = None) -> None:
+    """Write the view of a result to standard output."""
+    for line in result.lines(form_of(arguments), name):
+        print(line)
 
 
 def say(line: str) -> None:
     """Write a line to standard output; names and values of files in it may be crafted."""
     print(printable(line))
-
-
-def print_limited(lines: Sequence[object], limit: int) -> None:
-    """Write at most ``limit`` lines to standard output, all of them if it is 0, and the number of the others."""
-    shown = lines if limit <= 0 else lines[:limit]
-    for line in shown:
-        say(str(line))
-    if len(shown) < len(lines):
-        print(f"... and {len(lines) - len(shown):,} more; --limit 0 shows them all")
 
 
 def print_json(document: Any) -> None:
@@ -358,14 +334,13 @@ def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
     """Show the warnings of the block at its end, those that are alike in one line; yield the list of all of them."""
     # a file with 1,000 datasets of one kind has 1,000 warnings, and the one that matters would scroll away
     messages: list[str] = []
-    shows_each = getattr(arguments, "verbose", True)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: messages.append(str(message))
         try:
             yield messages
         finally:
             distinct = dict.fromkeys(messages)
-            for text in finding_lines(distinct, str, lambda text: _PATH.sub("", text), verbose=shows_each):
+            for text in finding_lines(distinct, str, lambda text: _PATH.sub("", text), form_of(arguments)):
                 complain(text, is_warning=True)
 
 

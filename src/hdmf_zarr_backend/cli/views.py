@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.cli import command as cli
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError, printable
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, counted, item_tree, render, size_text
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, item_tree, render
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.check.findings import Report, Validation
     from hdmf_zarr_backend.outline import Outline
 
 _STYLES: dict[Role, cli.Style] = {"title": "bold", "group": "bold", "link": "cyan"}
@@ -170,7 +169,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         )
     # on use: hdmf is slow to import
     from hdmf_zarr_backend.dryrun import dry_run
-    from hdmf_zarr_backend.outline import Outline, format_label, key_encoding
+    from hdmf_zarr_backend.outline import key_encoding
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards", "settings")}
@@ -192,17 +191,8 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         sizes = {"bytes": plan.nbytes, "stored_bytes": plan.stored_bytes, "unknown": plan.unknown}
         cli.print_json({"source": arguments.path, **totals, **sizes, "arrays": arrays})
     else:
-        # arrays whose size cannot be estimated count as 0 in the tree, and make the total unknown
-        estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in plan.arrays.items()}
-        outline = Outline(
-            arguments.path, plan.hierarchy, consolidated=True, stored=estimates if estimate else None,
-            specs=arguments.specs,
-        )  # fmt: skip
-        stored = "unknown" if plan.stored_bytes is None else f"about {size_text(plan.stored_bytes)}"
-        objects = "unknown" if plan.objects is None else f"{plan.objects:,}"
-        cli.say(f"{arguments.path} as {format_label(plan.zarr_format)}, nothing is written")
-        print(f"objects: {objects}, {plan.documents:,} of them metadata; on disk: {stored}")
-        print("\n".join(["", *_tree_lines(outline, arguments)]))
+        tree = _tree_lines(plan.outline(specs=arguments.specs), arguments)
+        print("\n".join([*plan.heading(arguments.path), "", *tree]))
     return cli.Exit.OK
 
 
@@ -255,10 +245,7 @@ def compare_command(arguments: Namespace) -> cli.Exit:
         ]
         cli.print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": entries})
     else:
-        cli.print_limited(differences, arguments.limit)
-        if differences:
-            kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-            print(f"{counted(len(differences), 'difference')}: {kinds}")
+        cli.show(differences, arguments)
     return cli.Exit.FOUND if differences else cli.Exit.OK
 
 
@@ -355,11 +342,6 @@ def _exists(output: str) -> StoreExistsError:
 # ---- verify, validate ------------------------------------------------------------------------------------------------
 
 
-def _verdict(path: str, good: str, count: int, noun: str) -> str:
-    """Return the result for a file: ``good`` in green, or the number of findings in red."""
-    return f"{printable(path)}: {cli.painted(counted(count, noun), 'red') if count else cli.painted(good, 'green')}"
-
-
 @cli.command(
     "verify",
     "PATH... [options]",
@@ -407,27 +389,14 @@ def verify_command(arguments: Namespace) -> cli.Exit:
       zarrio verify session.nwb.zarr --dandi
     """
     # imported here: NumPy is slow to import
-    from hdmf_zarr_backend.check.findings import COMMON_REMARKS
     from hdmf_zarr_backend.check.verify import verify
 
     options = {"executor": cli.executor_of(arguments), "dandi": arguments.dandi, **cli.reading(arguments)}
 
-    def show(path: str, report: Report) -> None:
-        # nearly every file has chunks without a checksum: one sentence in the summary, not a finding for each array
-        remarks = (each for each in report.remarks if arguments.verbose or each.kind not in COMMON_REMARKS)
-        cli.print_limited(cli.problem_lines([*report.problems, *remarks], "", arguments), arguments.limit)
-        if report.dandi is not None:
-            cli.say(f"{path}: DANDI checksum {report.dandi}")
-        verdict = _verdict(path, "no damage found", len(report.problems), "problem")
-        notes = [remark.message for remark in report.remarks if remark.kind in COMMON_REMARKS]
-        if not report.checks_chunks:
-            notes.append("chunks were not checked")
-        print("; ".join([f"{verdict} ({report.looked_at})", *notes]))
-
     return cli.each_file(
         arguments,
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
-        show,
+        lambda path, report: cli.show(report, arguments, path),
         labels=("without damage", "not checked"),
         as_json=lambda report: {
             "source": report.source,
@@ -477,19 +446,10 @@ def validate_command(arguments: Namespace) -> cli.Exit:
 
     use_cached, options = not arguments.installed, cli.reading(arguments)
 
-    def show(path: str, validation: Validation) -> None:
-        lines = cli.finding_lines(
-            validation.findings, str, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
-        )
-        cli.print_limited(lines, arguments.limit)
-        against = ", ".join(f"{name} {version}" for name, version in validation.namespaces.items())
-        verdict = _verdict(path, "valid", len(validation.findings), "finding")
-        print(f"{verdict} ({printable(against)}{'' if validation.cached else ', installed'})")
-
     return cli.each_file(
         arguments,
         lambda path, _: validate(path, namespace=arguments.namespace, use_cached=use_cached, **options),
-        show,
+        lambda path, validation: cli.show(validation, arguments, path),
         labels=("valid", "not validated"),
         as_json=lambda validation: {
             **asdict(validation),

@@ -26,10 +26,11 @@ from hdmf_zarr_backend.encoding.casting import Array, infer, unmasked
 from hdmf_zarr_backend.encoding.data_types import code_of, json_float, letter_of, library_type
 from hdmf_zarr_backend.encoding.dtypes import element_of, from_zarr_type, has_unusual_nan, plain, zarr_type
 from hdmf_zarr_backend.encoding.hdf5_values import object_array, utf8_or_none
-from hdmf_zarr_backend.encoding.references import is_reference
+from hdmf_zarr_backend.encoding.references import decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import UTF8, Element, Text, check_characters
+from hdmf_zarr_backend.model.nodes import absolute
 
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
 Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -411,6 +412,11 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
         except _DAMAGE as error:
             raise MetadataError(f"the attribute {stored!r} does not fit its type ({error})") from error
     return decoded
+
+
+def plain_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the attributes of a node for people: those of `decode_attributes`, references as paths."""
+    return decode_attributes(attributes, resolve=lambda json: absolute(decode_attribute_reference(json).path))
 
 
 def _mapping(holder: Any, key: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.array.lazy import LazyArray
-from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.attributes import plain_attributes
 from hdmf_zarr_backend.encoding.elements import describe_any, is_scalar
 from hdmf_zarr_backend.encoding.parser import parse, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile, decode_attribute_reference
@@ -164,9 +164,7 @@ class _Source:
     def attributes(self, path: str, node: Node, group: Node | None = None) -> dict[str, Any]:
         """Return the attributes of a node; those of data also have the description of their group."""
         with at(self._file.store, path):
-            known = decode_attributes(
-                node.attributes, resolve=lambda json: absolute(decode_attribute_reference(json).path)
-            )
+            known = plain_attributes(node.attributes)
         text = None if group is None else group.attributes.get("description")
         return {"description": text, **known} if "unit" in known and isinstance(text, str) else known
 

@@ -12,10 +12,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join
+
+T = TypeVar("T")
 
 RUN = 8
 """Minimum number of adjacent members with similar structure and names that are shown as a run."""
@@ -216,6 +218,68 @@ def sum_of(items: Iterable[Item]) -> Sum:
     for item in items:
         total.add(item.sum)
     return total
+
+
+# ---- results: a command prints the view of the object, which Python and a notebook show too --------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a result is printed: each of similar findings or not, how many lines, colours, and hints on options."""
+
+    verbose: bool = False
+    limit: int = 100
+    paint: Callable[[str, Literal["green", "red"]], str] = lambda text, _: text
+    each: str = ""
+    """After the number of findings that are like the one before it."""
+    all: str = ""
+    """After the number of lines beyond the limit."""
+
+
+PLAIN = Form()
+
+
+class View:
+    """A result that prints, also in a notebook, as its command prints it."""
+
+    __slots__ = ()
+
+    def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
+        """Return the lines that a command prints in a ``form``; ``name`` is that of the file, as the user gave it."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+# What two findings may differ in and still be alike: quoted names and values, numbers.
+_PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
+
+
+def finding_lines(findings: Iterable[T], line: Callable[[T], str], alike: Callable[[T], str], form: Form) -> list[str]:
+    """Return lines about findings, with those that are alike in one line."""
+    groups: dict[object, list[T]] = {}
+    for number, finding in enumerate(findings):
+        groups.setdefault(number if form.verbose else _PARTICULARS.sub("", alike(finding)), []).append(finding)
+    lines = []
+    for first, *others in groups.values():
+        lines.append(line(first) + (f" (and {len(others):,} more like this one{form.each})" if others else ""))
+    return lines
+
+
+def limited(lines: Sequence[object], form: Form) -> list[str]:
+    """Return the lines up to the limit, all of them if it is 0, and the number of the others."""
+    shown = list(map(str, lines if form.limit <= 0 else lines[: form.limit]))
+    rest = len(lines) - len(shown)
+    return [*shown, f"... and {rest:,} more{form.all}"] if rest else shown
+
+
+def verdict(name: str, good: str, count: int, noun: str, form: Form) -> str:
+    """Return the result for a file: ``good`` in green, or the number of findings in red."""
+    return f"{printable(name)}: {form.paint(counted(count, noun), 'red') if count else form.paint(good, 'green')}"
 
 
 TREE_WIDTH = 60
