@@ -32,7 +32,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "virtual": "from_hdf5 hdf5 write encoding store model progress",
         "upgrading": "check hdmf write array encoding store model progress",
         "from_hdf5": "nwb hdmf hdf5 write encoding store model",
-        "check": "comparison hdf5 hdmf write array encoding store model progress",
+        "check": "from_hdf5 comparison hdf5 hdmf write array encoding store model progress",
         "comparison": "hdf5 array encoding store model",
         "alias": "io nwb hdmf hdf5 array encoding store model",
         "zom": "write encoding store model",

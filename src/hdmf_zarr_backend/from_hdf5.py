@@ -7,8 +7,8 @@ is kept in the notes, so that the conversion back to HDF5 gives the same file.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
@@ -29,7 +29,7 @@ from hdmf_zarr_backend.encoding.references import (
     encode_link,
 )
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, root_notes
-from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError, WriteError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, check_other_files, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
@@ -38,9 +38,10 @@ from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.types import storable_type
 from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, name_axes, newest_versions, specs_in
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.write.plan import ShardsOfFile, WritePlan, ask_for_shards, checked_name
+from hdmf_zarr_backend.write.sources import source_caches
 from hdmf_zarr_backend.write.writer import PlannedKeys
 
 _SMALL = 1024
@@ -56,6 +57,8 @@ class Hdf5Planner:
     shards: ShardsOfFile = None
     strict: bool = False
     rules: ReadOptions | None = None
+    left_out: dict[str, Any] | None = None
+    """Gets the errors of datasets that cannot be planned, by path; None: they are raised."""
 
     def __post_init__(self) -> None:
         self._references = Hdf5References(self.tree)
@@ -72,8 +75,13 @@ class Hdf5Planner:
         """
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self.tree.nodes:
-            with reading(placed.file.location, text_of(placed.raw)):
-                self._plan(placed, notes)
+            try:
+                with reading(placed.file.location, text_of(placed.raw)):
+                    self._plan(placed, notes)
+            except (DamagedFileError, UnsupportedFileError, WriteError) as error:
+                if self.left_out is None or placed.kind == "group":
+                    raise
+                self.left_out[placed.path] = error
         for link in self.tree.links:
             parent, name = split(link.path)
             group = self.plan.hierarchy.get(parent)
@@ -201,6 +209,26 @@ class Hdf5Planner:
             array.attributes[NOTES] = planned.notes
         self.plan.hierarchy.add(placed.path, array)
         self.plan.arrays[placed.path] = planned
+
+
+@contextmanager
+def planned_hdf5(store: Store) -> Iterator[tuple[PlannedKeys, ParsedFile, dict[str, int]]]:
+    """Yield the HDF5 file at the location of a store as it is in Zarr, nothing of which is written.
+
+    That is a store with its chunks, its nodes, and the bytes of its datasets in HDF5. Datasets that Zarr cannot express
+    are left out.
+    """
+    with (
+        closing(Hdf5Tree(store.location, store.location, store.options, store.read_rules)) as tree,
+        source_caches(MEMORY_BUDGET),
+    ):
+        planner = Hdf5Planner(tree, codec=False, keeps_chunks=True, left_out={})
+        plan = planner.plan_file(2, is_checked=False)
+        datasets = (placed for placed in tree.nodes if placed.kind == "dataset")
+        sizes = {placed.path: int(placed.file.open(placed.raw).get_storage_size()) for placed in datasets}
+        planned, parsed = PlannedKeys(plan, store.location), ParsedFile(plan.hierarchy, consolidated=False)
+        planned.read_rules, parsed.left_out = store.read_rules, planner.left_out or {}
+        yield planned, parsed, sizes
 
 
 # ---- whether pynwb can read a file, before anything is written -------------------------------------------------------

@@ -78,6 +78,8 @@ class Outline:
     has_both: bool = False
     is_hdf5: bool = False
     """The nodes are those of an HDF5 file, as they are in Zarr after a conversion."""
+    datasets: dict[str, str] | None = None
+    """``{path: text}`` of the values of small datasets, None if not requested."""
     spec_path: str | None = field(init=False)
     has_shards: bool = field(init=False)
     _resolver: Resolver[LinkedFile] = field(init=False, repr=False)
@@ -141,6 +143,8 @@ class Outline:
             array |= _as_in_hdf5(node, means.axes)
         if self.stored is not None:
             array["stored_bytes"] = self.stored.get(path, 0)
+        if self.datasets is not None:
+            array["value"] = self.datasets.get(path)
         return array
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:
@@ -181,7 +185,8 @@ class Outline:
         first = [Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right")]
         shards = [Column("shards")] if self.has_shards else []
         stored = [] if self.stored is None else [Column("stored", "right"), Column("ratio", "right")]
-        return (*first, *shards, Column("codecs"), Column("size", "right"), *stored)
+        values = [] if self.datasets is None else [Column("value")]
+        return (*first, *shards, Column("codecs"), Column("size", "right"), *stored, *values)
 
     def describe(self, path: str, node: Node) -> Description:
         """Return the description of a node for `model.render`."""
@@ -221,6 +226,8 @@ class Outline:
         if self.stored is not None:
             stored = array["stored_bytes"]
             cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
+        if self.datasets is not None:
+            cells.append(self.datasets.get(path, ""))
         return Description(cells, size or 0, attributes, likeness=(cells[0], label))
 
     def _lengths(self, lengths: Sequence[int]) -> str:
@@ -241,7 +248,8 @@ class Outline:
     def heading(self, name: str) -> str:
         """Return one line about the file, with ``name`` as its name."""
         counts = self.counts()
-        parts = [format_label(self.zarr_format), "consolidated" if self.consolidated else "not consolidated"]
+        parts = [format_label(self.zarr_format)]
+        parts += [] if self.is_hdf5 else ["consolidated" if self.consolidated else "not consolidated"]
         parts += [counted(n, noun) for n, noun in counts.counts()]
         parts.append(f"{size_text(counts.size)} uncompressed without text and references")
         if self.stored is not None:
@@ -285,9 +293,6 @@ def open_outline(
     if store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store)
     parsed = parse(store, use_inlined=False, leave_out=True)
-    # one array that cannot be parsed is a warning: the outline is what shows the rest of the file
-    for error in parsed.left_out.values():
-        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
     return outline_of(store, parsed, sizes=sizes, specs=specs, values=values)
 
 
@@ -295,6 +300,9 @@ def outline_of(
     store: Store, parsed: ParsedFile, *, sizes: bool = False, specs: bool = False, values: bool = False
 ) -> Outline:
     """Return the outline of a file whose metadata are parsed."""
+    # one array that cannot be parsed is a warning: the outline is what shows the rest of the file
+    for error in parsed.left_out.values():
+        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=3)
     stored = {path: 0 for path, node in parsed.hierarchy.walk() if isinstance(node, Dataset)}
     # one list of all keys, also where each folder could be listed: on a server a list is a request per 1,000 keys
     for key, size in store.sizes("").items() if sizes else ():

@@ -1,4 +1,4 @@
-"""`validate` says of a Zarr file what ``pynwb.validate`` says of the HDF5 file; namespaces, links, the command."""
+"""`validate` says of a file, in Zarr and HDF5, what ``pynwb.validate`` says of HDF5; namespaces, links, the command."""
 
 import json
 import shutil
@@ -135,7 +135,7 @@ def test_a_defect(name, zarr_format, rich, tmp_path):
         plant(file)
     path = converted(source, tmp_path / "a.zarr", zarr_format=zarr_format)
     assert set(validate(path).counts) == kinds
-    assert said_by_us(path) == said_by_pynwb(source)
+    assert said_by_us(path) == said_by_us(source) == said_by_pynwb(source)  # of Zarr and of HDF5
 
 
 def _empty(table: h5py.Group) -> None:
@@ -159,7 +159,7 @@ def test_a_table_without_rows(zarr_format, rich, tmp_path):
         assert file["intervals/trials/timeseries"].shape == cells["pixel_mask"].shape == (0,)
     assert said_by_pynwb(source) is not None  # it takes references without rows for text
     path = converted(source, tmp_path / "a.zarr", zarr_format=zarr_format)
-    assert validate(path).findings == []
+    assert validate(path).findings == validate(source).findings == []
     for mode in ("r", "r+"):
         with NWBZarrIO(path, mode) as io:
             assert pynwb.validate(io=io) == []

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import Limits, ReadOptions, compare, verify
+from hdmf_zarr_backend import Limits, ReadOptions, compare, validate, verify
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.progress import Progress
@@ -100,6 +100,15 @@ def test_a_whole_nwb_file_is_sound_here_and_at_a_url(web: WebServer) -> None:
     remote = verify(f"{web.url}/a.nwb")
     assert (remote.is_sound, remote.looked_at) == (True, report.looked_at)
     assert compare(path, f"{web.url}/a.nwb") == []
+
+
+def test_the_schema_is_that_of_validate(tmp_path: Path) -> None:
+    path = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    assert verify(path, "schema").is_sound
+    with h5py.File(path, "a") as file:
+        del file["identifier"]
+    assert found(verify(path, "schema")) == {("/", "schema")}
+    assert [(each.path, each.kind) for each in validate(path).findings] == [("/", "missing")]
 
 
 def test_the_limits_are_those_of_the_options(broken: Path) -> None:

@@ -94,12 +94,9 @@ def test_an_hdf5_file_at_a_url(cls, web, has_ranges):
 
 def test_an_hdf5_file_in_the_command_line(web, tmp_path, shown):
     path = write_hdf5(web.folder / "a.nwb", plain_nwbfile())
-    for command in ("inspect", "validate"):
-        for location, remedy in ((f"{web.url}/a.nwb", "`zarrio convert --to virtual`"), (path, "`zarrio convert`")):
-            said = shown(command, location, code=2)
-            assert "this is an HDF5 file" in said
-            assert remedy in said
-            assert "HDF5IO" not in said
+    for command in ("inspect", "verify", "validate"):
+        for location in (f"{web.url}/a.nwb", path):
+            shown(command, location)
     shown("convert", f"{web.url}/a.nwb", tmp_path / "a.nwb.zarr.json", "--to", "virtual")
     with NWBZarrIO(tmp_path / "a.nwb.zarr.json", "r") as io:
         assert io.read().identifier == "plain"

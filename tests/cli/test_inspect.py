@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from pynwb import NWBFile
@@ -15,7 +16,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from tests.options import arguments
-from tests.samples import dataset_builders, plain_nwbfile, reference_tree, write_zarr
+from tests.samples import dataset_builders, plain_nwbfile, reference_tree, write_hdf5, write_zarr
 from tests.trees import dataset, group, root, write_builder
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
@@ -213,7 +214,7 @@ def test_without_the_consolidated_document(nwb, tmp_path, capsys):
 @pytest.mark.parametrize(("make", "said"), [
     (lambda path: None, "the file does not exist"),
     (lambda path: path.mkdir(), "not a Zarr hierarchy"),
-    (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "zarrio convert"),
+    (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "HDF5 cannot open this file"),
     (lambda path: (path.mkdir(), (path / "zarr.json").write_text("{}")), "format 3"),
     (lambda path: (path.mkdir(), (path / ".zgroup").write_text("{")), "not JSON"),
 ], ids=["absent", "empty", "hdf5", "format 3", "damaged"])  # fmt: skip
@@ -289,3 +290,58 @@ def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, head
     assert result["zarr_format"] == zarr_format
     assert result["nodes"]["/a"]["chunk_key_encoding"] == encoding
     assert inspect(capsys, tmp_path / "a.zarr").startswith(f"{tmp_path / 'a.zarr'}: {heading}, consolidated")
+
+
+# ---- HDF5, and values -----------------------------------------------------------------------------------------------
+
+
+def test_hdf5_files_are_shown_as_they_are_in_hdf5(web, capsys):
+    path = web.folder / "a.nwb"
+    write_hdf5(path, plain_nwbfile())
+    with h5py.File(path, "a") as file:
+        file.create_dataset("packed", data=np.zeros((1000, 4), "f4"), chunks=(10, 4), compression="gzip", shuffle=True)
+    for location in (path, f"{web.url}/a.nwb"):
+        shown = inspect(capsys, location, "--sizes")
+        assert shown.startswith(f"{location}: HDF5, ")
+        assert "consolidated" not in shown
+        packed = line_of(shown, "packed").split()[2:]
+        assert packed[:8] == ["float32", "1,000", UNICODE.times, "4", "10", UNICODE.times, "4", "100"]
+        assert packed[8:10] == ["shuffle,", "deflate"]
+        assert line_of(shown, "trace").split()[-1] == "TimeSeries"
+        assert "core 2." in line_of(shown, "specifications")
+
+
+@pytest.mark.filterwarnings("always::hdmf_zarr_backend.errors.DamagedMetadataWarning")
+def test_what_zarr_cannot_express_is_left_out_with_a_warning(tmp_path, capsys):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = 5
+        file.create_dataset("ragged", (3,), dtype=h5py.vlen_dtype("i4"))
+    assert main(["inspect", str(tmp_path / "a.h5")]) == 0
+    captured = capsys.readouterr()
+    assert line_of(captured.out, "x").split()[1:] == ["x", "int64", "scalar", "1", "8", "B"]
+    assert "ragged" in captured.err
+    assert "It is left out." in captured.err
+
+
+@pytest.mark.parametrize("kind", ["Zarr", "HDF5"])
+def test_values_of_scalars_and_short_arrays(tmp_path, capsys, kind):
+    write = {"Zarr": write_zarr, "HDF5": write_hdf5}[kind]
+    path = write(tmp_path / f"a.{kind}.nwb", plain_nwbfile())
+    shown = inspect(capsys, path, "--values")
+    assert shown.splitlines()[2].split()[-1] == "value"
+    assert line_of(shown, "identifier").split()[-1] == "plain"
+    nodes = document(capsys, path, "--values")["nodes"]
+    assert nodes["/identifier"]["value"] == "plain"
+    assert nodes["/session_start_time"]["value"].startswith("20")
+    assert "value" not in document(capsys, path)["nodes"]["/identifier"]
+
+
+def test_values_that_are_long_or_damaged(tmp_path, capsys):
+    write_builder(tmp_path / "a.zarr", root(dataset("text", "x" * 300), dataset("many", np.zeros(1000)),
+                                            dataset("lost", np.arange(9))))  # fmt: skip
+    chunk = next(each for each in (tmp_path / "a.zarr/lost").rglob("*") if each.name in ("0", "c/0"))
+    chunk.write_bytes(b"damaged")
+    nodes = document(capsys, tmp_path / "a.zarr", "--values")["nodes"]
+    assert nodes["/text"]["value"] == "x" * 59 + "\N{HORIZONTAL ELLIPSIS}"
+    assert nodes["/many"]["value"] is None
+    assert nodes["/lost"]["value"] == "cannot be read"

@@ -16,7 +16,7 @@ from hdmf.validate import ValidatorMap
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.check.findings import Finding, Report, Validation
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
-from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
+from hdmf_zarr_backend.errors import MetadataError, NotZarrError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, newest_versions
@@ -25,7 +25,7 @@ from hdmf_zarr_backend.hdmf.schema import load_cached_namespaces
 from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import FileSource, open_store
+from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
 
 _CORE = "core"
 _NOT_USED = "hdmf-experimental"  # pynwb does not validate against it
@@ -51,7 +51,7 @@ def validate(
     storage_options: Mapping[str, Any] | None = None,
     read_options: ReadOptions | None = None,
 ) -> Validation:
-    """Check a Zarr file against its schema with the validator of hdmf, as ``pynwb.validate`` does for HDF5 files.
+    """Check a file, in Zarr or HDF5, against its schema with the validator of hdmf, as ``pynwb.validate`` does.
 
     Parameters
     ----------
@@ -87,7 +87,15 @@ def validate(
     True
     """
     opened = open_store(source, storage_options, read_options)
-    parsed = parse(opened)
+    try:
+        parsed = parse(opened)
+    except NotZarrError:
+        if not is_of_hdf5(opened):
+            raise
+        from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py
+
+        with planned_hdf5(opened) as (planned, nodes, _):
+            return validate_parsed(planned, nodes, namespace=namespace, use_cached=use_cached)
     return validate_parsed(parsed.store(opened), parsed, namespace=namespace, use_cached=use_cached)
 
 

@@ -56,7 +56,7 @@ def verify(
         were meant. ``chunks``: each chunk is stored, decodes, and has its full size, and the two copies of what a file
         of both formats stores twice are equal. ``schema``: the file is valid by its cached namespaces. Each level
         includes all before it. Of an HDF5 file: each object and its attributes can be read; targets exist; all values
-        can be read.
+        can be read; and its schema.
     storage_options : dict, optional
         For URLs.
     read_options : ReadOptions, optional
@@ -100,11 +100,14 @@ def verify(
         if dandi:
             remedy = "Check an HDF5 file with `dandi validate`."
             raise UsageError("dandi applies to Zarr files only", store=store.location, remedy=remedy)
-        if level == "schema":
-            remedy = "Check the schema of an HDF5 file with `pynwb-validate`."
-            raise UsageError("the level schema applies to Zarr files only", store=store.location, remedy=remedy)
         verify_hdf5(store, report, as_progress(progress))
         _note_unchecked(report)
+        if level == "schema":
+            from hdmf_zarr_backend.check.validate import add_problems_by_schema
+            from hdmf_zarr_backend.from_hdf5 import planned_hdf5
+
+            with planned_hdf5(store) as (planned, parsed, _):
+                add_problems_by_schema(planned, parsed.hierarchy, report)
         return report
     structure = check_structure(store, report)
     # also of a file that is too damaged for the other checks

@@ -7,11 +7,12 @@ import shutil
 import sys
 import textwrap
 from argparse import ArgumentTypeError, Namespace
+from contextlib import suppress
 from dataclasses import asdict, astuple, replace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli import command as cli
-from hdmf_zarr_backend.errors import StoreExistsError, UsageError, printable
+from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError, printable
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, item_tree, render
 from hdmf_zarr_backend.options import WriteOptions
@@ -64,23 +65,25 @@ def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
 @cli.command(
     "inspect",
     "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs"),
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr or HDF5 files: folders, files, or URLs"),
     *_TREE_OPTIONS,
     cli.flag("--attributes", "show the values of attributes too"),
+    cli.flag("--values", "show the values of scalars and short arrays, cut to one line; they are read"),
     cli.flag("--sizes", "show the stored bytes of each array, from a list of all chunks"),
     cli.flag("--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents"),
     *cli.output(json="print one JSON document: a list of the files, with all nodes of each"),
 )
 def inspect_command(arguments: Namespace) -> cli.Exit:
-    """Show what a Zarr file contains.
+    """Show what a Zarr or HDF5 file contains.
 
     Show the tree of each file: groups, arrays with types, shapes, chunks, shards, codecs and uncompressed
-    sizes, links and references. Only metadata is read. On a terminal, lines are shortened to its width, or to
-    COLUMNS if that is set; output to a file or a pipe is never shortened. A file that cannot be read is
-    reported, and the others follow.
+    sizes, links and references. Only metadata is read, and with --values small datasets. On a terminal, lines
+    are shortened to its width, or to COLUMNS if that is set; output to a file or a pipe is never shortened. A
+    file that cannot be read is reported, and the others follow.
 
       zarrio inspect session.nwb.zarr
       zarrio inspect session.nwb.zarr --depth 2 --sizes
+      zarrio inspect session.nwb --values
       zarrio inspect *.nwb.zarr --depth 1
       zarrio inspect session.nwb.zarr --model | jq '.members | keys'
       zarrio inspect session.nwb.zarr --json | jq '.[].nodes[] | select(.kind == "array") | .path'
@@ -90,10 +93,19 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
 
     options = cli.storage_options(arguments)
 
+    shown = {"sizes": arguments.sizes, "specs": arguments.specs, "values": arguments.attributes}
+
     def work(path: str, _: Progress = SILENT) -> Outline:
-        return open_outline(
-            path, sizes=arguments.sizes, specs=arguments.specs, values=arguments.attributes, storage_options=options
-        )
+        if not arguments.values:
+            with suppress(NotZarrError):  # perhaps HDF5
+                return open_outline(path, storage_options=options, **shown)
+        # on use: it imports NumPy
+        from hdmf_zarr_backend.reporting.source import opened, small_values
+
+        with opened(path, options, **shown) as reader:
+            if arguments.values:
+                reader.outline.datasets = small_values(reader)
+            return reader.outline
 
     if arguments.model:
         if len(arguments.paths) > 1:
@@ -422,7 +434,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
 @cli.command(
     "validate",
     "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr or HDF5 files, paths or URLs"),
     cli.argument(
         "--namespace", metavar="NAME", help="check against this namespace (default: the most specific ones in the file)"
     ),
@@ -432,9 +444,9 @@ def verify_command(arguments: Namespace) -> cli.Exit:
     *cli.output(verbose=cli.EACH_FINDING, json="print all findings as one JSON document"),
 )
 def validate_command(arguments: Namespace) -> cli.Exit:
-    """Check Zarr files against their schema.
+    """Check files against their schema.
 
-    Check Zarr files against the namespaces that are cached in them, with the validator of hdmf, as
+    Check Zarr or HDF5 files against the namespaces that are cached in them, with the validator of hdmf, as
     pynwb.validate does: types and shapes; required groups, datasets, attributes and links. Links and references
     to nothing are findings too. A file that cannot be read is reported, and the others follow.
 

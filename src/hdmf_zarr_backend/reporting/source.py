@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,6 @@ from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray, absolute, join
-from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.outline import Outline, outline_of
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
@@ -38,6 +37,7 @@ UNREADABLE = "cannot be read"
 _TEXT_LENGTH = 400
 _OBJECT_BYTES = 64  # of an element without a size, such as text, as an estimate
 _SMALL = 10_000
+_SHORT = 100
 
 
 class NodeReader:
@@ -147,6 +147,15 @@ class NodeReader:
             return Target(None)
 
 
+def small_values(reader: NodeReader) -> dict[str, str]:
+    """Return the values of scalars and short arrays by path, as text of one line."""
+    short = [path for path, node in reader.hierarchy.walk() if isinstance(node, Dataset) and node.stored.size <= _SHORT]
+    reader.prefetch(short)
+    values = {path: reader.read(path) for path in short}
+    texts = {path: str(value.tolist()) for path, value in values.items() if value is not None}
+    return {path: shortened(text, 60) for path, text in (texts | dict.fromkeys(reader.damaged, UNREADABLE)).items()}
+
+
 def is_small(stored: StoredArray) -> bool:
     """Tell whether an array is one chunk of few values."""
     return 0 < stored.size <= _SMALL and math.prod(stored.grid) == 1
@@ -169,8 +178,10 @@ def duration_text(seconds: float) -> str:
 
 
 @contextmanager
-def opened(source: FileSource, storage_options: Mapping[str, Any] | None) -> Iterator[NodeReader]:
-    """Yield the reader of a file, which is open inside the block."""
+def opened(
+    source: FileSource, storage_options: Mapping[str, Any] | None, *, sizes: bool = True, **shown: Any
+) -> Iterator[NodeReader]:
+    """Yield the reader of a file, which is open inside the block; ``shown`` are arguments of `outline_of`."""
     store, parsed = open_store(source, storage_options), None
     if not is_hdf5(store.location):
         try:
@@ -179,20 +190,11 @@ def opened(source: FileSource, storage_options: Mapping[str, Any] | None) -> Ite
             if not is_of_hdf5(store):
                 raise
     if parsed is not None:
-        yield NodeReader(parsed.store(store), parsed, outline_of(store, parsed, sizes=True))
+        yield NodeReader(parsed.store(store), parsed, outline_of(store, parsed, sizes=sizes, **shown))
         return
-    from hdmf_zarr_backend.from_hdf5 import Hdf5Planner  # on use: it imports h5py and hdmf
-    from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
-    from hdmf_zarr_backend.write.sources import source_caches
-    from hdmf_zarr_backend.write.writer import PlannedKeys
+    from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py and hdmf
 
-    with closing(Hdf5Tree(store.location, store.location, store.options)) as tree, source_caches(MEMORY_BUDGET):
-        plan = Hdf5Planner(tree, codec=False, keeps_chunks=True).plan_file(2, is_checked=False)
-        sizes = {
-            placed.path: int(placed.file.open(placed.raw).get_storage_size())
-            for placed in tree.nodes
-            if placed.kind == "dataset"
-        }
-        planned = ParsedFile(plan.hierarchy, consolidated=False)
-        outline = Outline(store.location, plan.hierarchy, consolidated=False, stored=sizes, is_hdf5=True)
-        yield NodeReader(PlannedKeys(plan, store.location), planned, outline)
+    with planned_hdf5(store) as (planned, parsed, stored):
+        outline = outline_of(planned, parsed, **shown)
+        outline.is_hdf5, outline.stored = True, stored if sizes else None
+        yield NodeReader(planned, parsed, outline)
