@@ -50,6 +50,17 @@ autosummary_context = {
         "EditableArray": "append, extend, resize",
         "RegionReference": "selection, read",
     },
+    # Their attributes are all that users need.
+    "without_members": [
+        "ReadOptions",
+        "WriteOptions",
+        "ConversionReport",
+        "UpgradeReport",
+        "PlannedStorage",
+        "Repairs",
+        "Difference",
+        "FilterStep",
+    ],
     "more": {
         "NWBZarrIO": [":inherited-members: HDMFIO", f":exclude-members: {_CALLED_BY_HDMF}"],
         "ZarrIO": [":inherited-members: HDMFIO"],
@@ -111,6 +122,13 @@ def _sources_as_notes(_: Sphinx, what: str, name: str, thing: Any, options: Any,
             return
 
 
+def _defaults_in_words(*arguments: Any) -> tuple[str, str] | None:
+    """Show a default that is an object of this package as the call that creates one."""
+    signature, returned = arguments[-2:]
+    shown = re.sub(r"<hdmf_zarr_backend[\w.]*\.(\w+) object[^>]*>", r"\1()", signature or "")
+    return (shown, returned) if shown != (signature or "") else None
+
+
 INTERNAL = {
     "explanation/architecture",
     "explanation/bad-input",
@@ -141,5 +159,6 @@ def _with_alternative_text(_: Sphinx, doctree: nodes.document) -> None:
 def setup(app: Sphinx) -> None:
     """Read docstrings before napoleon does, whose priority is 500."""
     app.connect("autodoc-process-docstring", _sources_as_notes, priority=400)
+    app.connect("autodoc-process-signature", _defaults_in_words)
     app.connect("doctree-read", _without_search)
     app.connect("doctree-read", _with_alternative_text)
