@@ -143,7 +143,7 @@ INTERNAL = {
 
 
 def _without_search(app: Sphinx, _: Any) -> None:
-    """Leave the text of internal pages out of the search; their titles are found."""
+    """Leave internal pages out of the search; the sidebar has them."""
     if app.env.docname in INTERNAL:
         app.env.metadata[app.env.docname]["nosearch"] = "true"
 
