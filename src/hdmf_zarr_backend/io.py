@@ -943,14 +943,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Raises
         ------
-        UnsupportedModeError
-            The mode is not ``r+`` or ``a``.
-        ReferenceTargetError
-            There is nothing at a path.
-        ConflictError
-            Links or references lead there, or the schema requires it. Nothing is changed.
-        UsageError
-            It is the root, a cached specification, the index of a column, or an attribute that does not exist.
+        UnsupportedModeError, ReferenceTargetError
+            The mode is not ``r+`` or ``a``; there is nothing at a path.
+        ConflictError, UsageError
+            Links or references lead there, or the schema requires it; it is the root, a cached specification, the index
+            of a column, or an attribute that does not exist. Nothing is changed.
 
         Notes
         -----
@@ -971,6 +968,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Give a group, dataset, column or link another name; links and references that lead there follow.
 
         The indices of a column, and its name in the ``colnames`` of its table, follow too. Links in other files do not.
+        What was read before is outdated, as after `remove`.
 
         Parameters
         ----------
@@ -986,20 +984,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Raises
         ------
-        UnsupportedModeError
-            The mode is not ``r+`` or ``a``.
-        ReferenceTargetError
-            There is nothing at the path.
-        ConflictError
-            The name is in use, or the schema requires the present one. Nothing is changed.
-        NameRefusedError
-            The name cannot be stored.
-        UsageError
-            It is the root, a cached specification, or the index of a column.
-
-        Notes
-        -----
-        What was read before is outdated, as after `remove`.
+        UnsupportedModeError, ReferenceTargetError
+            The mode is not ``r+`` or ``a``; there is nothing at the path.
+        ConflictError, NameRefusedError, UsageError
+            The name is in use, or cannot be stored; the schema requires the present one; it is the root, a cached
+            specification, or the index of a column. Nothing is changed.
 
         Examples
         --------
@@ -1014,7 +1003,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def replace(self, path: str, data: Any) -> list[str]:
         """Give a dataset other values, also of another shape, type, chunks or codec. Its attributes stay.
 
-        To change single values, or to append, use the dataset itself: it is then not written as a whole.
+        To change single values, or to append, use the dataset itself: it is then not written as a whole. What was read
+        before is outdated, as after `remove`.
 
         Parameters
         ----------
@@ -1030,20 +1020,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Raises
         ------
-        UnsupportedModeError
-            The mode is not ``r+`` or ``a``.
-        ReferenceTargetError
-            There is nothing at the path.
-        ValueRefusedError
-            The schema has another type or shape, or the values cannot be stored. Nothing is changed.
-        ConflictError
-            The object could not be read any more, such as a table whose columns differ in length. Nothing is changed.
+        UnsupportedModeError, ReferenceTargetError
+            The mode is not ``r+`` or ``a``; there is nothing at the path.
+        ValueRefusedError, ConflictError
+            The schema has another type or shape, or the values cannot be stored; or the object could not be read any
+            more, such as a table whose columns differ in length. Nothing is changed.
         UsageError
             It is a group, a link or a cached specification; or the data are an iterator.
-
-        Notes
-        -----
-        What was read before is outdated, as after `remove`.
 
         Examples
         --------
@@ -1051,8 +1034,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         ...     io.replace("/acquisition/lick/data", ZarrDataIO(values.astype("int16"), compressor="zstd"))
         """
         with self._editing() as edit:
-            options: dict[str, Any] = {"texts": {}, "link_data": False, "schema": None, "one_by_one": True}
-            edit.replace(path, data, partial(self._request, targets=self._targets(), expandable=EXPANDABLE, **options))
+            edit.replace(path, data, partial(self._request, targets=self._targets(), expandable=EXPANDABLE))
         return edit.done
 
     @known_arguments
@@ -1061,7 +1043,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Data are copied chunk by chunk, as they are stored if possible. Links and references inside of the container
         lead to the copy. Those to objects outside of it lead to the objects of this file with the same object ids, such
-        as the electrodes of the same session; without such objects, the copy is refused.
+        as the electrodes of the same session; without such objects, the copy is refused. Namespaces of extensions that
+        this file lacks are cached in it. What was read before is outdated, as after `remove`.
 
         Parameters
         ----------
@@ -1079,21 +1062,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Raises
         ------
-        UnsupportedModeError
-            The mode is not ``r+`` or ``a``, or the other file is closed.
-        UsageError
-            The container is not one of another file, or is its root.
-        ReferenceTargetError
-            There is no such group, and the schema has none of this name.
+        UnsupportedModeError, UsageError
+            The mode is not ``r+`` or ``a``, or the other file is closed; the container was not read from another file,
+            or is its root.
         MissingTargetError
             It leads to objects that this file lacks, which are listed: copy them first. Nothing is changed.
-        ConflictError
-            The name is in use, an object is in the file already, or the schema has no place for it there.
-
-        Notes
-        -----
-        Namespaces of extensions that this file lacks are cached in it. What was read before is outdated, as after
-        `remove`.
+        ConflictError, ReferenceTargetError
+            The name is in use, an object is in the file already, the schema has no place for it there, or there is no
+            such group.
 
         Examples
         --------
@@ -1114,8 +1090,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             built = build_again(container, source, self.source, None if reading is None else reading.containers)
             own, location = self._targets(), full_location(str(source.source))
             targets = Targets(self.path, location, built.manager, own.root_id, own.file_ids, None, source.manager)
-            options: dict[str, Any] = {"texts": {}, "link_data": False, "schema": None, "one_by_one": True}
-            request = partial(self._request, built.builder, targets, expandable=EXPANDABLE, **options)
+            request = partial(self._request, built.builder, targets, expandable=EXPANDABLE)
             edit.copy(old, source.manager, into, name, request)
         return edit.done
 

@@ -388,13 +388,10 @@ class Edits:
                 self.put(array.reader, index, array.fill())
         for chunk in array.chunks.values():
             _resolve(chunk, encode, array.path, self._store.location)
-        if has_records(array.reader.array) and array.chunks:
-            most = self._store.read_rules.limits.max_object_bytes
-            fields = wider_fields(array.reader.array, array.chunks.values(), most)
-            if fields is not None:
-                first, *others = array.reader.array.filters or [{}]
-                filters = [{**first, "fields": fields}, *others]
-                self.widen(array.reader, np.dtype(object), partial(setattr, array.reader.array, "filters", filters))
+        most, stored = self._store.read_rules.limits.max_object_bytes, array.reader.array
+        filters = wider_filters(stored, array.chunks.values(), most) if array.chunks else None
+        if filters is not None:
+            self.widen(array.reader, np.dtype(object), partial(setattr, stored, "filters", filters))
 
     def _replace(self, arrays: list[_ChangedArray], documents: dict[str, bytes]) -> None:
         """Write the arrays whose elements or chunks became larger, one chunk after the other.
@@ -557,8 +554,10 @@ def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
 # twice as long, so that not every added row rewrites all others.
 
 
-def wider_fields(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
-    """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be."""
+def wider_filters(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -> list[dict[str, Any]] | None:
+    """Return filters with fields that are long enough for all text in ``chunks``; None if they are, or cannot be."""
+    if not has_records(array):
+        return None
     fields: list[Any] = array.first_filter["fields"]
     rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
     try:
@@ -573,7 +572,7 @@ def wider_fields(array: StoredArray, chunks: Iterable[Array], max_bytes: int) ->
             if most:
                 field[1] = f"{field[1][:2]}{max(most, factor * _length(field[1]))}"
         if itemsize(field_types(wider)) * math.prod(array.chunks[:-1]) <= max_bytes:
-            return wider
+            return [{**array.first_filter, "fields": wider}, *(array.filters or [])[1:]]
     return None
 
 

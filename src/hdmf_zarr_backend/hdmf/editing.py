@@ -21,7 +21,7 @@ from hdmf.data_utils import AbstractDataChunkIterator
 from hdmf.spec import DatasetSpec, GroupSpec, NamespaceCatalog
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.array.edits import wider_fields
+from hdmf_zarr_backend.array.edits import wider_filters
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_grid
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
@@ -41,13 +41,11 @@ from hdmf_zarr_backend.encoding.reserved import (
     spec_location,
     visible,
 )
-from hdmf_zarr_backend.encoding.zarr3 import has_records
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
     LinkRefusedError,
     MetadataError,
-    MissingTargetError,
     ReadOnlyStoreError,
     ReferenceTargetError,
     UnsupportedFileError,
@@ -84,10 +82,11 @@ from hdmf_zarr_backend.model.nodes import (
 )
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
+from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.write.array_planner import shape_of
 from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_name, shard_bytes_for
 from hdmf_zarr_backend.write.sources import EncodedSource
-from hdmf_zarr_backend.write.writer import PlannedStore
+from hdmf_zarr_backend.write.writer import PlannedKeys
 
 _SPEC_CLASSES = ("group_spec_cls", "dataset_spec_cls", "spec_namespace_cls")
 LISTS = frozenset({"colnames", "categories"})
@@ -157,18 +156,16 @@ class Edit:
         self._follow_all()
         if not self._lost:
             return
-        shown = "; ".join(what for what, _ in self._lost)
         first = next(path for path, new in self.outdated.items() if new is None)
         if not cascade:
-            problem = f"it cannot be removed while these lead to it: {shown}"
+            problem = f"it cannot be removed while these lead to it: {'; '.join(what for what, _ in self._lost)}"
             what = "it removes such links and attributes, and makes the references in datasets null."
             remedies = (f"Remove these first, or {how}: {what}" for how in ("pass cascade=True", "use --drop-links"))
             raise self._error(ConflictError, problem, first, *remedies)
         needed = [f"{what} ({problem})" for what, problem in self._lost if problem is not None]
         if needed:
             problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
-            remedy = "Remove what has them too, in the same call."
-            raise self._error(ConflictError, problem, first, remedy)
+            raise self._error(ConflictError, problem, first, "Remove what has them too, in the same call.")
         self.done += [f"removed {what}" for what, _ in self._lost]
 
     def rename(self, name: str, new_name: str) -> None:
@@ -258,16 +255,19 @@ class Edit:
         targets.move(builder, path)
         planner.member(builder, group, name)
         name_axes(plan, specs_in(manager.namespace_catalog))
-        try:
-            check_targets(plan, targets, self._file.store, added=[path])
-        except MissingTargetError as error:
-            error.remedy = "Copy what is missing first, or remove what leads to it."
-            raise
+        remedy = "Copy what is missing first, or remove what leads to it."
+        check_targets(plan, targets, self._file.store, added=[path], remedy=remedy)
         self._plan.apply(planner.request.options)
         self._plan.arrays |= plan.arrays
         self._adapt_plan()
         self._replaced.add(path)
         self.done.append(f"copied {builder_path(old)} of {targets.export_location} to {absolute(path)}")
+
+    @property
+    def _planned(self) -> Store:
+        """The store with the chunks that are planned."""
+        planned: Any = PlannedKeys(self._plan, self._file.store.location)
+        return InlinedStore(self._file.store, planned)
 
     def _adapt_plan(self) -> None:
         size = shard_bytes_for(self._file.store, self._file.options.memory_budget)
@@ -285,8 +285,7 @@ class Edit:
         self._adapt_plan()
         unknown = [name for name in texts if name not in self._catalog.namespaces]
         if unknown:
-            store = PlannedStore(self._file.store, self._plan)
-            load_cached_namespaces(self._manager.type_map, store, self.hierarchy, unknown)
+            load_cached_namespaces(self._manager.type_map, self._planned, self.hierarchy, unknown)
 
     def _place(self, path: str, builder: Any) -> PlannedGroup:
         """Return the group for a new member, which the schema allows there; a group that it only names is created."""
@@ -300,7 +299,7 @@ class Edit:
             if not any(map(is_untyped, specs_at(self._catalog, self.hierarchy, path))):
                 raise self._nothing_at(path)
             self.hierarchy.add(path, node := Group())
-        if not isinstance(node, Group):
+        if not isinstance(node, Group) or f"{path}/".startswith(f"{self._specs}/"):
             raise self._nothing_at(path)
         self._check_free(path, builder.name, join(path, builder.name))
         specs = [spec for spec in specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
@@ -320,14 +319,14 @@ class Edit:
 
     def _check_rows(self, path: str) -> None:
         """Refuse an index, or rows of another table, beyond the end of what they lead to."""
-        node, store = self.hierarchy.get(path), PlannedStore(self._file.store, self._plan)
+        node = self.hierarchy.get(path)
         table: Any = {} if node is None else node.attributes.get("table")
         rows = join(self._target(table["value"]) or "", "id") if is_reference(table) else ""
         leads = [(path, self._indexed(path) or rows), *((index, path) for index in self._indices(path)[:1])]
         for index, target in leads:
             node, column = self.hierarchy.get(index), self.hierarchy.get(target)
             if isinstance(node, Dataset) and isinstance(column, Dataset) and node.stored.size:
-                last = ChunkReader(store, index, node.stored, ChunkCache(0)).read(()).max() + (target == rows)
+                last = ChunkReader(self._planned, index, node.stored, ChunkCache(0)).read(()).max() + (target == rows)
                 if last > (count := column.stored.shape[0]):
                     problem = f"{absolute(index)} needs {last} rows of {absolute(target)}, which has {count}"
                     raise self._error(ConflictError, problem, path, "Give more data first, or smaller numbers.")
@@ -473,25 +472,20 @@ class Edit:
     def new_path(self, path: str) -> str | None:
         """Return the path that something has after the change, None if it is removed."""
         top = path
-        while top not in self.outdated:
-            if not top:
-                return path
+        while top and top not in self.outdated:
             top = split(top)[0]
-        new = self.outdated[top]
+        new = self.outdated.get(top, top)
         return None if new is None else new + path[len(top) :]
 
     def _target(self, reference: Any) -> str | None:
         """Return the path of what a reference leads to in the file before the change; None if it leads elsewhere."""
         key = (reference.get("source"), reference.get("path"))
         if key not in self._targets:
-            path: str | None = None
-            try:
+            self._targets[key] = None
+            with suppress(DamagedFileError, LinkRefusedError):  # it leads nowhere now
                 decoded = decode_reference(reference)
-                _, found, node = self._before.find_inside(decoded.source, decoded.node_path)
-                path = None if node is None else found
-            except (DamagedFileError, LinkRefusedError):
-                pass  # it leads nowhere now
-            self._targets[key] = path
+                _, path, node = self._before.find_inside(decoded.source, decoded.node_path)
+                self._targets[key] = None if node is None else path
         return self._targets[key]
 
     def _followed(self, reference: Any) -> Any:
@@ -554,8 +548,7 @@ class Edit:
         is_lost = self._nulls > nulls
         if is_lost and name != NOTES:
             reason = self._why_required(path, attribute=name)
-            if isinstance(value, list):
-                reason = "a list of references has no null"
+            reason = "a list of references has no null" if isinstance(value, list) else reason
             self._lost.append((f"the attribute {name!r} of {absolute(path)}", reason))
             self._set_attribute(path, name, None)
         elif followed is not value:
@@ -588,11 +581,8 @@ class Edit:
         values = np.empty_like(values)
         for position, cell in enumerate(followed):
             values.reshape(-1)[position] = cell
-        if has_records(stored):
-            fields = wider_fields(stored, [values], self._file.store.read_rules.limits.max_object_bytes)
-            if fields is not None:
-                first, *others = stored.filters or [{}]
-                stored.filters = [{**first, "fields": fields}, *others]
+        most = self._file.store.read_rules.limits.max_object_bytes
+        stored.filters = wider_filters(stored, [values], most) or stored.filters
         self._plan.arrays[self._node(path)[0]] = PlannedArray(node, EncodedSource(values))
 
     def is_gone(self, path: str) -> bool:
@@ -607,12 +597,9 @@ class Edit:
         gone = {path for path, new in self.outdated.items() if new is None} | self._replaced
         paths = {split(path)[0] for path in gone} | self._changed if gone else ()
         owners = {self._owner(new) for path in paths if (new := self.new_path(path))} - {""}
-        for path in sorted(owners):
-            if not specs_at(self._catalog, self.hierarchy, path):
-                continue
-            store, parsed = self._file.store, self._file.parsed
-            planned = PlannedStore(store, self._plan)
-            error = self._why_not(planned, replace(parsed, hierarchy=self.hierarchy), path)
+        store, parsed = self._file.store, self._file.parsed
+        for path in (path for path in sorted(owners) if specs_at(self._catalog, self.hierarchy, path)):
+            error = self._why_not(self._planned, replace(parsed, hierarchy=self.hierarchy), path)
             if error is not None and self._why_not(store, parsed, path) is None:
                 text = str(error.args[-1]).rstrip(".")
                 problem = f"the object could not be read any more ({text}), if this were done: {'; '.join(self.done)}"
@@ -660,9 +647,8 @@ class Edit:
             for path, node in replaced.items():
                 change.delete(self._obsolete(path, node, keys[path]))
 
-        is_consolidated = file.parsed.consolidated or file.parsed.state is not None
-        options = replace(file.options, consolidate_metadata=is_consolidated)
-        write_changes(file, self._plan, options, added=added, changed=changed, replaced=replaced, first=move)
+        options, plan = file.kept_options, self._plan
+        write_changes(file, plan, options, move, added=added, changed=changed, replaced=replaced, is_more=True)
         self.outdated.update({path: path for path in replaced if path not in self.outdated})
 
     def _obsolete(self, path: str, node: Dataset[Attributes], keys: list[str]) -> Iterator[str]:
@@ -690,9 +676,9 @@ class Edit:
 
     def _move_inlined(self) -> None:
         inlined = self._file.parsed.inlined
-        for key in list(inlined):
+        for key, value in list(inlined.items()):
             new = self.new_path(key)
             if new != key or split(key)[0] in self._plan.arrays:
-                value = inlined.pop(key)
+                del inlined[key]
                 if new is not None and split(new)[0] not in self._plan.arrays:
                     inlined[new] = value

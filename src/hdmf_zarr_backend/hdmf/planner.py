@@ -81,20 +81,20 @@ class WriteRequest:
     # with strict JSON, chunk keys and the consolidated document as this file has them
     options: WriteOptions
     rules: ReadOptions  # for HDF5 data that are copied
-    texts: Texts  # namespaces to cache
-    # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
-    link_data: bool
     max_shape: MaxShape  # that the schema allows for a dataset; None if it is unlimited
     doc: Doc  # the schema's documentation of a builder; None if none is to be written
     zarr_format: int  # of a new file
     has_both: bool  # whether a new file also gets the metadata of format 3
     # a new file has format 3 if shards are asked for, since no format is
     shards_choose_format: bool
-    # the catalog that names the axes of arrays from another file, whose builders have no labels
-    schema: Any
-    one_by_one: bool  # iterators: each is exhausted before the next one; else in turns
     # a new file must not replace anything, including a file created in the meantime
     exclusive: bool
+    texts: Texts = field(default_factory=dict)  # namespaces to cache
+    # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
+    link_data: bool = False
+    # the catalog that names the axes of arrays from another file, whose builders have no labels
+    schema: Any = None
+    one_by_one: bool = True  # iterators: each is exhausted before the next one; else in turns
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
     """``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write."""
 

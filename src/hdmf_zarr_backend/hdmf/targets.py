@@ -280,6 +280,7 @@ def check_targets(
     added: Iterable[str] = ("",),
     changed: Iterable[str] = (),
     known: Hierarchy | None = None,
+    remedy: str = _REMEDY,
 ) -> None:
     """Refuse a plan with a link or reference to nothing."""
     check = _Check(plan, targets, store)
@@ -294,10 +295,10 @@ def check_targets(
             for reference in _references_in(planned):
                 check.reference(path, reference, "reference")
     if check.missing:
-        (path, problem, remedy), *others = check.missing.values()
-        more = few([f"{absolute(other)}: {what}" for other, what, _ in others], "; ")
+        (path, what, problem), *others = check.missing.values()
+        more = few([f"{absolute(other)}: {text}" for other, _, text in others], "; ")
         problem += f"; and {more}" if others else ""
-        raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy)
+        raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy.format(what))
 
 
 def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
@@ -328,7 +329,7 @@ class _Check:
     def __init__(self, plan: WritePlan, targets: Targets, store: Store) -> None:
         self._resolver = resolver_of(store, plan.hierarchy, targets.location)
         self._targets = targets
-        self.missing: dict[_Key, tuple[str, str, str]] = {}  # path, problem and remedy, by target
+        self.missing: dict[_Key, tuple[str, str, str]] = {}  # path, kind and problem, by target
         self._passed: set[_Key] = set()
         self._builders: dict[_Key, Any] = {}
 
@@ -363,7 +364,7 @@ class _Check:
         elif builder is not None:
             shown = f"{self._targets.describe(builder)}, expected at {shown},"
         text = f"the {what} would lead to nothing: {shown} {problem}"
-        self.missing.setdefault(key, (path, text, _REMEDY.format(what.partition(" ")[0])))
+        self.missing.setdefault(key, (path, what.partition(" ")[0], text))
 
     def _builder_of(self, key: _Key) -> Any:
         """Return the builder of a target; None if it was given by its path."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -84,6 +83,12 @@ class EditedFile:
     edits: Edits  # changes made to arrays in place
     options: WriteOptions
 
+    @property
+    def kept_options(self) -> WriteOptions:
+        """The options, with a consolidated document if the file has one."""
+        is_consolidated = self.parsed.consolidated or self.parsed.state is not None
+        return replace(self.options, consolidate_metadata=is_consolidated)
+
 
 def write_difference(
     request: WriteRequest, file: EditedFile, *, is_written: Callable[[Any], bool], original: Callable[[str], Any]
@@ -117,7 +122,7 @@ def write_difference(
 
     # only the documents of what has changed: hdmf-zarr 0.13 rewrites 1,052 files to add a series to a file of 1,000
     added, changed = planner.added, planner.changed
-    write_changes(file, plan, request.options, added=added, changed=changed, first=flush, is_more=is_more)
+    write_changes(file, plan, request.options, flush, added=added, changed=changed, is_more=is_more)
     request.unfilled = plan.unfilled
 
 
@@ -125,34 +130,42 @@ def write_changes(
     file: EditedFile,
     plan: WritePlan,
     options: WriteOptions,
-    *,
-    added: Collection[str],
-    changed: Collection[str],
     first: Callable[[], None],
+    *,
+    added: Collection[str] = (),
+    changed: Collection[str] = (),
     replaced: Mapping[str, Dataset[Attributes]] = MappingProxyType({}),
-    is_more: bool = True,
+    is_more: bool = False,
 ) -> None:
-    """Write the ``added`` nodes and the ``changed`` documents of a plan, if there are any, after what ``first`` puts.
+    """Write what ``first`` puts and, if there ``is_more``, the ``added`` nodes and ``changed`` documents of a plan.
 
-    The ``replaced`` arrays get other values where they are: the root refuses readers meanwhile.
+    The ``replaced`` arrays get other values where they are: the root refuses readers meanwhile. Everything is undone if
+    it raises an error; not in a fork, whose parent continues.
     """
-    edits, known = file.edits, file.parsed.hierarchy
-    check_names((path for path, _ in plan.hierarchy.walk()), file.store)
-    before = before_change(file.store, file.parsed, [*changed, *added, *replaced, *edits.changed])
-    with _undone_on_error(file):
+    edits, parsed, inlined = file.edits, file.parsed, dict(file.parsed.inlined)
+    check_names((path for top in added for path, _ in plan.hierarchy.walk(top)), file.store)
+    before = before_change(file.store, parsed, [*changed, *added, *replaced, *edits.changed])
+    try:
         edits.change.create(*added)
         first()
         if replaced:
-            edits.change.hide(file.parsed.mark(), _texts(file, replaced))
+            edits.change.hide(parsed.mark(), _texts(file, replaced))
             edits.is_marked = True
         if is_more:
             writer = PlanWriter(edits.change, plan, options)
-            writer.inlined = file.parsed.inlined
+            writer.inlined = parsed.inlined
             writer.write_changes(added=added, changed={*changed, *replaced})
         _commit(file, plan.hierarchy, before, is_changed=is_more, consolidate=options.consolidate_metadata)
+    except BaseException as error:
+        edits.undo(error)
+        parsed.inlined.clear()
+        parsed.inlined.update(inlined)
+        raise
+    edits.done()
     # after the commit: a failed write leaves the model of what is on disk
-    adopt(known, plan.hierarchy, replaced)
-    _derive_rest(file, before)
+    adopt(parsed.hierarchy, plan.hierarchy, replaced)
+    if parsed.state is not None and before is None:  # all of format 3, if not only what has changed could be derived
+        make_alike(edits.writer, parsed, WriteOptions(strict_json=file.options.strict_json))
 
 
 def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
@@ -167,16 +180,9 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     After a failed write nothing is written, because its changes were undone. ``encode`` makes references from their
     targets.
     """
-    edits = file.edits
-    if edits.has_failed or not (edits.changed or edits.is_open):
-        return
-    prepare(file)
-    before = before_change(file.store, file.parsed, edits.changed)
-    with _undone_on_error(file):
-        _flush(file, encode)
-        consolidate = file.parsed.consolidated or file.parsed.state is not None
-        _commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
-    _derive_rest(file, before)
+    if not file.edits.has_failed and (file.edits.changed or file.edits.is_open):
+        prepare(file)
+        write_changes(file, WritePlan(file.parsed.hierarchy), file.kept_options, partial(_flush, file, encode))
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -204,21 +210,6 @@ def prepare(file: EditedFile) -> None:
     if file.options.strict_json:
         check_strict(file.parsed.hierarchy, file.store.location)
     rename_axes(file.parsed.hierarchy, file.edits.changed)
-
-
-@contextmanager
-def _undone_on_error(file: EditedFile) -> Iterator[None]:
-    """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
-    edits, inlined = file.edits, file.parsed.inlined
-    before = dict(inlined)
-    try:
-        yield
-    except BaseException as error:
-        edits.undo(error)
-        inlined.clear()
-        inlined.update(before)
-        raise
-    edits.done()
 
 
 def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
@@ -255,9 +246,3 @@ def _commit(
         text = texts[zarr2.CONSOLIDATED]
         root |= derive(edits.change, hierarchy, text, store=store, before=before, options=options).root
     edits.change.commit({}, root)
-
-
-def _derive_rest(file: EditedFile, before: Before | None) -> None:
-    """Derive all of format 3 of a file of both formats, if not only what has changed could be derived."""
-    if file.parsed.state is not None and before is None:
-        make_alike(file.edits.writer, file.parsed, WriteOptions(strict_json=file.options.strict_json))

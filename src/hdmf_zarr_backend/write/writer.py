@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
 from types import MappingProxyType
@@ -23,11 +23,11 @@ from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, Value
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
-from hdmf_zarr_backend.store.base import Range, Store
+from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.files import Resumption
 from hdmf_zarr_backend.store.journal import Root
 from hdmf_zarr_backend.store.lock import Holder
-from hdmf_zarr_backend.store.memory import InlinedStore, MemoryStore
+from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.transaction import Change, Writer
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.plan import (
@@ -80,31 +80,12 @@ class PlannedKeys(MemoryStore):
                 return b"".join(pieces)
             return encode_chunk(stored, chunk_codec(stored), planned.source, index)[0]
 
+    def __contains__(self, key: str) -> bool:
+        return self.get(key) is not None
+
     def exists(self) -> bool:
         """Return True: a plan can be read."""
         return True
-
-
-class PlannedStore(InlinedStore):
-    """The store of a file, with the chunks of some planned arrays in place of its own."""
-
-    def __init__(self, store: Store, plan: WritePlan) -> None:
-        super().__init__(store, {})
-        self.opens_values = False
-        self._planned = PlannedKeys(plan, store.location)
-
-    def get(self, key: str) -> bytes | None:
-        """Return the planned chunk of a key, else its value in the store."""
-        value = self._planned.get(key)
-        return self.store.get(key) if value is None else value
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """Return the values of several keys."""
-        return {key: value for key in keys if (value := self.get(key)) is not None}
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        """Return ranges of a value, which is read as a whole."""
-        return Store.get_ranges(self, key, ranges)
 
 
 @contextmanager
