@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
-from hdmf_zarr_backend.encoding.inlined import INLINE_KEY
+from hdmf_zarr_backend.encoding.elements import INLINE_KEY
 from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.zarr3 import DTYPE_3, REFERENCE_FIELDS_3, decode_values, encode_values
 from hdmf_zarr_backend.errors import ZarrBackendError

@@ -23,8 +23,7 @@ from hdmf_zarr_backend.conversion import Request
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.codecs import codec_of_file
-from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
-from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, is_inlined, is_read_at_open, type_label
 from hdmf_zarr_backend.encoding.nczarr import overlay
 from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding

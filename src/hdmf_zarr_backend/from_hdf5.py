@@ -30,12 +30,17 @@ from hdmf_zarr_backend.encoding.references import (
 )
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError, WriteError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
+from hdmf_zarr_backend.hdf5.attributes import (
+    attribute_names,
+    note_attribute,
+    note_orders,
+    read_attribute,
+    storable_type,
+)
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, check_other_files, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
-from hdmf_zarr_backend.hdf5.types import storable_type
 from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, name_axes, newest_versions, specs_in
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions

@@ -13,7 +13,7 @@ from typing import Any
 from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Problem, Report, problem_lines
 from hdmf_zarr_backend.check.structure import Structure, check_structure
-from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.elements import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.parser import ParsedFile, check_outside, current, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import decode_links
 from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS

@@ -17,7 +17,7 @@ from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
-from hdmf_zarr_backend.encoding.inlined import INLINE_KEY, inlined_chunks
+from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.parser import (
     check_document,
     check_outside,

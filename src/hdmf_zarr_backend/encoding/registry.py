@@ -19,8 +19,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.data_types import STRUCTURED, as_structured, itemsize
+from hdmf_zarr_backend.encoding.elements import inlined_chunks
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3
-from hdmf_zarr_backend.encoding.inlined import inlined_chunks
 from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node, StoredArray
 from hdmf_zarr_backend.options import named_format

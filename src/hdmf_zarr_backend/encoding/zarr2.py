@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hdmf_zarr_backend.encoding.inlined import inline_block
+from hdmf_zarr_backend.encoding.elements import inline_block
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
     Attributes,

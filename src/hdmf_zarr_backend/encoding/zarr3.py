@@ -74,8 +74,8 @@ from hdmf_zarr_backend.encoding.data_types import (
     word_of_type,
 )
 from hdmf_zarr_backend.encoding.data_types import itemsize as itemsize_of
+from hdmf_zarr_backend.encoding.elements import inline_block
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
-from hdmf_zarr_backend.encoding.inlined import inline_block
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, UsageError, ZarrBackendError

@@ -40,7 +40,15 @@ from hdmf_zarr_backend.encoding.hdf5_values import decode_array, encode_array, e
 from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, Layout, default_chunks
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, warn
-from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
+from hdmf_zarr_backend.hdf5.attributes import (
+    Array,
+    is_same_layout,
+    kind_of,
+    note_orders,
+    numpy_type,
+    set_orders,
+    storable_type,
+)
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,
     DEFLATE,
@@ -53,7 +61,6 @@ from hdmf_zarr_backend.hdf5.filters import (
     set_filters,
     usable,
 )
-from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, kind_of, numpy_type, storable_type
 from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
 

@@ -28,6 +28,7 @@ from hdmf_zarr_backend.array.chunks import Overlap, normalise, overlaps
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
+from hdmf_zarr_backend.hdf5.attributes import Array
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import FileBytes, RemoteFile, file_bytes, remote_file
 from hdmf_zarr_backend.hdf5.filters import (
@@ -40,7 +41,6 @@ from hdmf_zarr_backend.hdf5.filters import (
     is_snappy,
     lz4_to_hdf5,
 )
-from hdmf_zarr_backend.hdf5.types import Array
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, lengths_of
 from hdmf_zarr_backend.store.base import resource_failure
 from hdmf_zarr_backend.write.sources import cache_of

@@ -28,7 +28,15 @@ from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
 from hdmf_zarr_backend.encoding.hdf5_values import plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
-from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_values
+from hdmf_zarr_backend.hdf5.attributes import (
+    Array,
+    attribute_names,
+    axes_of,
+    memory_type,
+    numpy_type,
+    read_values,
+    storable_type,
+)
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
@@ -42,7 +50,6 @@ from hdmf_zarr_backend.hdf5.files import (
 )
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, address_of, holds, soft_target
-from hdmf_zarr_backend.hdf5.types import Array, axes_of, memory_type, numpy_type, storable_type
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,

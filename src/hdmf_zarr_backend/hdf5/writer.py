@@ -51,8 +51,13 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdf5.attributes import (
     ATTRIBUTE_ORDER,
     LINK_ORDER,
+    Array,
     NewerFormatNeededError,
     in_order,
+    is_same_layout,
+    is_sparse,
+    memory_type,
+    numpy_type,
     order_links,
     refer_json,
     refusing,
@@ -65,7 +70,6 @@ from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of,
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import decode_region
 from hdmf_zarr_backend.hdf5.tree import Placement, ZarrNode
-from hdmf_zarr_backend.hdf5.types import Array, is_same_layout, is_sparse, memory_type, numpy_type
 from hdmf_zarr_backend.model.element import Compound, Reference
 from hdmf_zarr_backend.model.nodes import (
     Attributes,

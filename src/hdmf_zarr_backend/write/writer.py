@@ -16,7 +16,7 @@ from typing import Any
 from hdmf_zarr_backend.array.shards import inner_grid, shard_named, split_shard
 from hdmf_zarr_backend.encoding import nczarr, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
-from hdmf_zarr_backend.encoding.inlined import is_inlined, is_read_at_open
+from hdmf_zarr_backend.encoding.elements import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.nczarr import set_dimensions
 from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
