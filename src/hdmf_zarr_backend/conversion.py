@@ -545,8 +545,9 @@ class Request:
             planner = self.planner(tree)
             plan = planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
             self.write(store, plan, tree.sources())
-            joined = [path for path in planner.joined if path not in self.layouts]
-            return report_of(plan, source, target, joined=joined, chosen=self.layouts)
+            joined = (path for path in planner.joined if path not in self.layouts)
+            remarks = _remarks(_CHOSEN, self.layouts) + _remarks(_JOINED, joined)
+            return report_of(plan, source, target, remarks=remarks)
 
     def zarr_to_zarr(self) -> ConversionReport:
         """Copy a Zarr file to another place, in any format of Zarr."""
@@ -579,7 +580,7 @@ class Request:
             for _, node in plan.hierarchy.walk():
                 node.attributes = strict_attributes(node.attributes)
         self.write(store, plan)
-        return report_of(plan, main.location, target, chosen=self.layouts)
+        return report_of(plan, main.location, target, remarks=_remarks(_CHOSEN, self.layouts))
 
     def zarr_to_hdf5(self, target: str) -> ConversionReport:
         """Convert to HDF5; the new file is written beside the target, and moved there when it is complete."""
@@ -618,7 +619,7 @@ class Request:
         nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
         datasets = sum(isinstance(node, Dataset) for node in nodes)
         groups, links = len(nodes) - datasets, len(placement.links)
-        remarks = _of_settings(layouts)
+        remarks = _remarks(_CHOSEN, layouts)
         if writer.json_attributes:
             which = counted(len(writer.json_attributes), "attribute")
             remarks += [
@@ -768,30 +769,25 @@ def _expression(pattern: str) -> re.Pattern[str]:
 # ---- what was written ------------------------------------------------------------------------------------------------
 
 
-def report_of(
-    plan: WritePlan, source: str, target: str, *, joined: Sequence[str] = (), chosen: Iterable[str] = ()
-) -> ConversionReport:
-    """Return the report of a conversion to Zarr that carried out a plan.
-
-    ``joined`` are the arrays with larger chunks than before, ``chosen`` those that settings apply to.
-    """
+def report_of(plan: WritePlan, source: str, target: str, *, remarks: Sequence[str] = ()) -> ConversionReport:
+    """Return the report of a conversion to Zarr that carried out a plan."""
     is_counted = _is_content(plan.hierarchy)
     nodes = plan.hierarchy.flat().items()
     groups = [node for path, node in nodes if isinstance(node, Group) and is_counted(path)]
     datasets = sum(map(is_counted, plan.arrays))
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
     nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
-    remarks = _of_settings(chosen)
-    if joined:
-        which, names = counted(len(joined), "dataset"), few(list(map(absolute, joined)))
-        remarks += [f"small chunks of {which} were joined, which chunks='keep' (--chunks keep) prevents: {names}"]
     return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes, tuple(remarks))
 
 
-def _of_settings(chosen: Iterable[str]) -> list[str]:
-    """Return the remark about the datasets that settings apply to."""
-    paths = list(map(absolute, chosen))
-    return [f"settings apply to {counted(len(paths), 'dataset')}: {few(paths)}"] if paths else []
+def _remarks(text: str, paths: Iterable[str]) -> list[str]:
+    """Return a remark about some datasets, none if there are none."""
+    names = list(map(absolute, paths))
+    return [f"{text.format(counted(len(names), 'dataset'))}: {few(names)}"] if names else []
+
+
+_CHOSEN = "settings apply to {}"
+_JOINED = "small chunks of {} were joined, which chunks='keep' (--chunks keep) prevents"
 
 
 def _is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:

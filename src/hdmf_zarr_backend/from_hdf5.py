@@ -218,15 +218,9 @@ class Hdf5Planner:
 
 @contextmanager
 def planned_hdf5(store: Store) -> Iterator[tuple[PlannedKeys, ParsedFile, dict[str, int]]]:
-    """Yield the HDF5 file at the location of a store as it is in Zarr, nothing of which is written.
-
-    That is a store with its chunks, its nodes, and the bytes of its datasets in HDF5. Datasets that Zarr cannot express
-    are left out.
-    """
-    with (
-        closing(Hdf5Tree(store.location, store.location, store.options, store.read_rules)) as tree,
-        source_caches(MEMORY_BUDGET),
-    ):
+    """Yield the HDF5 file at the location of a store as it is in Zarr: its chunks, its nodes, its bytes in HDF5."""
+    tree = Hdf5Tree(store.location, store.location, store.options, store.read_rules)
+    with closing(tree), source_caches(MEMORY_BUDGET):
         planner = Hdf5Planner(tree, codec=False, keeps_chunks=True, left_out={})
         plan = planner.plan_file(2, is_checked=False)
         datasets = (placed for placed in tree.nodes if placed.kind == "dataset")

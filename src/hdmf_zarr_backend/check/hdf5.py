@@ -26,7 +26,7 @@ _ERRORS = (*UNREADABLE, LimitError, LinkRefusedError)  # about the file; others,
 
 
 def verify_hdf5(store: Store, report: Report, progress: Progress) -> None:
-    """Check the file, down to the level of the report; a file whose objects cannot be listed is one problem."""
+    """Check the file down to the level of the report; if its objects cannot be listed, that is its one problem."""
     try:
         content = Hdf5Content(store.location, store.options, store.read_rules)
     except UNREADABLE as error:
