@@ -198,7 +198,7 @@ def test_a_conversion_walks_as_the_page_says(tmp_path):
 def test_an_append_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", DATA)
     others = (
-        "hdmf.writing:write_difference",
+        "hdmf.files:write_difference",
         "hdmf.planner:AppendPlanner",
         "write.writer:PlanWriter.write_changes",
     )

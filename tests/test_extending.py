@@ -26,8 +26,8 @@ from hdmf_zarr_backend.encoding import elements, registry, zarr2
 from hdmf_zarr_backend.encoding.data_types import LIBRARY_NUMBERS, NUMBERS, NumberType, letter_of
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
 from hdmf_zarr_backend.errors import UnsupportedFileError, ValueRefusedError
+from hdmf_zarr_backend.hdmf.files import ReadSession
 from hdmf_zarr_backend.hdmf.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.hdmf.reading import ReadSession
 from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.element import UTF8, Number, Precision
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node

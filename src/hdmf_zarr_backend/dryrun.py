@@ -38,10 +38,10 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.from_hdf5 import check_version
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
+from hdmf_zarr_backend.hdmf.files import plan_new
 from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3, root_text
 from hdmf_zarr_backend.hdmf.internals import forget_source
 from hdmf_zarr_backend.hdmf.planner import WriteRequest
-from hdmf_zarr_backend.hdmf.writing import plan_new
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import local_path

@@ -49,10 +49,10 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.datasets import array_html, dataset_html, let_indices_grow
+from hdmf_zarr_backend.hdmf.files import ReadSession, attach_herd
 from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
-from hdmf_zarr_backend.hdmf.reading import ReadSession, attach_herd
 from hdmf_zarr_backend.hdmf.schema import (
     check_conversions,
     check_types,
@@ -423,7 +423,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._commit_message = None
         try:
             if error is not None and self._may_flush and self._edits is not None:
-                from hdmf_zarr_backend.hdmf.writing import drop_changes
+                from hdmf_zarr_backend.hdmf.files import drop_changes
 
                 with self._edits.gate:
                     drop_changes(self._edits, self.path, error)
@@ -440,7 +440,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         try:
             if self._may_flush and self._writer is not None:
                 if self._edits is not None and self._store is not None and self._parsed is not None:
-                    from hdmf_zarr_backend.hdmf.writing import EditedFile, flush_edits
+                    from hdmf_zarr_backend.hdmf.files import EditedFile, flush_edits
 
                     file = EditedFile(self._store, self._parsed, self._edits, self._options)
                     with self._edits.gate:
@@ -888,7 +888,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _carry_out(self, request: WriteRequest) -> None:
         """Write a new file, or what a changed one lacks, and mark its builders as written."""
-        from hdmf_zarr_backend.hdmf.writing import EditedFile, write_difference, write_new
+        from hdmf_zarr_backend.hdmf.files import EditedFile, write_difference, write_new
 
         if self._parsed is None:
             hierarchy, inlined = write_new(request, self._raw_store, self._writer)
@@ -1104,7 +1104,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._parsed is None or self._edits is None or self._store is None:
             raise self._nothing_yet()
         from hdmf_zarr_backend.hdmf.editing import Edit
-        from hdmf_zarr_backend.hdmf.writing import EditedFile, flush_edits
+        from hdmf_zarr_backend.hdmf.files import EditedFile, flush_edits
 
         file = EditedFile(self._store, self._parsed, self._edits, self._options)
         with self._edits.gate:

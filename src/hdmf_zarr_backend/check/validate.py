@@ -19,8 +19,8 @@ from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
+from hdmf_zarr_backend.hdmf.files import ReadSession
 from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, newest_versions
-from hdmf_zarr_backend.hdmf.reading import ReadSession
 from hdmf_zarr_backend.hdmf.schema import load_cached_namespaces
 from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy
 from hdmf_zarr_backend.options import ReadOptions

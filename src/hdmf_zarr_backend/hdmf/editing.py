@@ -53,9 +53,9 @@ from hdmf_zarr_backend.errors import (
     at,
 )
 from hdmf_zarr_backend.hdmf.containers import stored_array
+from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
 from hdmf_zarr_backend.hdmf.namespaces import add_specs, is_registered, name_axes, names_in, specs_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
-from hdmf_zarr_backend.hdmf.reading import ReadSession
 from hdmf_zarr_backend.hdmf.schema import (
     converted,
     is_untyped,
@@ -65,7 +65,6 @@ from hdmf_zarr_backend.hdmf.schema import (
     why_required,
 )
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_targets, object_id, top_of
-from hdmf_zarr_backend.hdmf.writing import EditedFile, prepare, write_changes
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import (
