@@ -82,7 +82,11 @@ def _block_values(values: Values, element: Element, shape: tuple[int, ...], reso
     Rows come from the codecs as ``(n, k)`` objects, or as ``n`` tuples.
     """
     if isinstance(element, Compound) and values.dtype.kind == "O":
-        rows = values.reshape(-1, values.shape[-1]) if values.ndim > len(shape) else values.reshape(-1)
+        has_fields = values.ndim > len(shape)
+        count = math.prod(values.shape[:-1]) if has_fields else values.size
+        if count != math.prod(shape):
+            raise DamagedFileError(f"the shape of the rows does not fit their type {element}")
+        rows = values.reshape(count, values.shape[-1]) if has_fields else values.reshape(-1)
         return _json_values(list(rows), (len(rows),), element, resolve).reshape(shape)
     if isinstance(element, Text) and values.dtype.kind == "O":
         # any other object among text becomes JSON, so that it does not look like empty text

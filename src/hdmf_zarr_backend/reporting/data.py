@@ -136,7 +136,7 @@ class DataView:
             self._remark("the rate is not above 0", path, f"{rate}")
             return "no rate", None
         values = self._reader.read(start[0]) if reads and axes and axes[0] else None
-        if values is None or values.dtype.kind not in "iuf":
+        if values is None or not values.size or values.dtype.kind not in "iuf":
             return f"{rate:,.6g} Hz", None
         first = float(values.reshape(-1)[0])
         return f"{rate:,.6g} Hz", self._span(path, first, first + axes[0] / rate)
@@ -240,7 +240,7 @@ class DataView:
         reader = self._reader
         index, times = (reader.dataset(path, f"spike_times{end}") for end in ("_index", ""))
         ends = reader.read(index[0]) if index is not None else None
-        if times is None or ends is None or not ends.size or ends.dtype.kind not in "iu":
+        if times is None or ends is None or not ends.size or ends.ndim != 1 or ends.dtype.kind not in "iu":
             return ""
         counts = np.diff(ends.astype("i8"), prepend=0)
         if (counts < 0).any() or ends[-1] > times[1].stored.size:
@@ -252,7 +252,9 @@ class DataView:
         while shown and reader.cost(times[1], (slice(0, int(ends[shown - 1])),)) > reader.share(4):
             shown //= 2
         spikes = reader.read(times[0], slice(0, int(ends[shown - 1]))) if shown else None
-        if spikes is not None and spikes.size and np.isfinite(spikes).all():
+        if spikes is None or spikes.ndim != 1 or spikes.dtype.kind not in "iuf" or not np.isfinite(spikes).all():
+            spikes = np.zeros(0)
+        if spikes.size:
             unit, bins = np.repeat(np.arange(shown), counts[:shown]), _POINTS // 2
             low, high = float(spikes.min()), float(spikes.max())
             back = int((np.diff(spikes)[np.diff(unit) == 0] < 0).sum())
@@ -280,11 +282,13 @@ class DataView:
 
     def _frame(self, path: str, node: Dataset[Attributes], *first: slice) -> str:
         """Return an image, or the ``first`` frame of a series; of a volume, the first plane."""
+        if not node.stored.size:
+            return ""
         cost = self._reader.cost(node, first)
-        values = self._reader.read(path, *first) if node.stored.size and cost <= self._reader.share(4) else None
+        values = self._reader.read(path, *first) if cost <= self._reader.share(4) else None
         frame = values[0] if values is not None and first else values
         if frame is None or frame.ndim not in (2, 3) or frame.dtype.kind not in "iufb":
-            return f'<p class="soft">not drawn, {size_text(cost)}</p>' if cost else ""
+            return f'<p class="soft">not drawn, {size_text(cost)}</p>'
         is_coloured = frame.ndim == 3 and frame.shape[2] in (3, 4)
         frame = frame[:, :, 0] if frame.ndim == 3 and not is_coloured else frame
         step = max(1, -(-max(frame.shape[:2]) // _PIXELS))
@@ -326,11 +330,12 @@ class DataView:
         """Return the first cells of a column; those of a ragged one are lists."""
         column, index = self._reader.dataset(path, name), self._reader.dataset(path, f"{name}_index")
         first = None if column is None else self._reader.read((index or column)[0], slice(0, rows))
-        if first is None or column is None or (index is not None and first.dtype.kind not in "iu"):
+        is_index = index is None or (first is not None and first.ndim == 1 and first.dtype.kind in "iu")
+        if first is None or column is None or not first.ndim or not is_index:
             return ["?"] * rows
         if index is None:
             return list(map(_cell, first))
-        cells, length = [], column[1].stored.shape[0]
+        cells, length = [], (column[1].stored.shape or (0,))[0]
         for start, stop in pairwise([0, *map(int, first)]):
             end = min(stop, start + _ROWS, length)
             items: Any = self._reader.read(column[0], slice(start, end)) if 0 <= start < end else ()

@@ -38,6 +38,7 @@ _TEXT_LENGTH = 400
 _OBJECT_BYTES = 64  # of an element without a size, such as text, as an estimate
 _SMALL = 10_000
 _SHORT = 100
+_LEAST_CHUNK = 4000  # bytes as which a smaller chunk counts: thousands of them take as long as one large one
 
 
 class NodeReader:
@@ -50,14 +51,14 @@ class NodeReader:
         self.store, self.parsed, self.outline, self.hierarchy = store, parsed, outline, parsed.hierarchy
         self.is_remote = is_url(outline.location)
         self.most = REMOTE_VALUE_BYTES if self.is_remote else VALUE_BYTES
-        self.read_bytes = 0
+        self.read_bytes = self._spent = 0
         self.damaged: dict[str, str] = {}
         self._resolver = resolver_of(store, parsed.hierarchy, outline.location)
         self._arrays = ArrayReader(store, self._target, as_hdf5=False)
 
     def share(self, part: int) -> int:
         """Return the bytes that one of ``part`` reads may have of those that are left."""
-        return (self.most - self.read_bytes) // part
+        return (self.most - self._spent) // part
 
     def prefetch(self, paths: Iterable[str]) -> None:
         """Keep small datasets in memory, after one round of requests."""
@@ -86,13 +87,18 @@ class NodeReader:
                 return None
         return (path, node) if isinstance(node, Dataset) else None
 
-    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = ()) -> int:
-        """Return the decoded bytes of the chunks in which a selection is, all chunks without one."""
+    def _chunks(self, node: Dataset[Attributes], selection: tuple[slice, ...]) -> tuple[int, int]:
+        """Return the number of chunks in which a selection is, and their decoded bytes."""
         stored, count = node.stored, 1
         for axis, (length, chunk) in enumerate(zip(stored.shape, stored.chunks, strict=True)):
             part = selection[axis] if axis < len(selection) else slice(0, length)
-            count *= max(0, -(-part.stop // chunk) - part.start // chunk)
-        return count * math.prod(stored.chunks) * (describe_any(node).itemsize or _OBJECT_BYTES)
+            count *= max(1, -(-part.stop // chunk) - part.start // chunk)
+        return count, count * math.prod(stored.chunks) * (describe_any(node).itemsize or _OBJECT_BYTES)
+
+    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = ()) -> int:
+        """Return what reading a selection takes of `most`: the bytes of its chunks; tiny ones count for more."""
+        count, nbytes = self._chunks(node, selection)
+        return max(nbytes, count * _LEAST_CHUNK)
 
     def read(self, path: str, *selection: slice) -> Values | None:
         """Return values of a dataset; None if there are none, they cannot be read, or would be too many bytes."""
@@ -102,10 +108,13 @@ class NodeReader:
         try:
             # as for a comparison: values of any type and format, without builders
             content = self._arrays.content(path, node, {}, is_spec=False)
-            if content.shape is None or self.read_bytes + self.cost(node, selection) > self.most:
+            cost = self.cost(node, selection)
+            if content.shape is None or self._spent + cost > self.most:
                 return None
-            self.read_bytes += self.cost(node, selection)
-            return content.read((*selection, *(slice(0, length) for length in content.shape[len(selection) :])))
+            self._spent += cost
+            self.read_bytes += self._chunks(node, selection)[1]
+            rest = (slice(0, length) for length in content.shape[len(selection) :])
+            return content.read((*selection, *rest)[: len(content.shape)])
         except (ZarrBackendError, OSError) as error:
             self.damaged[path] = error.problem if isinstance(error, ZarrBackendError) else str(error)
             return None
