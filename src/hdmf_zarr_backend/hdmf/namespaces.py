@@ -248,9 +248,7 @@ def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
                 known = types.setdefault(header["name"], {})
                 entries = ((entry.get("source"), entry.get("namespace")) for entry in header["schema"])
                 for source, other in dict.fromkeys(entries):
-                    # the first definition of a type counts
-                    own = load(other) if source is None else dict(reversed([*_defined(json.loads(text(source)))]))
-                    known.update({**own, **known})
+                    known.update({**(load(other) if source is None else _types_in(text(source))), **known})
         return types[namespace]
 
     try:
@@ -262,6 +260,12 @@ def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
 
 
 @lru_cache(maxsize=64)  # files that are converted in one process mostly have the same schema
+def _types_in(source: str) -> dict[str, Spec]:
+    """Return ``{name: specification}`` of the types that the JSON of a cached source defines."""
+    # the first definition of a type counts
+    return dict(reversed([*_defined(json.loads(source))]))
+
+
 def _defined(spec: Spec) -> Iterator[tuple[str, Spec]]:
     """Yield the types that a specification and its members define; an error if it has another form."""
     name = _type_name(spec, "def")
