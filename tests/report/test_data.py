@@ -22,6 +22,7 @@ from hdmf_zarr_backend.model.render import UNICODE
 from tests.report.test_page import Page
 from tests.samples import START, write_hdf5, write_zarr
 from tests.servers import WebServer
+from tests.trees import dataset, group, root, write_builder
 
 
 def mouse() -> Subject:
@@ -213,13 +214,18 @@ def test_what_is_odd_in_a_session_is_a_remark(tmp_path: Path) -> None:
     assert "the file has no subject" in remarks(nwbfile_with(), tmp_path / "b")
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sweeps = [series(f"sweep_{number:04}", starting_time=float(number), rate=1.0) for number in range(1600)]
-    return write_zarr(tmp_path_factory.mktemp("many") / "many.nwb.zarr", nwbfile_with(*sweeps))
-
-
-def test_of_many_series_a_few_are_drawn(many: Path) -> None:
+def test_of_many_series_a_few_are_drawn(tmp_path: Path) -> None:
+    many = tmp_path / "many.nwb.zarr.zip"
+    sweeps = [
+        group(
+            f"sweep_{number:04}",
+            dataset("data", np.array([0.5, -2.0, 3.0]), attributes={"unit": "V"}),
+            dataset("starting_time", float(number), attributes={"rate": 1.0}),
+            neurodata_type="TimeSeries",
+        )
+        for number in range(1600)
+    ]
+    write_builder(many, root(group("acquisition", *sweeps), nwb_version="2.8.0"))
     text = report(many, check=False)
     assert text.count("<figure>") == 3
     assert "1,597 more series are not shown; the tree below has them." in text
