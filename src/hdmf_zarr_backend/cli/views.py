@@ -100,7 +100,7 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
             with suppress(NotZarrError):  # perhaps HDF5
                 return open_outline(path, storage_options=options, **shown)
         # on use: it imports NumPy
-        from hdmf_zarr_backend.reporting.source import opened, small_values
+        from hdmf_zarr_backend.reporting.data import opened, small_values
 
         with opened(path, options, **shown) as reader:
             if arguments.values:

@@ -1,26 +1,228 @@
-"""`DataView`: the data of a file on its page, and *remarks*: envelopes of series, spikes, first frames, first rows.
+"""The data of a file on its page: `opened` reads it, `DataView` shows it, and treemaps, envelopes, images are drawn.
 
-Only a part of the values is read (`source.NodeReader`), and the page names it. What cannot be read is a remark.
+An HDF5 file is planned as for a conversion, which gives its hierarchy and the chunks that Zarr would have; nothing is
+written. Links are followed inside the file. Only a part of the values is read (`NodeReader`), and the page names it.
+What cannot be read is a remark. All text comes from the file, which may be crafted, so it is escaped.
 
-Source: NWB schema 2.9, ``TimeSeries``, ``ImageSeries``, ``Units``, ``DynamicTable``.
+Source: NWB schema 2.9, ``TimeSeries``, ``ImageSeries``, ``Units``, ``DynamicTable``; SVG 2; PNG (Third Edition).
 """
 
 from __future__ import annotations
 
+import base64
 import math
-from collections.abc import Callable, Sequence
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from hdmf_zarr_backend.array.content import ArrayReader
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.references import decode_reference
 from hdmf_zarr_backend.encoding.reserved import data_type_of
+from hdmf_zarr_backend.errors import NotZarrError, ZarrBackendError
+from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
+from hdmf_zarr_backend.model.links import THIS_FILE, is_url
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pattern, size_text
-from hdmf_zarr_backend.reporting.drawings import envelope_svg, png
-from hdmf_zarr_backend.reporting.source import NodeReader, Span, duration_text, shortened
+from hdmf_zarr_backend.outline import Outline, outline_of
+from hdmf_zarr_backend.store.base import Store
+from hdmf_zarr_backend.store.memory import InlinedStore
+from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store
+
+# ---- a file and its values -------------------------------------------------------------------------------------------
+
+VALUE_BYTES, REMOTE_VALUE_BYTES = 64 * 10**6, 16 * 10**6
+"""Most bytes of values that are read for a page, of a file on this machine and of one at a URL."""
+
+Span: TypeAlias = tuple[float, float]
+"""The first and the last time, in seconds."""
+
+UNREADABLE = "cannot be read"
+_TEXT_LENGTH = 400
+_OBJECT_BYTES = 64  # of an element without a size, such as text, as an estimate
+_SMALL = 10_000
+_SHORT = 100
+_LEAST_CHUNK = 4000  # bytes as which a smaller chunk counts: thousands of them take as long as one large one
+
+
+class NodeReader:
+    """Reads values of a file until ``most`` bytes are read; values that cannot be read are in ``damaged``, by path.
+
+    ``read_bytes`` counts complete chunks, decoded, also where less is read.
+    """
+
+    def __init__(self, store: Store, parsed: ParsedFile, outline: Outline) -> None:
+        self.store, self.parsed, self.outline, self.hierarchy = store, parsed, outline, parsed.hierarchy
+        self.is_remote = is_url(outline.location)
+        self.most = REMOTE_VALUE_BYTES if self.is_remote else VALUE_BYTES
+        self.read_bytes = self._spent = 0
+        self.damaged: dict[str, str] = {}
+        self._resolver = resolver_of(store, parsed.hierarchy, outline.location)
+        self._arrays = ArrayReader(store, self._target, as_hdf5=False)
+
+    def share(self, part: int) -> int:
+        """Return the bytes that one of ``part`` reads may have of those that are left."""
+        return (self.most - self._spent) // part
+
+    def prefetch(self, paths: Iterable[str]) -> None:
+        """Keep small datasets in memory, after one round of requests."""
+        # those in the consolidated document are in memory already, as in files of this package; others take requests
+        keys = []
+        for path in paths:
+            node = self.hierarchy.get(path)
+            if isinstance(node, Dataset) and is_small(node.stored):
+                key = join(path, node.stored.first_chunk)
+                keys += [key] if self.store.inlined(key) is None else []
+        try:
+            if keys:
+                self.store = InlinedStore(self.store, self.store.get_many(keys))
+        except (ZarrBackendError, OSError):
+            return  # which of them cannot be read is reported with their labels
+        self._arrays = ArrayReader(self.store, self._target, as_hdf5=False)
+
+    def dataset(self, group: str, name: str) -> tuple[str, Dataset[Attributes]] | None:
+        """Return path and node of a dataset in a group, also through links inside the file."""
+        path = join(group, name)
+        node = self.hierarchy.get(path)
+        if node is None:
+            try:
+                _, path, node = self._resolver.find_inside(THIS_FILE, path)
+            except ZarrBackendError:
+                return None
+        return (path, node) if isinstance(node, Dataset) else None
+
+    def _chunks(self, node: Dataset[Attributes], selection: tuple[slice, ...]) -> tuple[int, int]:
+        """Return the number of chunks in which a selection is, and their decoded bytes."""
+        stored, count = node.stored, 1
+        for axis, (length, chunk) in enumerate(zip(stored.shape, stored.chunks, strict=True)):
+            part = selection[axis] if axis < len(selection) else slice(0, length)
+            count *= max(1, -(-part.stop // chunk) - part.start // chunk)
+        return count, count * math.prod(stored.chunks) * (describe_any(node).itemsize or _OBJECT_BYTES)
+
+    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = ()) -> int:
+        """Return what reading a selection takes of `most`: the bytes of its chunks; tiny ones count for more."""
+        count, nbytes = self._chunks(node, selection)
+        return max(nbytes, count * _LEAST_CHUNK)
+
+    def read(self, path: str, *selection: slice) -> Values | None:
+        """Return values of a dataset; None if there are none, they cannot be read, or would be too many bytes."""
+        node = self.hierarchy.get(path)
+        if not isinstance(node, Dataset):
+            return None
+        try:
+            # as for a comparison: values of any type and format, without builders
+            content = self._arrays.content(path, node, {}, is_spec=False)
+            cost = self.cost(node, selection)
+            if content.shape is None or self._spent + cost > self.most:
+                return None
+            self._spent += cost
+            self.read_bytes += self._chunks(node, selection)[1]
+            rest = (slice(0, length) for length in content.shape[len(selection) :])
+            return content.read((*selection, *rest)[: len(content.shape)])
+        except (ZarrBackendError, OSError) as error:
+            self.damaged[path] = error.problem if isinstance(error, ZarrBackendError) else str(error)
+            return None
+
+    def parts(self, path: str, *rest: slice, pieces: int, most: int) -> list[tuple[int, Values]]:
+        """Return all of a dataset, or ``pieces`` of complete chunks along its first axis, each with its start.
+
+        They have at most ``most`` bytes, or are one chunk. Pieces that cannot be read are left out.
+        """
+        node = self.hierarchy.get(path)
+        assert isinstance(node, Dataset)
+        length, chunk, grid = node.stored.shape[0], node.stored.chunks[0], node.stored.grid[0]
+        one = self.cost(node, (slice(0, min(chunk, length)), *rest))
+        is_all = self.cost(node, (slice(0, length), *rest)) <= most
+        if is_all and (block := self.read(path, slice(0, length), *rest)) is not None:
+            return [(0, block)]
+        if one > max(most, self.share(4)):
+            return []
+        count = min(pieces, grid, max(1, most // one))
+        # chunks of a piece; single ones where one of them is damaged
+        run = 1 if is_all else max(1, min(most // one, grid) // count)
+        starts = {round(position) * chunk for position in np.linspace(0, grid - run, count).tolist()}
+        stops = {start: min(length, start + run * chunk) for start in sorted(starts)}
+        blocks = [(start, self.read(path, slice(start, stop), *rest)) for start, stop in stops.items()]
+        return [(start, block) for start, block in blocks if block is not None]
+
+    def text(self, path: str) -> str:
+        """Return a small dataset of text as one line; empty if it does not exist."""
+        node = self.hierarchy.get(path)
+        values = self.read(path) if isinstance(node, Dataset) and is_small(node.stored) else None
+        if values is None:
+            return UNREADABLE if path in self.damaged else ""
+        return shortened("; ".join(map(str, values.reshape(-1).tolist())))
+
+    def _target(self, value: Any) -> Target:
+        try:
+            return Target(absolute(decode_reference(value).node_path))
+        except ZarrBackendError:
+            return Target(None)
+
+
+def small_values(reader: NodeReader) -> dict[str, str]:
+    """Return the values of scalars and short arrays by path, as text of one line."""
+    short = [path for path, node in reader.hierarchy.walk() if isinstance(node, Dataset) and node.stored.size <= _SHORT]
+    reader.prefetch(short)
+    values = {path: reader.read(path) for path in short}
+    texts = {path: str(value.tolist()) for path, value in values.items() if value is not None}
+    return {path: shortened(text, 60) for path, text in (texts | dict.fromkeys(reader.damaged, UNREADABLE)).items()}
+
+
+def is_small(stored: StoredArray) -> bool:
+    """Tell whether an array is one chunk of few values."""
+    return 0 < stored.size <= _SMALL and math.prod(stored.grid) == 1
+
+
+def shortened(text: str, length: int = _TEXT_LENGTH) -> str:
+    """Return a text as one line, which ends in an ellipsis if it is longer."""
+    # a description may have pages; it is one line of a table here
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a number of seconds as hours, minutes and seconds."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, whole = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return " ".join(f"{number:,} {unit}" for number, unit in ((hours, "h"), (minutes, "min"), (whole, "s")) if number)
+
+
+@contextmanager
+def opened(
+    source: FileSource, storage_options: Mapping[str, Any] | None, *, sizes: bool = True, **shown: Any
+) -> Iterator[NodeReader]:
+    """Yield the reader of a file, which is open inside the block; ``shown`` are arguments of `outline_of`."""
+    store, parsed = open_store(source, storage_options), None
+    if not is_hdf5(store.location):
+        try:
+            parsed = parse(store)
+        except NotZarrError:
+            if not is_of_hdf5(store):
+                raise
+    if parsed is not None:
+        yield NodeReader(parsed.store(store), parsed, outline_of(store, parsed, sizes=sizes, **shown))
+        return
+    from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py and hdmf
+
+    with planned_hdf5(store) as (planned, parsed, stored):
+        outline = outline_of(planned, parsed, **shown)
+        outline.is_hdf5, outline.stored = True, stored if sizes else None
+        yield NodeReader(planned, parsed, outline)
+
+
+# ---- what is shown of the data ---------------------------------------------------------------------------------------
 
 _SERIES, _TABLES, _IMAGES, _UNITS = 24, 8, 8, 60
 _ALIKE = 3  # shown of those whose names differ in a number
@@ -374,3 +576,160 @@ def _cell(value: Any, length: int | None = None) -> str:
         return escape(value.path or "")
     number = value.item() if isinstance(value, np.generic | np.ndarray) else value
     return escape(f"{number:.6g}" if isinstance(number, float) else shortened(str(number), _CELL))
+
+
+# ---- a treemap of sizes ---------------------------------------------------------------------------------------------
+
+_TITLE = 16.0  # of a group, above its members
+_LEAST = 3.0  # narrower rectangles are drawn as one
+_COLOURS = 8
+_LETTER = 6.6  # width of a letter of a label
+
+
+@dataclass(slots=True)
+class Area:
+    """A node with stored bytes: those of an array, or the sum of the members of a group."""
+
+    name: str
+    path: str
+    size: float
+    members: list[Area] = field(default_factory=list)
+
+
+class Rectangle(NamedTuple):
+    """A rectangle, in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
+    """Divide a rectangle into one for each size, with proportional areas; the largest size is first.
+
+    The longer side is cut between two halves of the sizes, again and again: the parts become about as wide as high.
+    """
+    if len(sizes) < 2:
+        return [whole] * len(sizes)
+    count, half, total = 1, sizes[0], sum(sizes) or 1.0
+    while count < len(sizes) - 1 and half + sizes[count] / 2 < total / 2:
+        half += sizes[count]
+        count += 1
+    x, y, width, height = whole
+    if width >= height:
+        cut = width * half / total
+        parts = Rectangle(x, y, cut, height), Rectangle(x + cut, y, width - cut, height)
+    else:
+        cut = height * half / total
+        parts = Rectangle(x, y, width, cut), Rectangle(x, y + cut, width, height - cut)
+    return [*lay_out(sizes[:count], parts[0]), *lay_out(sizes[count:], parts[1])]
+
+
+def treemap_svgs(root: Area, specifications: float = 0) -> str:
+    """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored.
+
+    The cached specifications are a strip of a fixed height: in many files they would hide the data.
+    """
+    if root.size <= 0:
+        return '<p class="soft">Nothing is stored in chunks.</p>'
+    pictures = ""
+    # two pictures, of which the style shows one: a phone would show the wide one with labels of 3 pixels
+    for form, width, height in (("wide", 960.0, 420.0), ("narrow", 380.0, 460.0)):
+        parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
+        if specifications:
+            strip = Area("specifications (not to scale)", "/specifications", specifications)
+            parts += _box(strip, Rectangle(0, height + 2, width, _TITLE + 2), 1, 5)
+        bottom = height + (_TITLE + 4 if specifications else 0)
+        box = f'viewBox="0 0 {width:.0f} {bottom:.0f}" role="img"'
+        pictures += f'<div class="{form}"><svg class="treemap" {box}>{parts}</svg></div>'
+    return pictures
+
+
+def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
+    """Yield the boxes of a tree of areas, each before those in it; members too small for a box are combined."""
+    pending = [(root, whole, 0, 0)]
+    while pending:
+        area, box, level, colour = pending.pop()
+        inner = box
+        if level:
+            yield _box(area, box, level, colour)
+            inner = Rectangle(box.x + 1, box.y + _TITLE, box.width - 2, box.height - _TITLE)
+        if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
+            continue
+        members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
+        least = sum(member.size for member in members) * (_LEAST * _LEAST) / (inner.width * inner.height)
+        small = [member for member in members if member.size < least]
+        if len(small) > 1:  # thousands of datasets would be as many rectangles, all too thin to be seen
+            rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
+            members = [*members[: len(members) - len(small)], rest]
+        boxes = lay_out([member.size for member in members], inner)
+        for number, (member, rectangle) in enumerate(zip(members, boxes, strict=True)):
+            pending.append((member, rectangle, level + 1, number % _COLOURS if level == 0 else colour))
+
+
+def _box(area: Area, box: Rectangle, level: int, colour: int) -> str:
+    title = f"{area.path or '/'}{'' if area.path.endswith(area.name) else ': ' + area.name}, {size_text(area.size)}"
+    rectangle = (
+        f'<rect class="c{colour} l{min(level, 4)}" x="{box.x:.1f}" y="{box.y:.1f}" '
+        f'width="{max(box.width - 1, 0.5):.1f}" height="{max(box.height - 1, 0.5):.1f}">'
+        f"<title>{escape(title)}</title></rect>"
+    )
+    # SVG does not shorten text, and a page without scripts cannot measure it
+    letters = int((box.width - 6) / _LETTER)
+    label = f"{area.name} {size_text(area.size)}"
+    if letters < 4 or box.height < _TITLE:
+        return rectangle
+    if len(label) > letters:
+        label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
+    return f'{rectangle}<text x="{box.x + 4:.1f}" y="{box.y + 12:.1f}">{escape(label)}</text>'
+
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+
+_LANE = 60.0
+
+
+def envelope_svg(lows: Values, highs: Values, labels: Sequence[str]) -> str:
+    """Return a drawing of the least and the greatest values, ``(channels, bins)``, each channel with its own scale.
+
+    Where nothing was read (NaN), the values between are drawn pale.
+    """
+    lanes = ""
+    for low, high, label in zip(lows, highs, labels, strict=True):
+        known = np.flatnonzero(~np.isnan(low))
+        parts = ""
+        if known.size:
+            least, most = float(low[known].min()), float(high[known].max())
+            scale = (_LANE - 4) / (most - least) if most > least else 0.0
+            middle = 2.0 if scale else _LANE / 2
+            ys = [middle + (most - values) * scale for values in (high, low)]
+            if known.size < len(low):
+                parts = _band("pale", known, ys)
+            for run in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
+                parts += _band("read", run, ys)
+        box = f'viewBox="0 0 {len(low)} {_LANE:.0f}" preserveAspectRatio="none" role="img"'
+        lanes += f'<p class="soft">{escape(label)}</p><svg class="envelope" {box}>{parts}</svg>'
+    return lanes
+
+
+def _band(kind: str, places: npt.NDArray[np.intp], ys: Sequence[Values]) -> str:
+    """Return the area between two lines at some bins."""
+    xs = [places[0], *(places + 0.5), places[-1] + 1]  # the first and the last bin are as wide as the others
+    top, bottom = ([values[places[0]], *values[places], values[places[-1]]] for values in ys)
+    points = [*zip(xs, top, strict=True), *zip(xs[::-1], bottom[::-1], strict=True)]
+    return f'<path class="{kind}" d="M{"L".join(f"{x:g} {y:.1f}" for x, y in points)}Z"/>'
+
+
+def png(pixels: Values, text: str, kind: str) -> str:
+    """Return an image element with ``uint8`` pixels: ``(rows, columns)`` in grey, with a third axis in RGB or RGBA."""
+    rows, columns = pixels.shape[:2]
+    colours = {2: 0, 3: 2}[pixels.ndim] if pixels.ndim == 2 or pixels.shape[2] == 3 else 6
+    lines = b"".join(b"\0" + row.tobytes() for row in pixels)
+    data = b"\x89PNG\r\n\x1a\n"
+    header = struct.pack(">IIBBBBB", columns, rows, 8, colours, 0, 0, 0)
+    for name, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
+        checksum = struct.pack(">I", zlib.crc32(name + content))
+        data += struct.pack(">I", len(content)) + name + content + checksum
+    source = f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}"
+    return f'<img class="{kind}" alt="{escape(text)}" width="{columns}" height="{rows}" src="{source}">'

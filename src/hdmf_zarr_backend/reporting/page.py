@@ -37,10 +37,8 @@ from hdmf_zarr_backend.model.render import (
     size_text,
 )
 from hdmf_zarr_backend.outline import TREE_STYLE, Outline, target_text, tree_html
-from hdmf_zarr_backend.reporting.data import DataView, Remark
-from hdmf_zarr_backend.reporting.drawings import Area, treemap_svgs
+from hdmf_zarr_backend.reporting.data import Area, DataView, NodeReader, Remark, opened, treemap_svgs
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
-from hdmf_zarr_backend.reporting.source import NodeReader, opened
 from hdmf_zarr_backend.store.opening import FileSource
 
 T = TypeVar("T")

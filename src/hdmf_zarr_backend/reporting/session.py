@@ -17,7 +17,7 @@ import numpy as np
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.model.render import counted, natural
-from hdmf_zarr_backend.reporting.source import UNREADABLE, NodeReader, Span, duration_text, is_small, shortened
+from hdmf_zarr_backend.reporting.data import UNREADABLE, NodeReader, Span, duration_text, is_small, shortened
 
 __all__ = ["kind_of", "session_of"]
 
