@@ -239,7 +239,7 @@ def test_a_long_series_costs_no_memory():
         store[key] = store[key].replace(b"3000000", b"3000000000")
     part = to_datatree(store)["acquisition/long"].sel(time=slice(50_000, 50_001))
     assert part.sizes["time"] == 30_001
-    assert part["time"].values[[0, -1]].tolist() == [50_000, 50_001]
+    np.testing.assert_allclose(part["time"].values[[0, -1]], [50_000, 50_001], rtol=1e-12)
 
 
 def test_a_broken_link_is_left_out_of_a_tree(session, tmp_path):
@@ -256,5 +256,5 @@ def test_a_broken_link_is_left_out_of_a_tree(session, tmp_path):
 def test_an_array_is_not_a_tree(tmp_path):
     zarr = pytest.importorskip("zarr")
     zarr.save_array(str(tmp_path / "a.zarr"), np.zeros(3))
-    with pytest.raises(NotZarrError, match="an array, not a group"):
+    with pytest.raises(NotZarrError, match="array"):
         to_datatree(tmp_path / "a.zarr")
