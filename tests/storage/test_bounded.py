@@ -6,9 +6,11 @@ from typing import Any
 import numcodecs
 import numpy as np
 import pytest
+from hdmf.common import DynamicTable, VectorData, get_manager
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.encoding.chunk_codec import TooLargeError, decode_bounded, zstd_bound
 from hdmf_zarr_backend.errors import LimitError, UsageError
 from hdmf_zarr_backend.options import Limits, ReadOptions
@@ -126,6 +128,22 @@ def test_a_limit_says_which_it_is_and_how_it_is_raised():
         Limits().check("max_chunk_bytes", 2**40 - 5, "a chunk")
     assert "max_chunk_bytes=2**40" in caught.value.remedy
     Limits(max_links=3).check("max_links", 3, "3 links")
+
+
+@pytest.mark.parametrize("chunks", [(1000,), (300,)])
+@pytest.mark.parametrize("key", [(), slice(None), slice(0, 250), slice(10, None)], ids=str)
+def test_a_selection_is_as_large_as_the_limit_allows(chunks, key):
+    store: dict[str, bytes] = {}
+    with ZarrIO(store, "w", manager=get_manager()) as io:
+        data = ZarrDataIO(np.arange(1000.0), chunks=chunks)
+        io.write(DynamicTable(name="t", description="", columns=[VectorData(name="x", description="", data=data)]))
+    limits = Limits(max_read_bytes=1000, max_document_bytes=2**20)
+    with ZarrIO(store, "r", read_options=ReadOptions(limits=limits)) as io:
+        array = io.read_builder()["x"].data
+        assert array[:125].tolist() == list(range(125))
+        with pytest.raises(LimitError, match=r"x\)\. ") as caught:
+            array[key]
+        assert "max_read_bytes" in caught.value.remedy
 
 
 @pytest.mark.parametrize(("kind", "said", "given"), [

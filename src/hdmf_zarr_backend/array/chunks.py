@@ -502,9 +502,9 @@ class ChunkReader:
         if masked is not None:
             return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.array.shape)
+        self._check_selection(axes)
         if (values := self._single_chunk(axes)) is not None:  # no second array to copy into
             return values
-        self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
         for reader, batch in self._fetching(overlaps(axes, self.array.chunks), FETCHED_BYTES):
             for part in batch:
@@ -637,7 +637,7 @@ class ChunkReader:
         number = start // size
         if start >= stop or (stop - 1) // size != number or (stop - start == size and not self.codec.is_object):
             return None
-        if self._has_blocks:
+        if self._has_blocks or (stop - start) * self.codec.dtype.itemsize > self._rules.limits.max_read_bytes:
             return None
         piece = self.chunk((number,))[start - number * size : stop - number * size].copy()
         return piece if type(key) is slice else piece.reshape(())
