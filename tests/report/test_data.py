@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 from pynwb.base import Images
+from pynwb.ecephys import ElectricalSeries, SpikeEventSeries
 from pynwb.file import Subject
 from pynwb.image import GrayscaleImage, ImageSeries, RGBImage
+from pynwb.misc import AnnotationSeries
 
 from hdmf_zarr_backend import ZarrDataIO, convert, report
 from hdmf_zarr_backend.model.render import UNICODE
@@ -78,6 +80,27 @@ def test_an_envelope_has_the_extremes_of_each_channel(tmp_path: Path, zarr_forma
     assert sum(each.count("L") for each in drawn) <= 620
 
 
+@pytest.mark.filterwarnings("ignore:AnnotationSeries is deprecated")
+def test_waveforms_are_read_whole_and_each_channel_has_its_conversion(tmp_path: Path) -> None:
+    nwbfile = nwbfile_with(subject=mouse())
+    device = nwbfile.create_device("probe")
+    place = nwbfile.create_electrode_group("shank", description="", location="CA1", device=device)
+    for _ in range(2):
+        nwbfile.add_electrode(group=place, location="CA1")
+    rows = nwbfile.create_electrode_table_region([0, 1], "both")
+    waveforms = np.arange(1, 25).reshape(3, 2, 4)
+    events = SpikeEventSeries(name="events", data=waveforms, timestamps=[0.0, 1.0, 7.0], electrodes=rows)
+    raw = ElectricalSeries(
+        name="raw", data=waveforms[..., 0], electrodes=rows, rate=1.0, conversion=2.0, channel_conversion=[0.5, -1.0]
+    )
+    for each in (events, raw, AnnotationSeries(name="notes", data=["a", "b", "c"], timestamps=[0.0, 1.0, 7.0])):
+        nwbfile.add_acquisition(each)
+    text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
+    assert "channel 0: 1 to 20 volts channel 1: 5 to 24 volts" in text
+    assert "channel 0: 1 to 17 volts channel 1: -42 to -10 volts" in text
+    assert "Remarks" not in text
+
+
 def test_of_a_long_series_some_chunks_are_read_and_the_page_says_which(tmp_path: Path) -> None:
     data = np.arange(8_000_000, dtype="i4")
     nwbfile = nwbfile_with(series(data=ZarrDataIO(data, chunks=(100_000,))), subject=mouse())
@@ -97,7 +120,7 @@ def test_chunks_that_are_too_large_are_not_read(tmp_path: Path) -> None:
         write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series(data=ZarrDataIO(data, chunks=data.shape))))
     )
     assert "not drawn" in text
-    assert re.search(r"\d B of values were read", text)
+    assert re.search(r"\d k?B of values were read", text)
 
 
 def test_a_damaged_chunk_is_a_remark_and_the_rest_is_drawn(tmp_path: Path) -> None:
@@ -166,6 +189,26 @@ def test_tables_have_first_rows_and_what_columns_are(tmp_path: Path) -> None:
     assert "<tr><td>2</td><td>2.5</td><td>&lt;b&gt;2</td><td>[0.25, 0.25]</td></tr>" in text
     assert "&lt;b&gt;5" not in text
     assert re.search(r"<li><b>answer</b> [^:<]*: what was &lt;said&gt;</li>", text)
+
+
+def test_a_cell_shows_the_path_of_a_target(tmp_path: Path) -> None:
+    raw = series("raw", np.arange(10.0))
+    nwbfile = nwbfile_with(raw)
+    nwbfile.add_trial(start_time=0.0, stop_time=0.5, timeseries=[raw])
+    assert "[(0, 5, /acquisition/raw)]" in data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
+
+
+@pytest.mark.parametrize(("times", "said"), [
+    ([(0.0, np.nan), (1.0, np.nan)], "no interval has a stop time : /intervals/trials, 2 rows"),
+    ([(0.0, 1.0), (2.0, 1.5), (3.0, np.nan)], "intervals stop before they start : /intervals/trials, 1 of 3"),
+    ([(0.0, 1.0), (2.0, np.nan)], ""),
+])  # fmt: skip
+def test_what_is_odd_in_intervals_is_a_remark(times: list[tuple[float, float]], said: str, tmp_path: Path) -> None:
+    nwbfile = nwbfile_with(subject=mouse())
+    for start, stop in times:
+        nwbfile.add_trial(start_time=start, stop_time=stop)
+    text = remarks(nwbfile, tmp_path)
+    assert said in text if said else text == ""
 
 
 STAMPS = np.arange(50) / 10

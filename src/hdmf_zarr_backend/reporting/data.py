@@ -36,7 +36,7 @@ from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pa
 from hdmf_zarr_backend.outline import Outline, outline_of
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
-from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store
+from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
 
 # ---- a file and its values -------------------------------------------------------------------------------------------
 
@@ -57,21 +57,21 @@ _LEAST_CHUNK = 4000  # bytes as which a smaller chunk counts: thousands of them 
 class NodeReader:
     """Reads values of a file until ``most`` bytes are read; values that cannot be read are in ``damaged``, by path.
 
-    ``read_bytes`` counts complete chunks, decoded, also where less is read.
+    ``read_bytes`` counts complete chunks, decoded, also where less is read; a small one as `_LEAST_CHUNK`.
     """
 
     def __init__(self, store: Store, parsed: ParsedFile, outline: Outline) -> None:
         self.store, self.parsed, self.outline, self.hierarchy = store, parsed, outline, parsed.hierarchy
         self.is_remote = is_url(outline.location)
         self.most = REMOTE_VALUE_BYTES if self.is_remote else VALUE_BYTES
-        self.read_bytes = self._spent = 0
+        self.read_bytes = 0
         self.damaged: dict[str, str] = {}
         self._resolver = resolver_of(store, parsed.hierarchy, outline.location)
         self._arrays = ArrayReader(store, self._target, as_hdf5=False)
 
     def share(self, part: int) -> int:
         """Return the bytes that one of ``part`` reads may have of those that are left."""
-        return (self.most - self._spent) // part
+        return (self.most - self.read_bytes) // part
 
     def prefetch(self, paths: Iterable[str]) -> None:
         """Keep small datasets in memory, after one round of requests."""
@@ -100,18 +100,21 @@ class NodeReader:
                 return None
         return (path, node) if isinstance(node, Dataset) else None
 
-    def _chunks(self, node: Dataset[Attributes], selection: tuple[slice, ...]) -> tuple[int, int]:
-        """Return the number of chunks in which a selection is, and their decoded bytes."""
+    def numbers(self, group: str, name: str, *selection: slice) -> Values | None:
+        """Return a dataset in a group, or a part of it, if it is numbers along at most one axis, and not too many."""
+        entry = self.dataset(group, name)
+        if entry is None or self.cost(entry[1], selection) > self.share(4):
+            return None
+        values = self.read(entry[0], *selection)
+        return values.reshape(-1) if values is not None and values.ndim < 2 and values.dtype.kind in "iuf" else None
+
+    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = ()) -> int:
+        """Return what reading a selection takes of `most`: the bytes of the chunks in which it is."""
         stored, count = node.stored, 1
         for axis, (length, chunk) in enumerate(zip(stored.shape, stored.chunks, strict=True)):
             part = selection[axis] if axis < len(selection) else slice(0, length)
             count *= max(1, -(-part.stop // chunk) - part.start // chunk)
-        return count, count * math.prod(stored.chunks) * (describe_any(node).itemsize or _OBJECT_BYTES)
-
-    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = ()) -> int:
-        """Return what reading a selection takes of `most`: the bytes of its chunks; tiny ones count for more."""
-        count, nbytes = self._chunks(node, selection)
-        return max(nbytes, count * _LEAST_CHUNK)
+        return count * max(_LEAST_CHUNK, math.prod(stored.chunks) * (describe_any(node).itemsize or _OBJECT_BYTES))
 
     def read(self, path: str, *selection: slice) -> Values | None:
         """Return values of a dataset; None if there are none, they cannot be read, or would be too many bytes."""
@@ -122,10 +125,9 @@ class NodeReader:
             # as for a comparison: values of any type and format, without builders
             content = self._arrays.content(path, node, {}, is_spec=False)
             cost = self.cost(node, selection)
-            if content.shape is None or self._spent + cost > self.most:
+            if content.shape is None or self.read_bytes + cost > self.most:
                 return None
-            self._spent += cost
-            self.read_bytes += self._chunks(node, selection)[1]
+            self.read_bytes += cost
             rest = (slice(0, length) for length in content.shape[len(selection) :])
             return content.read((*selection, *rest)[: len(content.shape)])
         except (ZarrBackendError, OSError) as error:
@@ -204,14 +206,13 @@ def opened(
     source: FileSource, storage_options: Mapping[str, Any] | None, *, sizes: bool = True, **shown: Any
 ) -> Iterator[NodeReader]:
     """Yield the reader of a file, which is open inside the block; ``shown`` are arguments of `outline_of`."""
-    store, parsed = open_store(source, storage_options), None
-    if not is_hdf5(store.location):
-        try:
-            parsed = parse(store)
-        except NotZarrError:
-            if not is_of_hdf5(store):
-                raise
-    if parsed is not None:
+    store = open_store(source, storage_options)
+    try:
+        parsed = parse(store)
+    except NotZarrError:
+        if not is_of_hdf5(store):
+            raise
+    else:
         yield NodeReader(parsed.store(store), parsed, outline_of(store, parsed, sizes=sizes, **shown))
         return
     from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py and hdmf
@@ -231,27 +232,30 @@ _POINTS, _CHANNELS, _PIXELS = 600, 3, 320
 _PIECES, _REMOTE_PIECES = 32, 4
 _ROWS, _COLUMNS, _CELL = 5, 12, 60
 _NO_UNIT: Final = frozenset({"", "unknown", "n/a", "na", "none"})
+_ENDS: Final = ("start_time", "stop_time")
 _MONTH, _LATE = 30 * 86400.0, 1e8  # s
 _RECORDED: Final = ("acquisition/", "processing/", "stimulus/", "analysis/")
 _PICTURES: Final = frozenset({"GrayscaleImage", "RGBImage", "RGBAImage", "Image"})
 _FRAMES: Final = ("Image", "Photon", "Optical")  # in the types of series of images
-
+_EVENTS: Final = frozenset({"AnnotationSeries", "IntervalSeries", "SpikeEventSeries"})  # not sampled at a rate
 
 Remark: TypeAlias = tuple[str, str, str]
 """What a reader of the file should know: what holds, the path where, and the numbers there."""
 
 
 class DataView:
-    """The data of a file as HTML. ``spans`` are the times of its series; ``remarks`` are complete after `sections`."""
+    """The data of a file as HTML; ``remarks`` are complete after `sections`.
+
+    ``spans`` are the times of its series, ``intervals`` those of its first tables of intervals.
+    """
 
     def __init__(self, reader: NodeReader) -> None:
         self._reader = reader
-        self._series: dict[str, str] = {}  # how each is sampled
         self._tables: list[str] = []
         self._pictures: list[str] = []
         self._waiting = 0  # series that are still to be drawn
         self.remarks: list[Remark] = []
-        self.spans: list[Span | None] = []
+        paths: list[str] = []  # of series
         for path, node in sorted(
             reader.hierarchy.walk(without=reader.outline.spec_path), key=lambda item: natural(item[0])
         ):
@@ -263,16 +267,17 @@ class DataView:
             elif path.startswith(_RECORDED) and (
                 kind.endswith("Series") or node.members.keys() & {"timestamps", "starting_time"}
             ):
-                self._series[path] = ""
+                paths.append(path)
         if "session_start_time" in reader.hierarchy:  # an NWB file
             self._check_session()
-        paths = list(self._series)
         reader.prefetch(join(path, "starting_time") for path in paths)
         # of thousands of series, as of intracellular sweeps, the first and the last ones
         timed = {*paths[: _TIMED // 2], *paths[-_TIMED // 2 :]}
-        for path in paths:
-            self._series[path], span = self._times(path, reads=path in timed)
-            self.spans.append(span)
+        self._series = {path: self._times(path, reads=path in timed) for path in paths}  # how each is sampled
+        self.spans = [span for _, span in self._series.values()]
+        tables = [path for path in self._tables if reader.dataset(path, "stop_time") is not None][:_TABLES]
+        reader.prefetch(join(path, name) for path in tables for name in _ENDS)
+        self.intervals = [span for path in tables if (span := self._interval_span(path)) is not None]
 
     def sections(self) -> list[str]:
         """Return the sections of the page, those without content left out."""
@@ -323,7 +328,8 @@ class DataView:
         """Return how a series is sampled, and its first and last time; remark what is odd about them."""
         data, start = self._reader.dataset(path, "data"), self._reader.dataset(path, "starting_time")
         axes = () if data is None else describe_any(data[1]).axes
-        if data is not None and 0 < len(axes) < 3 and 0 not in axes and not _unit(data[1]):
+        is_sampled = 0 < len(axes) < 3 and 0 not in axes and not self._is_events(path)
+        if data is not None and is_sampled and not _unit(data[1]):
             self._remark("the series has no unit", path)
         if start is None:
             stamps = self._reader.dataset(path, "timestamps")
@@ -337,11 +343,28 @@ class DataView:
         if not isinstance(rate, int | float) or not rate > 0:
             self._remark("the rate is not above 0", path, f"{rate}")
             return "no rate", None
-        values = self._reader.read(start[0]) if reads and axes and axes[0] else None
-        if values is None or not values.size or values.dtype.kind not in "iuf":
+        values = self._reader.numbers(path, "starting_time") if reads and axes and axes[0] else None
+        if values is None or not values.size:
             return f"{rate:,.6g} Hz", None
-        first = float(values.reshape(-1)[0])
+        first = float(values[0])
         return f"{rate:,.6g} Hz", self._span(path, first, first + axes[0] / rate)
+
+    def _is_events(self, path: str) -> bool:
+        return data_type_of(self._reader.hierarchy.get(path)) in _EVENTS
+
+    def _interval_span(self, path: str) -> Span | None:
+        """Return the first and the last time of a table of intervals; remark intervals without an end."""
+        # all rows are read, since intervals may overlap and need not be sorted
+        starts, stops = (self._reader.numbers(path, name) for name in _ENDS)
+        if starts is None or stops is None or len(starts) != len(stops):
+            return None
+        if len(stops) and np.isnan(stops).all():
+            self._remark("no interval has a stop time", path, counted(len(stops), "row"))
+        if back := int((stops < starts).sum()):
+            self._remark("intervals stop before they start", path, f"{back:,} of {len(stops):,}")
+        times = np.concatenate([starts, stops])
+        times = times[np.isfinite(times)]
+        return (float(times.min()), float(times.max())) if times.size else None
 
     def _span(self, path: str, first: float, last: float) -> Span | None:
         if first < 0:
@@ -368,6 +391,8 @@ class DataView:
         odd = np.abs(steps - usual) > 0.05 * usual
         if (steps < 0).any():
             self._remark("timestamps are not in order", path, counted(int((steps < 0).sum()), "step") + " back")
+        elif self._is_events(path):
+            return "timestamps", span
         elif odd.any() and odd.mean() >= 0.1:
             self._remark("timestamps are irregular", path, f"steps from {steps.min():.4g} s to {steps.max():.4g} s")
         else:
@@ -382,8 +407,8 @@ class DataView:
     def _series_card(self, path: str) -> str:
         self._waiting -= 1
         group, data = self._reader.hierarchy.get(path), self._reader.dataset(path, "data")
-        span = self.spans[list(self._series).index(path)]
-        kind, facts, drawing = data_type_of(group) or "", [self._series[path]], ""
+        sampling, span = self._series[path]
+        kind, facts, drawing = data_type_of(group) or "", [sampling], ""
         facts += [duration_text(span[1] - span[0])] if span else []
         if data is not None:
             facts.append(_form(data[1]))
@@ -403,7 +428,7 @@ class DataView:
         if not axes or 0 in axes or not describe_any(node).itemsize:
             return ""
         channels = min(_CHANNELS, axes[1]) if len(axes) > 1 else 1
-        rest = (*[slice(0, channels)] * (len(axes) > 1), *[slice(0, 1)] * (len(axes) - 2))
+        rest = [slice(0, channels)] * (len(axes) > 1)
         pieces = _REMOTE_PIECES if reader.is_remote else _PIECES
         parts = reader.parts(data, *rest, pieces=pieces, most=reader.share(4 + self._waiting))
         bins = min(axes[0], _POINTS // 2 // channels)
@@ -411,19 +436,23 @@ class DataView:
         lows, highs = np.full((2, channels, bins), np.nan)
         for start, block in parts:
             if block.dtype.kind in "iufb":
-                values = block.reshape(len(block), -1)[:, :channels].astype("f8")
+                values = block.reshape(len(block), channels, -1).astype("f8")
                 values[~np.isfinite(values)] = np.nan
+                least, most = np.fmin.reduce(values, axis=2), np.fmax.reduce(values, axis=2)
                 first, last = np.searchsorted(edges, (start, start + len(block) - 1), "right") - 1
                 cuts, where = np.maximum(edges[first : last + 1] - start, 0), (slice(None), slice(first, last + 1))
-                lows[where] = np.fmin(lows[where], np.fmin.reduceat(values, cuts).T)
-                highs[where] = np.fmax(highs[where], np.fmax.reduceat(values, cuts).T)
+                lows[where] = np.fmin(lows[where], np.fmin.reduceat(least, cuts).T)
+                highs[where] = np.fmax(highs[where], np.fmax.reduceat(most, cuts).T)
         if np.isnan(lows).all(axis=1).any():
             return f'<p class="soft">not drawn: {"no numbers" if parts else "its chunks are too large, or damaged"}</p>'
         factor, offset = (
             value if isinstance(value := node.attributes.get(name, default), int | float) else default
             for name, default in (("conversion", 1.0), ("offset", 0.0))
         )
-        least, most = np.nanmin(lows, axis=1) * factor + offset, np.nanmax(highs, axis=1) * factor + offset
+        own = reader.numbers(path, "channel_conversion", slice(0, channels))
+        factors = np.full((channels, 1), factor) * (1.0 if own is None or len(own) != channels else own[:, None])
+        lows, highs = np.sort([lows * factors + offset, highs * factors + offset], axis=0)  # a factor may be negative
+        least, most = np.nanmin(lows, axis=1), np.nanmax(highs, axis=1)
         seen = sum(len(block) for _, block in parts)
         if seen > 1 and np.nanmin(lows) == np.nanmax(highs):
             self._remark("all values that were read are equal", path, f"{least[0]:.5g} {_unit(node)}")
@@ -440,9 +469,8 @@ class DataView:
     def _spikes(self, path: str) -> str:
         """Return the spikes of a table of units: how many in each part of the time, a row for each unit."""
         reader = self._reader
-        index, times = (reader.dataset(path, f"spike_times{end}") for end in ("_index", ""))
-        ends = reader.read(index[0]) if index is not None else None
-        if times is None or ends is None or not ends.size or ends.ndim != 1 or ends.dtype.kind not in "iu":
+        times, ends = reader.dataset(path, "spike_times"), reader.numbers(path, "spike_times_index")
+        if times is None or ends is None or not ends.size or ends.dtype.kind == "f":
             return ""
         counts = np.diff(ends.astype("i8"), prepend=0)
         if (counts < 0).any() or ends[-1] > times[1].stored.size:
@@ -453,10 +481,8 @@ class DataView:
         shown, drawing = min(_UNITS, len(counts)), '<p class="soft">not drawn</p>'
         while shown and reader.cost(times[1], (slice(0, int(ends[shown - 1])),)) > reader.share(4):
             shown //= 2
-        spikes = reader.read(times[0], slice(0, int(ends[shown - 1]))) if shown else None
-        if spikes is None or spikes.ndim != 1 or spikes.dtype.kind not in "iuf" or not np.isfinite(spikes).all():
-            spikes = np.zeros(0)
-        if spikes.size:
+        spikes = reader.numbers(path, "spike_times", slice(0, int(ends[shown - 1]))) if shown else None
+        if spikes is not None and spikes.size and np.isfinite(spikes).all():
             unit, bins = np.repeat(np.arange(shown), counts[:shown]), _POINTS // 2
             low, high = float(spikes.min()), float(spikes.max())
             back = int((np.diff(spikes)[np.diff(unit) == 0] < 0).sum())
@@ -540,7 +566,7 @@ class DataView:
         cells, length = [], (column[1].stored.shape or (0,))[0]
         for start, stop in pairwise([0, *map(int, first)]):
             end = min(stop, start + _ROWS, length)
-            items: Any = self._reader.read(column[0], slice(start, end)) if 0 <= start < end else ()
+            items: Any = self._reader.read(column[0], slice(start, end)) if 0 <= start < end else np.zeros(0)
             cells.append("?" if items is None else _cell(items, stop - start))
         return cells
 
@@ -568,14 +594,14 @@ def _card(path: str, facts: Sequence[str], drawing: str) -> str:
 
 def _cell(value: Any, length: int | None = None) -> str:
     """Return a value in a table as HTML; of an array the first items, and its ``length`` if there are more."""
-    if isinstance(value, np.ndarray | tuple) and np.ndim(value):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
+        value = value.item()
+    if isinstance(value, np.ndarray | tuple):
         count = len(value) if length is None else length
-        items = ", ".join(map(_cell, value[:_ROWS]))
-        return f"[{items}{f', … {count:,} in all' if count > _ROWS else ''}]"
-    if isinstance(value, Target):
-        return escape(value.path or "")
-    number = value.item() if isinstance(value, np.generic | np.ndarray) else value
-    return escape(f"{number:.6g}" if isinstance(number, float) else shortened(str(number), _CELL))
+        items = ", ".join(map(_cell, value[:_ROWS])) + (f", … {count:,} in all" if count > _ROWS else "")
+        return f"({items})" if isinstance(value, tuple) else f"[{items}]"
+    text = value.path or "" if isinstance(value, Target) else shortened(str(value), _CELL)
+    return escape(f"{value:.6g}" if isinstance(value, float) else text)
 
 
 # ---- a treemap of sizes ---------------------------------------------------------------------------------------------
@@ -626,22 +652,15 @@ def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
     return [*lay_out(sizes[:count], parts[0]), *lay_out(sizes[count:], parts[1])]
 
 
-def treemap_svgs(root: Area, specifications: float = 0) -> str:
-    """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored.
-
-    The cached specifications are a strip of a fixed height: in many files they would hide the data.
-    """
+def treemap_svgs(root: Area) -> str:
+    """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored."""
     if root.size <= 0:
         return '<p class="soft">Nothing is stored in chunks.</p>'
     pictures = ""
     # two pictures, of which the style shows one: a phone would show the wide one with labels of 3 pixels
     for form, width, height in (("wide", 960.0, 420.0), ("narrow", 380.0, 460.0)):
         parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
-        if specifications:
-            strip = Area("specifications (not to scale)", "/specifications", specifications)
-            parts += _box(strip, Rectangle(0, height + 2, width, _TITLE + 2), 1, 5)
-        bottom = height + (_TITLE + 4 if specifications else 0)
-        box = f'viewBox="0 0 {width:.0f} {bottom:.0f}" role="img"'
+        box = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
         pictures += f'<div class="{form}"><svg class="treemap" {box}>{parts}</svg></div>'
     return pictures
 

@@ -23,20 +23,9 @@ from hdmf_zarr_backend.check.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
-from hdmf_zarr_backend.model.nodes import Dataset, absolute
-from hdmf_zarr_backend.model.render import (
-    RUN,
-    UNICODE,
-    Description,
-    Item,
-    counted,
-    escape,
-    item_tree,
-    natural,
-    pattern,
-    size_text,
-)
-from hdmf_zarr_backend.outline import TREE_STYLE, Outline, target_text, tree_html
+from hdmf_zarr_backend.model.nodes import absolute, split
+from hdmf_zarr_backend.model.render import RUN, UNICODE, counted, escape, natural, pattern, size_text
+from hdmf_zarr_backend.outline import TREE_STYLE, Outline, tree_html
 from hdmf_zarr_backend.reporting.data import Area, DataView, NodeReader, Remark, opened, treemap_svgs
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
 from hdmf_zarr_backend.store.opening import FileSource
@@ -46,11 +35,9 @@ T = TypeVar("T")
 # longest tables: a browser needs seconds for a page of some MB
 _ARRAYS = 25
 _LEAST_PART = 0.01  # of the stored bytes, for a row of arrays
-_LINKS = 100
 _DIFFERENCES = 300
 _FINDINGS = 200
 _MEMBERS = 2000  # of a row that opens
-_ARRAY_BAR, _GROUP_BAR = 120, 300  # pixels
 
 
 @known_arguments
@@ -63,7 +50,7 @@ def report(
     check: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return an HTML page about a file, in Zarr or HDF5: session, data, sizes, problems, chunks, links, tree.
+    """Return an HTML page about a file, in Zarr or HDF5: session, data, sizes, problems, chunks, tree.
 
     The page shows a part of the data: the least and greatest values of series, spikes, first images, first rows of
     tables. At most 64 MB of values are read for that, 16 MB of a file at a URL; the page
@@ -112,9 +99,9 @@ def report(
         location = figures.outline.location
         name = os.path.basename(location.rstrip("/"))
         view = DataView(reader)
-        session = session_of(reader, view.spans)
+        session = session_of(reader, view.spans, view.intervals)
         data = view.sections()
-        checks = _checks(reader, source, level, storage_options) if check else _unchecked(figures.outline)
+        checks = _checks(reader, source, level, storage_options) if check else _unchecked(location)
     parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
     amount = f"{size_text(reader.read_bytes)} of values were read for this page, of at most {size_text(reader.most)}."
     body = [
@@ -127,9 +114,8 @@ def report(
         f'<p class="soft">{amount}</p>',
         f"<h2>File</h2>{_cards(figures)}",
         f"<h2>Checks</h2>{checks}",
-        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.areas, figures.specifications)}",
+        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.areas)}",
         _arrays_section(figures),
-        _links_section(figures),
         f"<h2>Tree</h2>{tree_html(figures.outline)}",
     ]
     return _page(name, body)
@@ -163,35 +149,22 @@ class _FileFigures:
         # stored bytes, which a user pays for, and not the size of the values
         self.arrays.sort(key=lambda node: -int(node["stored_bytes"]))
         self.counts = outline.counts()
-        self.links = [{"path": node["path"], "target": node["target"]} for node in nodes if node["kind"] == "link"]
-        self.references = []
-        for node in nodes:
-            for name, targets in node.get("references", {}).items():
-                self.references += [{"path": f"{node['path']} @{name}", "target": target} for target in targets]
         stored = outline.stored or {}
         self.stored = sum(stored.values())
-        root = item_tree(
-            outline.hierarchy,
-            lambda path, node: Description(size=stored.get(path, 0) if isinstance(node, Dataset) else 0),
-        )
-        self.areas = _areas(root, outline.spec_path)
-        specs = outline.spec_path
-        self.specifications = sum(size for path, size in stored.items() if specs and path.startswith(f"{specs}/"))
+        self.areas = _areas(outline, stored)
+        self.specifications = self.stored - self.areas.size
 
 
-def _areas(root: Item, left_out: str | None) -> Area:
-    """Return the tree of sizes, without the group at ``left_out``; not recursive, for deep files."""
-    top = Area("/", "/", root.sum.size)
-    pending = [(root, top)]
-    while pending:
-        item, area = pending.pop()
-        for member in item.members:
-            if member.node is not None and member.sum.size and member.path != left_out:
-                child = Area(member.name, f"/{member.path}", member.sum.size)
-                area.members.append(child)
-                pending.append((member, child))
-    top.size = sum(area.size for area in top.members) if top.members else top.size * (left_out is None)
-    return top
+def _areas(outline: Outline, stored: Mapping[str, int]) -> Area:
+    """Return the tree of sizes, without the cached specifications: in many files they would hide the data."""
+    areas = {"": Area("/", "/", stored.get("", 0))}
+    for path, _ in outline.hierarchy.walk(without=outline.spec_path):
+        if path:  # parents are before members
+            areas[path] = Area(split(path)[1], absolute(path), stored.get(path, 0))
+            areas[split(path)[0]].members.append(areas[path])
+    for path in reversed(list(areas)[1:]):
+        areas[split(path)[0]].size += areas[path].size
+    return areas[""]
 
 
 def _cards(figures: _FileFigures) -> str:
@@ -210,17 +183,13 @@ def _cards(figures: _FileFigures) -> str:
     if rest := figures.stored - numbers - figures.specifications:
         shown.append((size_text(rest), "of it text and references"))
     if figures.specifications:
-        shown.append((size_text(figures.specifications), "of it the cached schema"))
+        shown.append((size_text(figures.specifications), "of it the cached schema, not counted"))
     if counts.size and numbers:
         shown += [(size_text(counts.size), "numbers, uncompressed")]
         shown += [(f"{counts.size / numbers:.2f}", "compression ratio of numbers")]
-    notes = []
-    if cached := ", ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items()):
-        notes.append(f"The file contains its schema ({escape(cached)}), which is not counted in groups and arrays.")
-    if figures.outline.is_hdf5:
-        notes.append("HDF5 does not tell the stored bytes of text of variable length.")
+    note = "HDF5 does not tell the stored bytes of text of variable length." if figures.outline.is_hdf5 else ""
     boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
-    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
+    return f'<div class="cards">{boxes}</div><p class="soft">{note}</p>'
 
 
 # ---- arrays, links and references -----------------------------------------------------------------------------------
@@ -231,7 +200,6 @@ def _arrays_section(figures: _FileFigures) -> str:
     # a file of sweeps has thousands of arrays that differ in a number in the name: one row, which opens
     groups = _alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
     groups.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
-    largest = _total(groups[0], "stored_bytes") if groups else 0
     rows = []
     least = _LEAST_PART * (figures.stored - figures.specifications)
     groups = [arrays for arrays in groups if _total(arrays, "stored_bytes") >= least]
@@ -240,74 +208,39 @@ def _arrays_section(figures: _FileFigures) -> str:
         size = None if first["bytes"] is None else _total(arrays, "bytes")
         shapes = sorted((array["shape"] for array in arrays), key=math.prod)
         texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
-        width = _ARRAY_BAR * stored / largest if largest else 0
         names = escape(first["path"])
         if len(arrays) > 1:
-            sizes = [array["stored_bytes"] for array in arrays]
-            about = "" if size_text(min(sizes)) == size_text(max(sizes)) else "about "
-            each = f"{len(arrays):,} {UNICODE.times} {about}{size_text(sum(sizes) / len(sizes))}"
             ordered = sorted(arrays, key=lambda array: natural(array["path"]))
             lines = [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered]
-            names = _opening(f"{escape(_range_text(array['path'] for array in arrays))}, {each}", lines)
+            names = _opening(f"{escape(_range_text(array['path'] for array in arrays))}, {len(arrays):,} arrays", lines)
+        chunks = {_chunk_text(array) for array in arrays}
         rows.append([
             f'<td class="path">{names}</td>',
             f"<td>{escape(first['dtype'])}</td>",
             f'<td class="length">{" to ".join(texts)}</td>',
-            *_chunk_cells(arrays),
+            f'<td class="length">{chunks.pop() if len(chunks) == 1 else "different"}</td>',
+            f'<td class="number">{_total(arrays, "chunk_count"):,}</td>',
             f'<td class="codecs">{escape(", ".join(first["codecs"]))}</td>',
             f'<td class="number">{"" if size is None else size_text(size)}</td>',
             f'<td class="number">{size_text(stored)}</td>',
-            f'<td><span class="bar" style="width:{width:.0f}px"></span></td>',
             f'<td class="number">{f"{size / stored:.2f}" if stored and size else ""}</td>',
         ])  # fmt: skip
-    head = ["array", "type", "shape", "chunk shape", "#chunks", "codecs", "#size", "#stored", "", "#ratio"]
+    head = ["array", "type", "shape", "chunk shape", "#chunks", "codecs", "#size", "#stored", "#ratio"]
     rest = len(figures.arrays) - sum(map(len, groups[:_ARRAYS]))
     more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
     return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}" if rows else ""
 
 
-def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the cells about chunks: their shape, and their number."""
-    count, chunks = _total(arrays, "chunk_count"), _same(array["chunks"] for array in arrays)
-    if count == len(arrays):
-        text = "whole array" if arrays[0]["shape"] else ""
-    elif chunks is None:
-        text = "different"
-    else:
-        shards = _same(array["shards"] or [] for array in arrays)
-        text = f"{_lengths(chunks)} in shards of {_lengths(shards)}" if shards else _lengths(chunks)
-    return [f'<td class="length">{text}</td>', f'<td class="number">{count:,}</td>']
-
-
-def _same(shapes: Iterable[list[int]]) -> list[int] | None:
-    """Return the one shape that all ``shapes`` are, None if they differ."""
-    distinct = {tuple(shape) for shape in shapes}
-    return list(distinct.pop()) if len(distinct) == 1 else None
+def _chunk_text(array: dict[str, Any]) -> str:
+    """Return the shape of the chunks of an array."""
+    if array["chunk_count"] == 1:
+        return "whole array" if array["shape"] else ""
+    shards = f" in shards of {_lengths(array['shards'])}" if array["shards"] else ""
+    return _lengths(array["chunks"]) + shards
 
 
 def _total(arrays: Sequence[dict[str, Any]], name: str) -> int:
     return sum(array[name] or 0 for array in arrays)
-
-
-def _links_section(figures: _FileFigures) -> str:
-    """Return the links and the references in attributes, similar ones in one row; nothing if there are none."""
-    parts, arrow = [], UNICODE.arrow
-    for title, links in (("link", figures.links), ("reference in an attribute", figures.references)):
-        ends = sorted(((link["path"], target_text(link["target"])) for link in links), key=lambda end: natural(end[0]))
-        groups, rows = _alike(ends, lambda end: tuple(map(pattern, end))), []
-        for group in groups[:_LINKS]:
-            path, target = group[0]
-            cell = _path_cell(path)
-            if len(group) > 1:
-                titles = f"{escape(_range_text(path for path, _ in group))}, {len(group):,}"
-                names = _opening(titles, [f"{escape(path)} {arrow} {escape(target)}" for path, target in group])
-                cell = f'<td class="path">{names}</td>'
-                targets = {target for _, target in group}
-                target = target if len(targets) == 1 else _range_text(targets)
-            rows.append([cell, _path_cell(f"{arrow} {target}")])
-        if rows:
-            parts.append(_table([title, "target"], rows) + _and_more(sum(map(len, groups[_LINKS:]))))
-    return f"<h2>Links and references</h2>{''.join(parts)}" if parts else ""
 
 
 def _lengths(lengths: Sequence[int]) -> str:
@@ -326,18 +259,11 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     members = [{f"/{area.name}": area.size for area in figures.areas.members if area.size} for figures in (a, b)]
     by_path = {path: [each.get(path, 0.0) for each in members] for path in {*members[0], *members[1]}}
     sizes |= sorted(by_path.items(), key=lambda item: (-max(item[1]), item[0]))
-    most = max(map(max, sizes.values())) or 1.0
-    rows = [
-        [
-            _path_cell(path),
-            f'<td class="number">{size_text(one)}<br>{size_text(other)}</td>',
-            f"<td>{_bar(one / most)}<br>{_bar(other / most, 'other')}</td>",
-            f'<td class="number">{f"{other / one:.2f}" if one else ""}</td>',
-        ]
-        for path, (one, other) in sizes.items()
-    ]
-    table = _table(["", "#stored", "", "#second / first"], rows)
-    body.append(f"<h2>Stored bytes, first and second file</h2>{table}")
+    rows = []
+    for path, (one, other) in sizes.items():
+        texts = size_text(one), size_text(other), f"{other / one:.2f}" if one else ""
+        rows.append([_path_cell(path), *(f'<td class="number">{text}</td>' for text in texts)])
+    body.append(f"<h2>Stored bytes</h2>{_table(['', '#first', '#second', '#second / first'], rows)}")
     if not differences:
         return [*body, '<h2>Differences</h2><p class="good">none</p>']
     counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(differences).items())
@@ -350,17 +276,12 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     return [*body, f"<h2>Differences</h2><p>{escape(counts)}</p>{table}{more}"]
 
 
-def _bar(part: float, kind: str = "") -> str:
-    return f'<span class="bar {kind}" style="width:{_GROUP_BAR * part:.0f}px"></span>' if part else "&nbsp;"
-
-
 # ---- the results of `verify` and `validate` --------------------------------------------------------------------------
 
 
-def _unchecked(outline: Outline) -> str:
-    damage, schema = _command("verify", outline.location), _command("validate", outline.location)
-    schema = "" if outline.is_hdf5 else f", and {schema} to check the schema"
-    return f"<p>The file was not checked. Run {damage} to look for damage{schema}.</p>"
+def _unchecked(location: str) -> str:
+    damage, schema = _command("verify", location), _command("validate", location)
+    return f"<p>The file was not checked. Run {damage} to look for damage, and {schema} to check the schema.</p>"
 
 
 def _checks(reader: NodeReader, source: FileSource, level: Level, storage_options: Mapping[str, Any] | None) -> str:

@@ -12,14 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
-from hdmf_zarr_backend.model.content import Values
+from hdmf_zarr_backend.encoding.reserved import data_type_of
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.model.render import counted, natural
-from hdmf_zarr_backend.reporting.data import UNREADABLE, NodeReader, Span, duration_text, is_small, shortened
-
-__all__ = ["kind_of", "session_of"]
+from hdmf_zarr_backend.reporting.data import NodeReader, Span, duration_text, is_small, shortened
 
 _NAMES = 6
 
@@ -49,34 +45,32 @@ _AGE = re.compile(r"P(?:([\d.]+)Y)?(?:([\d.]+)M)?(?:([\d.]+)W)?(?:([\d.]+)D)?")
 _UNITS: Final = ("year", "month", "week", "day")
 
 
-def session_of(reader: NodeReader, spans: Sequence[Span | None]) -> list[tuple[str, str]]:
-    """Return the session in an NWB file; ``spans`` are the times of its series."""
+def session_of(reader: NodeReader, spans: Sequence[Span | None], intervals: Sequence[Span]) -> list[tuple[str, str]]:
+    """Return the session in an NWB file; the times are those of its series and of its tables of intervals."""
     root = reader.hierarchy.root
     # NWB 1 has the version as a dataset
     is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
     is_nwb = isinstance(root, Group) and (is_named or "nwb_version" in root.members)
-    return _Session(reader, spans).parts() if is_nwb else []
+    return _Session(reader, spans, intervals).parts() if is_nwb else []
 
 
 def kind_of(hierarchy: Hierarchy) -> str:
     """Return what a file is that is not an NWB file, as a sentence."""
-    attributes = hierarchy.root.attributes
-    data_type = attributes.get("neurodata_type", attributes.get("data_type"))
-    namespace = attributes.get("namespace")
-    if isinstance(data_type, str) and isinstance(namespace, str):
-        return f"This is not an NWB file: its root is a {data_type} of the namespace {namespace}."
-    return "This is not an NWB file: its root has no type."
+    data_type, namespace = data_type_of(hierarchy.root), hierarchy.root.attributes.get("namespace")
+    what = f"is a {data_type} of the namespace {namespace}" if data_type and namespace else "has no type"
+    return f"This is not an NWB file: its root {what}."
 
 
 class _Session:
     """Reads the parts of a session."""
 
-    def __init__(self, reader: NodeReader, spans: Sequence[Span | None]) -> None:
-        self._spans = spans
+    def __init__(self, reader: NodeReader, spans: Sequence[Span | None], intervals: Sequence[Span]) -> None:
+        self._spans, self._interval_spans = spans, intervals
         self._reader, self._text = reader, reader.text
         self._hierarchy = reader.hierarchy
         self._intervals = [path for path in self._paths_in("intervals") if self._rows(path) is not None]
-        reader.prefetch(self._small_paths())
+        paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
+        reader.prefetch([*paths, f"{_ELECTRODES}/location", "nwb_version"])
 
     def parts(self) -> list[tuple[str, str]]:
         """Return label and text of each part that the file has."""
@@ -95,20 +89,6 @@ class _Session:
             ("NWB version", shortened(version) if isinstance(version, str) else self._text("nwb_version")),
         ]
         return [(label, text) for label, text in parts if text]
-
-    # ---- values -----------------------------------------------------------------------------------------------------
-
-    def _small_paths(self) -> list[str]:
-        paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
-        return [*paths, f"{_ELECTRODES}/location", "nwb_version"]
-
-    def _values(self, path: str) -> Values | None:
-        """Return the values of a dataset; None if it does not exist, cannot be read or is too long."""
-        node = self._hierarchy.get(path)
-        values = self._reader.read(path) if isinstance(node, Dataset) and is_small(node.stored) else None
-        return None if values is None else values.reshape(-1)
-
-    # ---- parts ------------------------------------------------------------------------------------------------------
 
     def _subject(self) -> str:
         texts = {name: self._text(f"general/subject/{name}") for name in _SUBJECT}
@@ -142,10 +122,10 @@ class _Session:
             return ""
         groups = [split(path)[1] for path in self._objects_in(split(_ELECTRODES)[0])]
         text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
-        values = self._values(f"{_ELECTRODES}/location")
-        locations = [UNREADABLE] if f"{_ELECTRODES}/location" in self._reader.damaged else []
-        locations = locations if values is None else values.tolist()
-        names = sorted(set(map(str, locations)) - {""})
+        column = self._hierarchy.get(f"{_ELECTRODES}/location")
+        is_known = isinstance(column, Dataset) and is_small(column.stored)
+        values = self._reader.read(f"{_ELECTRODES}/location") if is_known else None
+        names = sorted(set(map(str, () if values is None else values.reshape(-1).tolist())) - {""})
         return f"{text}; location: {_listed(names)}" if names else text
 
     def _rows(self, path: str) -> int | None:
@@ -165,30 +145,18 @@ class _Session:
         nodes = ((member, self._hierarchy.get(member)) for member in self._paths_in(path) if self._rows(member) is None)
         return [member for member, node in nodes if node is not None and "neurodata_type" in node.attributes]
 
-    # ---- times ------------------------------------------------------------------------------------------------------
-
     def _recorded_time(self) -> str:
         """Return the time between the first and the last sample of all time series, or of the intervals."""
         spans = [span for span in self._spans if span is not None]
-        where = f"{len(spans):,} time series"
-        if len(spans) < len(self._spans):
-            where = f"{len(spans):,} of {len(self._spans):,} time series"
+        of = f" of {len(self._spans):,}" if len(spans) < len(self._spans) else ""
+        where = f"{len(spans):,}{of} time series"
         if not spans:
-            spans = [span for path in self._intervals if (span := self._span_of_rows(path)) is not None]
+            spans = list(self._interval_spans)
             where = f"{counted(len(spans), 'table')} of intervals"
         if not spans:
             return ""
         first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
         return f"{duration_text(last - first)}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
-
-    def _span_of_rows(self, path: str) -> Span | None:
-        starts, stops = self._values(f"{path}/start_time"), self._values(f"{path}/stop_time")
-        # all rows are read, since intervals may overlap and need not be sorted
-        if starts is None or stops is None or {starts.dtype.kind, stops.dtype.kind} - set("iuf"):
-            return None
-        times = np.concatenate([starts, stops])
-        times = times[np.isfinite(times)]
-        return (float(times.min()), float(times.max())) if times.size else None
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
