@@ -6,14 +6,16 @@ import time
 
 import numpy as np
 import pytest
+from hdmf.data_utils import DataChunkIterator, GenericDataChunkIterator
 from pynwb import H5DataIO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, WriteOptions, convert, upgrade, verify
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrIO, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.progress import SILENT, Batch, Progress, TerminalProgress, clear_line, terminal_progress
 from tests import samples
 from tests.cli.conftest import Terminal
+from tests.trees import dataset, root
 
 
 def test_the_callbacks_do_nothing_and_give_nothing():
@@ -187,6 +189,48 @@ def test_every_operation_announces_all_that_it_does(operations):
         (start, total), *done, (end, _) = progress.calls
         assert (start, end) == ("start", "finish"), name
         assert 0 < total == sum(count for _, count in done), name
+
+
+class Slices(GenericDataChunkIterator):
+    """An array of numbers in pieces, which knows its shape."""
+
+    def _get_data(self, selection):
+        return np.zeros((1000, 8), "i2")[selection]
+
+    def _get_maxshape(self):
+        return (1000, 8)
+
+    def _get_dtype(self):
+        return np.dtype("i2")
+
+
+def rows(maxshape, dtype="i2"):
+    return DataChunkIterator(iter(np.zeros((1000, 8), dtype)), buffer_size=100, maxshape=maxshape)
+
+
+@pytest.mark.parametrize(
+    ("data", "nbytes"),
+    [
+        (lambda: rows((1000, 8)), 16_000),
+        (lambda: Slices(chunk_shape=(100, 8), buffer_shape=(200, 8)), 16_000),
+        (lambda: DataChunkIterator(iter(["a", "bc"]), maxshape=(2,), dtype=np.dtype("U2")), 16),
+        (lambda: rows((None, 8)), None),
+        (lambda: DataChunkIterator(iter(np.zeros((1000, 8)))), None),
+    ],
+    ids=["rows", "slices", "text", "an unknown length", "an unknown shape"],
+)
+@pytest.mark.parametrize("executor", [None, "threads"])
+def test_iterators_count_and_without_a_length_the_total_is_unknown(tmp_path, data, nbytes, executor):
+    options, count = WriteOptions(progress=Recorded(), executor=executor), np.arange(5.0)
+    with ZarrIO(tmp_path / "a.zarr", "w", write_options=options) as io:
+        io.write_builder(root(dataset("a", data()), dataset("b", count)))
+    with ZarrIO(tmp_path / "a.zarr", "a", write_options=options) as io:
+        first, options.progress.calls = options.progress.calls, []
+        io.write_builder(root(dataset("c", data())))
+    for calls, others in ((first, count.nbytes), (options.progress.calls, 0)):
+        (_, total), *done, _ = calls
+        assert total == (0 if nbytes is None else nbytes + others)
+        assert nbytes is None or sum(n for _, n in done) == total
 
 
 def test_the_bar_is_closed_before_the_message_of_an_error(hdf5, tmp_path):

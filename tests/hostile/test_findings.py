@@ -596,7 +596,7 @@ def test_an_array_of_a_trillion_chunks_is_not_changed(name):
     files = trillion(name)
     before = dict(files)
     with ZarrIO(files, "r+") as io, pytest.raises(LimitError, match="max_unwritten_bytes"):
-        io.read_builder()[name].data.resize(10, *([4] if name == "plain" else []))
+        io.read_builder()[name].data.resize(10, axis=0)
     assert files == before
 
 

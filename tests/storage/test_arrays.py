@@ -350,7 +350,9 @@ def test_maxshape_is_a_bound():
     [
         *(("append", arguments, "cannot be appended to shape") for arguments in (
             ([1], 0), ([[1, 2]], 0), ([[1], [2]], 1), ([[[1, 2, 3]]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3]], -3))),
-        *(("resize", (shape,), "is not a shape of 2 axes") for shape in ((1,), (-1, 3), ())),
+        *(("resize", (shape,), "is not a shape of 2 axes") for shape in (1, (1,), (-1, 3), ())),
+        *(("resize", arguments, "is not a shape of 2 axes|does not fit an array of 2 axes") for arguments in (
+            (5, 2), (5, -3), (-1, 0), (2.5, 0), ((5, 3), 0), ((5, "a"),), (None,), (1, 2, 3))),
         *(("__setitem__", (slice(0, 3), value), "do not fill the selection") for value in (
             [1, 2], np.zeros((2, 2)), np.zeros((1, 3, 2)))),
     ],
@@ -362,6 +364,25 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(method, arguments, mes
             getattr(array, method)(*arguments)
 
     assert_same(changed(numbers(4, 3), refuse)[...], numbers(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [((6, 0), {}), ((6,), {"axis": 0}), ((), {"size": 6, "axis": 0}), ((2, 1), {}), ((2,), {"axis": -1}),
+     (((6, 2),), {}), (([6, 2],), {}), ((np.array([6, 2]),), {}), ((), {"size": (0, 3)})],
+    ids=str,
+)  # fmt: skip
+def test_a_resize_is_that_of_h5py(tmp_path, arguments, options):
+    """A second number is the axis: as a length of 0 it would delete all chunks."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        wanted = file.create_dataset("a", data=numbers(4, 3), maxshape=(None, None), fillvalue=0)
+        wanted.resize(*arguments, **({**options, "axis": 1} if options.get("axis") == -1 else options))
+        found = changed(numbers(4, 3), lambda array: array.resize(*arguments, **options))
+        assert_same(found[...], wanted[...])
+
+
+def test_three_lengths_are_a_shape_as_in_zarr_python_2():
+    assert changed(numbers(4, 3, 2), lambda array: array.resize(5, 1, 2)).shape == (5, 1, 2)
 
 
 @pytest.mark.parametrize(

@@ -746,8 +746,8 @@ def test_chunks_that_are_only_cut_are_cut_again_when_they_are_needed(tmp_path, m
     with ZarrIO(tmp_path / "a.zarr", "r+") as io:
         data = io.read_builder()["x"].data
         tracemalloc.start()
-        data.resize(rows + 100, 300)
-        data.resize(rows, columns)
+        data.resize((rows + 100, 300))
+        data.resize((rows, columns))
         assert np.array_equal(data[-1], [*values[-101, :300], *[0] * (columns - 300)])
         io.close()
         peak = tracemalloc.get_traced_memory()[1]

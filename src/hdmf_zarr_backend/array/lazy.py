@@ -12,6 +12,7 @@ iteration, scalars from integer indices, object dtype for text, integer-cast and
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import typing
 from collections.abc import Callable, Iterator
@@ -137,7 +138,10 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def maxshape(self) -> tuple[int | None, ...]:
-        """Largest shape, None for an axis without bound."""
+        """Largest shape, None for an axis without bound.
+
+        Zarr arrays can always grow: one without a recorded maximum has its shape here, and grows without bound.
+        """
         return self._maxshape if self._maxshape is not None else self.node.stored.shape
 
     @property
@@ -369,8 +373,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         """Refuse to add ``data`` along ``axis``: the file is open for reading."""
         raise self._refuse()
 
-    def resize(self, *new_shape: Any) -> None:
-        """Refuse ``new_shape``: the file is open for reading."""
+    def resize(self, size: Any, axis: int | None = None, *lengths: int) -> None:
+        """Refuse another ``size``: the file is open for reading."""
         raise self._refuse()
 
     # ---- the zarr.Array ---------------------------------------------------------------------------------------------
@@ -551,24 +555,40 @@ class EditableArray(LazyArray):
             self.append(rows)
 
     @_one_at_a_time
-    def resize(self, *new_shape: Any) -> None:
+    def resize(self, size: Any, axis: int | None = None, *lengths: int) -> None:
         """Change the shape: new elements have the fill value, elements outside are cut off.
 
         Parameters
         ----------
-        *new_shape : int or tuple of int
-            The length of each axis. Axes without a recorded maximum are unbounded.
+        size : tuple of int or int
+            The length of each axis, or the new length of ``axis``. Axes without a recorded maximum are unbounded.
+        axis : int, optional
+            The only axis that changes; negative numbers count from the last.
+        *lengths : int
+            Three or more numbers are the lengths of all axes, as in zarr-python 2.
 
         Raises
         ------
         UsageError
-            Another number of axes, or a length beyond maxshape.
+            Another number of axes, an axis that is not there, or a length beyond maxshape.
+
+        Examples
+        --------
+        >>> data.resize((150, 4))
+        >>> data.resize(150, axis=0)
         """
-        shape = tuple(new_shape[0]) if len(new_shape) == 1 and isinstance(new_shape[0], (tuple, list)) else new_shape
-        shape = tuple(int(n) for n in shape)
+        remedy = "Give a tuple with a length of 0 or more for each axis, or one length and axis=."
+        try:
+            sizes: Any = (size, axis, *lengths) if lengths else size if np.ndim(size) else (size,)
+            if axis is not None and not lengths:
+                sizes = list(self.shape)
+                sizes[axis] = size
+            shape = tuple(operator.index(n) for n in sizes)
+        except (IndexError, TypeError, ValueError) as error:
+            problem = f"size {size!r} with axis {axis!r} does not fit an array of {self.ndim} axes"
+            raise self._unusable(problem, remedy) from error
         if len(shape) != self.ndim or min(shape, default=0) < 0:
-            problem = f"{shape} is not a shape of {self.ndim} axes"
-            raise self._unusable(problem, "Give a length of 0 or more for each axis.")
+            raise self._unusable(f"{shape} is not a shape of {self.ndim} axes", remedy)
         bounds = self._maxshape or ()  # rows are stored with one more axis, which has no bound
         if any(bound is not None and n > max(bound, m) for n, m, bound in zip(shape, self.shape, bounds, strict=False)):
             problem = f"the shape {shape} is beyond the largest one, {bounds}"

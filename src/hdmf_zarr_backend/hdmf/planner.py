@@ -262,7 +262,7 @@ class Planner:
         if not isinstance(data, ZarrDataIO):
             left = take_settings(options, data)
             if left:
-                what = f"{', '.join(left)} of {type(data).__name__} are filters of HDF5 and are ignored"
+                what = f"filters of HDF5 are ignored ({', '.join(left)} of {type(data).__name__})"
                 self._warn(path, f"{what}; wrap the data in ZarrDataIO to choose a codec")
             return options, self.request.link_data
         options.maxshape = data.io_settings.get("maxshape", options.maxshape)

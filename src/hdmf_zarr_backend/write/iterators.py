@@ -229,10 +229,10 @@ class GrowingArray:
         self._shards = None if array.shards is None else WaitingShards(change.reader, path, array)
         self._chunk_bytes = max(1, int(np.prod(array.chunks)) * self._codec.dtype.itemsize)
 
-    def put(self, block: Any) -> None:
-        """Add one `hdmf.data_utils.DataChunk`; the array grows as needed."""
+    def put(self, block: Any) -> int:
+        """Add one `hdmf.data_utils.DataChunk`, and return its bytes; the array grows as needed."""
         if block.data is None:
-            return
+            return 0
         if self._codec.is_object:
             data = cast_text(block.data, to_text if self.texts is None else self.texts.encode)
         else:
@@ -266,6 +266,7 @@ class GrowingArray:
             while len(self._waiting) * self._chunk_bytes > self._waiting_bytes and len(self._waiting) > 1:
                 oldest, (old, _) = self._waiting.popitem(last=False)
                 self._write(oldest, old, is_full=False)
+        return values.size * self._codec.dtype.itemsize
 
     def _grown(self, block: Any) -> tuple[int, ...]:
         """Return the shape of the array with a block. What selects a whole axis does not make it longer."""

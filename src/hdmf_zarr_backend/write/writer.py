@@ -172,7 +172,10 @@ class PlanWriter:
         for path, planned in arrays.items():
             with at(self._location, path):  # an error names the array whose codec cannot be used
                 self._total += planned_bytes(planned)
-        return {path: planned for path, planned in arrays.items() if planned.iterator is not None}
+        growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
+        if any(None in tuple(planned.iterator.maxshape) for planned in growing.values()):
+            self._total = 0
+        return growing
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
         for path, node in self._plan.hierarchy.walk():
@@ -309,8 +312,7 @@ class PlanWriter:
         blocks = iter(planned.iterator)
         with at(self._location, path):
             while (block := _next(blocks)) is not None:
-                array.put(block)
-                self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
+                self._progress.advance(absolute(path), array.put(block))
                 yield
             array.finish()
         sink.flush()
@@ -343,10 +345,10 @@ def settle(planned: PlannedArray) -> None:
 
 
 def planned_bytes(planned: PlannedArray) -> int:
-    """Return the bytes of the values of an array, as far as they are known before writing."""
-    if planned.iterator is not None:
-        return 0
-    return planned.node.stored.size * chunk_codec(planned.node.stored).dtype.itemsize
+    """Return the bytes of the values of an array; 0 for an iterator of unknown length."""
+    stored = planned.node.stored
+    shape = stored.shape if planned.iterator is None else tuple(planned.iterator.maxshape)
+    return 0 if None in shape else math.prod(map(int, shape)) * chunk_codec(stored).dtype.itemsize
 
 
 def _by_name(source: Any) -> ArraySource | None:
