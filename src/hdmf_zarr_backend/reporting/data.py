@@ -57,21 +57,21 @@ _LEAST_CHUNK = 4000  # bytes as which a smaller chunk counts: thousands of them 
 class NodeReader:
     """Reads values of a file until ``most`` bytes are read; values that cannot be read are in ``damaged``, by path.
 
-    ``read_bytes`` counts complete chunks, decoded, also where less is read; a small one as `_LEAST_CHUNK`.
+    ``read_bytes`` counts complete chunks, decoded, also where less is read.
     """
 
     def __init__(self, store: Store, parsed: ParsedFile, outline: Outline) -> None:
         self.store, self.parsed, self.outline, self.hierarchy = store, parsed, outline, parsed.hierarchy
         self.is_remote = is_url(outline.location)
         self.most = REMOTE_VALUE_BYTES if self.is_remote else VALUE_BYTES
-        self.read_bytes = 0
+        self.read_bytes = self._spent = 0
         self.damaged: dict[str, str] = {}
         self._resolver = resolver_of(store, parsed.hierarchy, outline.location)
         self._arrays = ArrayReader(store, self._target, as_hdf5=False)
 
     def share(self, part: int) -> int:
         """Return the bytes that one of ``part`` reads may have of those that are left."""
-        return (self.most - self.read_bytes) // part
+        return (self.most - self._spent) // part
 
     def prefetch(self, paths: Iterable[str]) -> None:
         """Keep small datasets in memory, after one round of requests."""
@@ -108,13 +108,13 @@ class NodeReader:
         values = self.read(entry[0], *selection)
         return values.reshape(-1) if values is not None and values.ndim < 2 and values.dtype.kind in "iuf" else None
 
-    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = ()) -> int:
-        """Return what reading a selection takes of `most`: the bytes of the chunks in which it is."""
+    def cost(self, node: Dataset[Attributes], selection: tuple[slice, ...] = (), least: int = _LEAST_CHUNK) -> int:
+        """Return what reading a selection takes of `most`: the bytes of its chunks, of each at least ``least``."""
         stored, count = node.stored, 1
         for axis, (length, chunk) in enumerate(zip(stored.shape, stored.chunks, strict=True)):
             part = selection[axis] if axis < len(selection) else slice(0, length)
             count *= max(1, -(-part.stop // chunk) - part.start // chunk)
-        return count * max(_LEAST_CHUNK, math.prod(stored.chunks) * (describe_any(node).itemsize or _OBJECT_BYTES))
+        return count * max(least, math.prod(stored.chunks) * (describe_any(node).itemsize or _OBJECT_BYTES))
 
     def read(self, path: str, *selection: slice) -> Values | None:
         """Return values of a dataset; None if there are none, they cannot be read, or would be too many bytes."""
@@ -125,9 +125,10 @@ class NodeReader:
             # as for a comparison: values of any type and format, without builders
             content = self._arrays.content(path, node, {}, is_spec=False)
             cost = self.cost(node, selection)
-            if content.shape is None or self.read_bytes + cost > self.most:
+            if content.shape is None or self._spent + cost > self.most:
                 return None
-            self.read_bytes += cost
+            self._spent += cost
+            self.read_bytes += self.cost(node, selection, least=0)
             rest = (slice(0, length) for length in content.shape[len(selection) :])
             return content.read((*selection, *rest)[: len(content.shape)])
         except (ZarrBackendError, OSError) as error:
@@ -427,8 +428,10 @@ class DataView:
         axes, reader = describe_any(node).axes, self._reader
         if not axes or 0 in axes or not describe_any(node).itemsize:
             return ""
-        channels = min(_CHANNELS, axes[1]) if len(axes) > 1 else 1
-        rest = [slice(0, channels)] * (len(axes) > 1)
+        # events of one channel may have their samples along the second axis
+        width = axes[1] if len(axes) > 1 + self._is_events(path) else 1
+        channels = min(_CHANNELS, width)
+        rest = [slice(0, channels)] * (width > 1)
         pieces = _REMOTE_PIECES if reader.is_remote else _PIECES
         parts = reader.parts(data, *rest, pieces=pieces, most=reader.share(4 + self._waiting))
         bins = min(axes[0], _POINTS // 2 // channels)
@@ -456,11 +459,11 @@ class DataView:
         seen = sum(len(block) for _, block in parts)
         if seen > 1 and np.nanmin(lows) == np.nanmax(highs):
             self._remark("all values that were read are equal", path, f"{least[0]:.5g} {_unit(node)}")
-        names = [f"channel {number}: " if axes[1:] not in ((), (1,)) else "" for number in range(channels)]
+        names = [f"channel {number}: " if width > 1 else "" for number in range(channels)]
         labels = [
             f"{name}{low:.5g} to {high:.5g} {_unit(node)}" for name, low, high in zip(names, least, most, strict=True)
         ]
-        notes = [f"{channels} of {axes[1]:,} channels"] if len(axes) > 1 and channels < axes[1] else []
+        notes = [f"{channels} of {width:,} channels"] if channels < width else []
         notes += [f"{seen:,} of {axes[0]:,} samples read; pale where none were"] if seen < axes[0] else []
         return envelope_svg(lows, highs, labels) + _axis(span, "; ".join(notes))
 

@@ -183,7 +183,7 @@ def _cards(figures: _FileFigures) -> str:
     if rest := figures.stored - numbers - figures.specifications:
         shown.append((size_text(rest), "of it text and references"))
     if figures.specifications:
-        shown.append((size_text(figures.specifications), "of it the cached schema, not counted"))
+        shown.append((size_text(figures.specifications), "of it the cached schema"))
     if counts.size and numbers:
         shown += [(size_text(counts.size), "numbers, uncompressed")]
         shown += [(f"{counts.size / numbers:.2f}", "compression ratio of numbers")]
@@ -192,7 +192,7 @@ def _cards(figures: _FileFigures) -> str:
     return f'<div class="cards">{boxes}</div><p class="soft">{note}</p>'
 
 
-# ---- arrays, links and references -----------------------------------------------------------------------------------
+# ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
 def _arrays_section(figures: _FileFigures) -> str:

@@ -34,9 +34,8 @@ _START: Final = "session_start_time"
 _SUBJECT: Final = ("subject_id", "species", "strain", "genotype", "sex", "age", "date_of_birth")
 _SEXES: Final = {"M": "male", "F": "female", "O": "other sex", "U": "unknown sex"}
 _ELECTRODES: Final = "general/extracellular_ephys/electrodes"
-_DEVICES: Final = "general/devices"
 _MEMBERS: Final = (
-    ("Devices", _DEVICES, "manufacturer"),
+    ("Devices", "general/devices", "manufacturer"),
     ("Intracellular electrodes", "general/intracellular_ephys", "location"),
     ("Imaging planes", "general/optophysiology", "location"),
     ("Optogenetic sites", "general/optogenetics", "location"),
