@@ -154,7 +154,7 @@ print(f"{hdf5_path.name}: {hdf5_path.stat().st_size:,} bytes")
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 
-convert(hdf5_path, zarr_path)
+convert(hdf5_path, zarr_path, overwrite=True)
 
 files = [path for path in zarr_path.rglob("*") if path.is_file()]
 print(
@@ -236,7 +236,7 @@ zarr_io.close()
 # ------------
 # Convert to HDF5, for tools that read nothing else. Nothing is lost.
 
-convert(zarr_path, again_path)
+convert(zarr_path, again_path, overwrite=True)
 
 with NWBHDF5IO(again_path, mode="r") as io:
     compare(from_hdf5, io.read())

@@ -67,11 +67,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the first command of the README leaves."""
+    """The folder that the first command of the README leaves, also if it is run again."""
     result = tmp_path_factory.mktemp("first") / "first"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()):
         patch.setattr(sys, "argv", ["plot_first_file.py", str(result)])
-        runpy.run_path(str(ROOT / "gallery" / "plot_first_file.py"), run_name="__main__")
+        for _ in range(2):
+            runpy.run_path(str(ROOT / "gallery" / "plot_first_file.py"), run_name="__main__")
     return result
 
 

@@ -959,7 +959,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         >>> with NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
         ...     io.remove("/processing/behavior", "/units/quality")
         """
-        with self._editing() as edit:
+        with self._editing(*paths) as edit:
             edit.remove(paths, cascade=cascade)
         return edit.done
 
@@ -995,7 +995,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         >>> with NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
         ...     io.rename("/acquisition/lick", "lick_left")
         """
-        with self._editing() as edit:
+        with self._editing(path, name) as edit:
             edit.rename(path, name)
         return edit.done
 
@@ -1033,7 +1033,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         >>> with NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
         ...     io.replace("/acquisition/lick/data", ZarrDataIO(values.astype("int16"), compressor="zstd"))
         """
-        with self._editing() as edit:
+        with self._editing(path) as edit:
             edit.replace(path, data, partial(self._request, targets=self._targets(), expandable=EXPANDABLE))
         return edit.done
 
@@ -1095,14 +1095,19 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         return edit.done
 
     @contextmanager
-    def _editing(self) -> Iterator[Edit]:
-        """Yield an edit of the file, and write it if the block ends without an error."""
+    def _editing(self, *names: Any) -> Iterator[Edit]:
+        """Yield an edit of the file at what the user ``names``, and write it if the block ends without an error."""
         if self._mode not in ("r+", "a"):
             raise self._not_in_this_mode("change what is in a", "Use 'r+'.")
         if not self._is_open:
             raise UnsupportedModeError("Cannot change a closed file", store=self.source, remedy="Open it again.")
         if self._parsed is None or self._edits is None or self._store is None:
             raise self._nothing_yet()
+        for given in (name for name in names if not isinstance(name, str)):
+            builder = self.manager.get_builder(given) if isinstance(given, AbstractContainer) else None
+            own: Any = getattr(given, "name", None) if builder is None else builder_path(builder)
+            remedy = f"Give the path, {own if str(own).startswith('/') else '/acquisition/licks'!r}."
+            raise WrongArgumentError(f"{type(given).__name__} is not a path", store=self.source, remedy=remedy)
         from hdmf_zarr_backend.hdmf.editing import Edit
         from hdmf_zarr_backend.hdmf.files import EditedFile, flush_edits
 

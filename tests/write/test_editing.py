@@ -13,7 +13,7 @@ from hdmf.build import LinkBuilder
 from hdmf.common import AlignedDynamicTable, DynamicTable, VectorData, get_manager
 from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBHDF5IO, H5DataIO, TimeSeries, validate
-from pynwb.ecephys import LFP
+from pynwb.ecephys import LFP, ElectricalSeries
 from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compare, convert, verify
@@ -27,6 +27,7 @@ from hdmf_zarr_backend.errors import (
     ReferenceTargetError,
     UsageError,
     ValueRefusedError,
+    WrongArgumentError,
 )
 from hdmf_zarr_backend.io import UnsupportedModeError
 from tests import extensions, trees
@@ -196,6 +197,9 @@ def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
         (("remove", "/acquisition/raw/data@unit"), ConflictError, "the schema requires the attribute 'unit'"),
         (("rename", "/acquisition/raw", "copy"), ConflictError, "a member 'copy' already"),
         (("rename", "/acquisition/raw", "a/b"), NameRefusedError, "a/b"),
+        (("rename", "/acquisition/raw", "/acquisition/good"), NameRefusedError, "is a path .*new name alone: 'good'"),
+        (("rename", "/acquisition/raw", "/"), NameRefusedError, "cannot be stored"),
+        (("remove", ["/acquisition/raw"]), WrongArgumentError, "list is not a path.* Give the path, '/acquisition/l"),
         (("rename", "/acquisition/raw/data", "values"), ConflictError, "a name that the schema has in TimeSeries"),
         (("rename", "/units/tags_index", "x"), UsageError, "index of the column"),
     ],
@@ -207,6 +211,30 @@ def test_what_cannot_be_done_is_refused(path, call, error, message):
             getattr(io, call[0])(*call[1:])
         assert list(io.read().acquisition) == ["copy", "raw"]
     check(path)
+
+
+@pytest.mark.parametrize("path", [3], indirect=True)
+def test_objects_in_place_of_paths_are_refused_with_the_path(path):
+    with NWBZarrIO(path, "r+") as io:
+        raw = io.read().acquisition["raw"]
+        for call in (io.remove, lambda it: io.rename(it, "x"), lambda it: io.replace(it, [1.0])):
+            for given, own in ((raw, "/acquisition/raw"), (raw.data, "/acquisition/raw/data")):
+                with pytest.raises(WrongArgumentError, match=f"Give the path, '{own}'"):
+                    call(given)
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_new_data_in_a_field_are_told_of_replace_which_warns_of_other_lengths(path):
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        raw = nwbfile.acquisition["raw"]
+        raw.fields["data"] = np.arange(5.0)
+        raw.set_modified()
+        with pytest.raises(ConflictError, match=r"io\.replace\('/acquisition/raw/data', values\)"):
+            io.write(nwbfile)
+        with pytest.warns(UserWarning, match="Length of data does not match length of timestamps"):
+            io.replace("/acquisition/raw/data", np.arange(5.0))
+        io.replace("/acquisition/raw/timestamps", np.arange(5.0))
 
 
 @pytest.mark.parametrize("path", ["both"], indirect=True)
@@ -465,6 +493,26 @@ def test_a_result_of_another_copy_of_the_session_is_copied(other, target):
         assert module["LFP"]["lfp"].data[199].tolist() == [398, 399]
         assert module["copy"].timestamps.path == "acquisition/first/timestamps"
     check(target)
+
+
+@pytest.mark.parametrize("other", [NWBZarrIO], indirect=True)
+def test_a_series_of_another_table_of_the_same_name_is_created_anew(other, tmp_path):
+    old = other.read().processing["ecephys"]["LFP"]["lfp"]
+    with NWBZarrIO(tmp_path / "own.nwb.zarr", "w") as io:
+        io.write(nwbfile_of_all())
+    with NWBZarrIO(tmp_path / "own.nwb.zarr", "r+") as io:
+        with pytest.raises(MissingTargetError, match=r"its own object of that name.* create_electrode_table_region"):
+            io.copy(old, "/acquisition")
+        nwbfile = io.read()
+        region = nwbfile.create_electrode_table_region([0, 2], "two")
+        given = {"linked": old.data, "read": old.data[:], "copied": ZarrDataIO(old.data, link_data=False)}
+        for name, data in given.items():
+            nwbfile.add_acquisition(ElectricalSeries(name=name, data=data, electrodes=region, rate=1.0))
+        io.write(nwbfile)
+    with NWBZarrIO(tmp_path / "own.nwb.zarr") as io:
+        data = {name: each.data for name, each in io.read().acquisition.items()}
+        assert [data[name].location == data["raw"].location for name in given] == [False, True, True]
+    check(tmp_path / "own.nwb.zarr")
 
 
 @pytest.mark.parametrize(

@@ -611,7 +611,8 @@ class EditableArray(LazyArray):
             values = np.broadcast_to(values, kept).reshape(lengths)
         except ValueError as error:
             problem = f"data of shape {values.shape} do not fill the selection, which has shape {kept}"
-            raise self._unusable(problem, "Give data of the shape of the selection, or one value.") from error
+            remedy = f"Give data of that shape, or one value; io.replace({self.name!r}, values) gives it another shape."
+            raise self._unusable(problem, remedy) from error
         self._assign(axes, values)
 
     def _values(self, data: Any) -> Array:

@@ -393,7 +393,7 @@ def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
 def other_values(stored: Any, wanted: Any, location: str, path: str) -> ConflictError:
     """Return the error about a dataset that has other values on disk."""
     problem = f"the dataset holds {shown(stored)} and {shown(wanted)} is to be written"
-    remedy = "Change the values in place (dataset[...] = values), or export to a new file."
+    remedy = f"Change values in place (dataset[...] = values), or replace all with io.replace({path!r}, values)."
     return ConflictError(problem, store=location, path=path, remedy=remedy)
 
 

@@ -46,6 +46,7 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     LinkRefusedError,
     MetadataError,
+    NameRefusedError,
     ReadOnlyStoreError,
     ReferenceTargetError,
     UnsupportedFileError,
@@ -171,6 +172,8 @@ class Edit:
         """Give a node or a link another name in its group."""
         path, is_link = self._located(name)
         parent, old = split(path)
+        if last := split(new_name.rstrip("/"))[1] if "/" in new_name else "":
+            raise self._error(NameRefusedError, f"{new_name!r} is a path", path, f"Give the new name alone: {last!r}.")
         checked_name(new_name)
         moves = {path: join(parent, new_name)}
         for index in [] if is_link else self._indices(path):
@@ -255,7 +258,9 @@ class Edit:
         planner.member(builder, group, name)
         name_axes(plan, specs_in(manager.namespace_catalog))
         remedy = "Copy what is missing first, or remove what leads to it."
-        check_targets(plan, targets, self._file.store, added=[path], remedy=remedy)
+        taken = "This file has its own object of that name, such as its electrodes table. Create the container again, "
+        taken += "for a series with a region of this file's table, by create_electrode_table_region."
+        check_targets(plan, targets, self._file.store, added=[path], remedy=remedy, remedy_taken=taken)
         self._plan.apply(planner.request.options)
         self._plan.arrays |= plan.arrays
         self._adapt_plan()

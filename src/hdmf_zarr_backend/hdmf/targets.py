@@ -266,6 +266,7 @@ _KEPT_ELEMENTS = 2**20
 _Key: TypeAlias = "tuple[str, str, str | None]"
 """Source, path and object id of a target."""
 
+_TAKEN = "is not there, but something of another object"
 _REMEDY = (
     "Add the target to the file that is written (if it belongs to another file, call its reset_parent() first, or "
     "write with the manager of the io that has read it), or remove the {}."
@@ -281,8 +282,9 @@ def check_targets(
     changed: Iterable[str] = (),
     known: Hierarchy | None = None,
     remedy: str = _REMEDY,
+    remedy_taken: str = "",
 ) -> None:
-    """Refuse a plan with a link or reference to nothing."""
+    """Refuse a plan with a link or reference to nothing; ``remedy_taken`` is for one whose path others have."""
     check = _Check(plan, targets, store)
     nodes = [(path, plan.hierarchy.get(path)) for path in changed]
     for path, node in (*(each for top in added for each in plan.hierarchy.walk(top)), *nodes):
@@ -297,6 +299,7 @@ def check_targets(
     if check.missing:
         (path, what, problem), *others = check.missing.values()
         more = few([f"{absolute(other)}: {text}" for other, _, text in others], "; ")
+        remedy = remedy_taken if remedy_taken and any(_TAKEN in text for *_, text in check.missing.values()) else remedy
         problem += f"; and {more}" if others else ""
         raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy.format(what))
 
@@ -395,5 +398,5 @@ class _Check:
             wanted, group = object_id(builder.parent), file.hierarchy.get(split(target_path)[0])
             identifier = None if group is None else group.attributes.get("object_id")
         if wanted is not None and isinstance(identifier, str) and identifier != wanted:
-            return f"is not there, but something of another object, with the object_id {identifier}"
+            return f"{_TAKEN}, with the object_id {identifier}"
         return None
