@@ -32,7 +32,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.hdf5 import datasets
-from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import samples
 from tests.documents import change_attributes, document
 from tests.peers import Peer
@@ -249,6 +249,24 @@ def test_without_hdf5_neighbour_the_target_of_a_link_is_copied(linked: Path) -> 
         assert file.get("group/near", getlink=True).path == "/group/data"
         assert file[file["group"].attrs["ref"]] == file["group/far"]
         assert file.get("missing", getlink=True).filename == "b.nwb"
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "h5"])
+def test_a_link_that_the_policy_refuses_is_not_said_to_lead_to_nothing(linked: Path, suffix: str) -> None:
+    (linked / "in").mkdir()
+    if suffix == "zarr":
+        source = Path(shutil.move(linked / "a.zarr", linked / "in" / "a.zarr"))
+        far = {"name": "far", "source": "../../b.nwb.zarr", "path": "/other"}
+        change_attributes(source, "", lambda attributes: attributes.update(zarr_link=[far]))
+        (linked / "b.nwb").unlink()
+    else:
+        source = linked / "in" / "a.h5"
+        with h5py.File(source, "w") as file:
+            file["far"] = h5py.ExternalLink("../b.nwb", "/other")
+    target = source.with_name("new.h5" if suffix == "zarr" else "new.zarr")
+    said = r"/other, which was not followed \(external_links='within', --external-links within\); the link is kept"
+    with pytest.warns(BrokenLinkWarning, match=said):
+        convert(source, target, read_options=ReadOptions(external_links="within"))
 
 
 def test_a_reference_to_another_file_becomes_null_with_a_warning(linked: Path) -> None:

@@ -281,9 +281,6 @@ def convert(
     origin, goal = path_or_store(source), path_or_store(target)
     location, target_location = _location_of(origin), _location_of(goal)
     reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
-    if chunks not in (None, "keep"):
-        problem = f"chunks={chunks!r} is unknown"
-        raise UsageError(problem, store=target_location, remedy='Use "keep", or leave it out.')
     request = Request(
         source=origin, target=goal, overwrite=overwrite, check=check, codec=codec_of_file(codec), chunks=chunks,
         storage=dict(storage_options or {}), resume=resume, shards=shards, reading=reading, options=writing,
@@ -373,6 +370,9 @@ class Request:
     has_both: bool = False
 
     def __post_init__(self) -> None:
+        if self.chunks not in (None, "keep"):
+            problem, store = f"chunks={self.chunks!r} is unknown", _location_of(self.target)
+            raise UsageError(problem, store=store, remedy='Use "keep", or leave it out.')
         if self.options.commit_message is not None and not self.abilities.commits:
             raise UsageError(
                 "commit_message= does not apply here: it is for Icechunk",
@@ -733,6 +733,7 @@ def layouts_of(
         if not matches:
             similar = get_close_matches(relative(pattern), known, n=3, cutoff=0.4) or known[:3]
             remedy = f"Did you mean {' or '.join(map(repr, similar))}?" if similar else "Leave it out."
+            remedy += " Or convert this file without it (--set)."
             raise UsageError(f"no dataset with an axis matches {pattern!r}", store=location, remedy=remedy)
         own = {"compressor" if name == "codec" else name: value for name, value in given.items()}
         for path in matches:

@@ -201,8 +201,8 @@ def dry_run(
     write_options : WriteOptions, optional
         How the file would be written.
     **options
-        Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``codec``, ``shards``, ``settings``,
-        ``read_options``.
+        Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``codec``, ``chunks``, ``shards``,
+        ``settings``, ``read_options``.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def dry_run(
     location = os.path.abspath(_NO_TARGET if target is None else target)
     try:
         if isinstance(source, (str, os.PathLike)):
-            names = frozenset({"codec", "shards", "settings", "read_options"})
+            names = frozenset({"codec", "chunks", "shards", "settings", "read_options"})
             if not names.issuperset(options):
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()

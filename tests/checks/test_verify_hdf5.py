@@ -1,5 +1,7 @@
 """`verify` of HDF5 files, local and at a URL: what cannot be read, and what leads to nothing."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from hdmf_zarr_backend import Limits, ReadOptions, compare, validate, verify
 from hdmf_zarr_backend.check.findings import Report
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import StoreLockedError, UsageError
 from hdmf_zarr_backend.progress import Progress
 from tests import samples
 from tests.servers import WebServer
@@ -80,6 +82,29 @@ def test_a_file_whose_objects_cannot_be_listed_is_one_problem(tmp_path: Path) ->
     report = verify(tmp_path / "a.h5")
     assert [problem.kind for problem in report.problems] == ["object-damaged"]
     assert report.problems[0].remedy == "Restore it from a copy."
+
+
+@pytest.mark.parametrize("level", ["structure", "chunks", "schema"])
+def test_a_file_that_is_cut_short_is_damaged(tmp_path: Path, level: Any) -> None:
+    path = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    path.write_bytes(path.read_bytes()[:-1000])
+    (problem,) = verify(path, level).problems
+    assert (problem.path, problem.kind) == ("/", "object-damaged")
+    assert "truncated file" in problem.message
+    assert problem.remedy.startswith("It may be cut short: compare its size with the original")
+
+
+def test_a_file_that_is_open_for_writing_elsewhere_is_not_damaged(tmp_path: Path) -> None:
+    path = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    program = "import h5py, sys; file = h5py.File(sys.argv[1], 'a'); print('open', flush=True); input()"
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with pytest.raises(StoreLockedError, match=r"unable to lock.*close it there"):
+            verify(path)
+        writer.stdin.close()
 
 
 class Recorded(Progress):

@@ -48,9 +48,11 @@ def test_a_bad_file_does_not_end_the_others(command, files, zarrio):
 
 
 @pytest.mark.parametrize("command", MANY)
-def test_a_bad_file_has_a_place_in_the_json(command, files, zarrio):
-    documents = json.loads(zarrio(*command.split(), "--json", *files, code=2).out)
-    assert [document["source"] for document in documents] == list(map(str, files))
+def test_a_bad_file_has_a_place_in_the_json(command, files, zarrio, monkeypatch):
+    monkeypatch.chdir(files[0].parent)
+    names = [file.name for file in files]
+    documents = json.loads(zarrio(*command.split(), "--json", *names, code=2).out)
+    assert [document["source"] for document in documents] == names
     assert "the file does not exist" in documents[2]["error"]
     assert documents[0]["error"] is documents[3]["error"] is None
 

@@ -7,6 +7,9 @@ import h5py
 import numpy as np
 import pytest
 
+from hdmf_zarr_backend import dry_run
+from hdmf_zarr_backend.errors import UsageError
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
@@ -36,7 +39,18 @@ def test_a_plan_is_what_a_conversion_with_these_options_makes(source, options, z
     assert ("_nczarr" in model) == ("nczarr" in options)
 
 
+def test_small_chunks_are_joined_unless_they_are_kept(source, zarrio):
+    with h5py.File(source, "a") as file:
+        file.create_dataset("small", data=np.arange(1000), chunks=(10,))
+    for options, length in (([], 1000), (["--chunks", "keep"], 10)):
+        arrays = json.loads(zarrio("dry-run", "--json", *options, source).out)["arrays"]
+        assert [array["chunks"] for array in arrays if array["path"] == "/small"] == [[length]]
+    with pytest.raises(UsageError, match="chunks='kept' is unknown"):
+        dry_run(source, chunks="kept")
+
+
 @pytest.mark.parametrize(("options", "said"), [
+    ("--set values/*:codec=zstd", "Or convert this file without it (--set)."),
     ("--nczarr --zarr-format 3", "Leave --nczarr out"),
     ("--chunk-key-encoding v2", "--zarr-format 3"),
     ("--zarr-format 2 --shards auto", "leave --shards out"),

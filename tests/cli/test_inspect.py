@@ -336,6 +336,13 @@ def test_values_of_scalars_and_short_arrays(tmp_path, capsys, kind):
     assert "value" not in document(capsys, path)["nodes"]["/identifier"]
 
 
+def test_values_that_are_references_are_shown_by_what_they_lead_to(tmp_path, capsys):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["group/x"] = np.arange(3)
+        file["references"] = np.array([file["group"].ref, file["group/x"].ref], h5py.ref_dtype)
+    assert line_of(inspect(capsys, tmp_path / "a.h5", "--values"), "references").endswith("[→ /group, → /group/x]")
+
+
 def test_values_that_are_long_or_damaged(tmp_path, capsys):
     write_builder(tmp_path / "a.zarr", root(dataset("text", "x" * 300), dataset("many", np.zeros(1000)),
                                             dataset("lost", np.arange(9))))  # fmt: skip

@@ -97,7 +97,8 @@ def test_a_source_that_has_changed_is_converted(nwb, tmp_path, zarrio, skipped):
     zarr, back = tmp_path / "z.zarr", tmp_path / "back.nwb"
     assert skipped(nwb, zarr) == skipped(zarr, back) == [False]
     later(nwb, 60)
-    assert "--overwrite" in zarrio("convert", "--skip-existing", nwb, zarr, code=2).err
+    said = "the target exists and is older than its source: it was not skipped. Use --overwrite to replace it."
+    assert said in zarrio("convert", "--skip-existing", nwb, zarr, code=2).err
     assert skipped(nwb, zarr, "--overwrite") == [False]
     later(zarr, 120)
     assert skipped(nwb, zarr) == [True]
@@ -108,20 +109,23 @@ def test_a_source_that_has_changed_is_converted(nwb, tmp_path, zarrio, skipped):
     assert skipped(zarr, back, "--overwrite") == [False]
 
 
-def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(nwb, tmp_path, skipped):
-    zarr, back = tmp_path / "z.zarr", tmp_path / "back.nwb"
+def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(nwb, tmp_path, zarrio, skipped):
+    zarr, back, again = tmp_path / "z.zarr", tmp_path / "back.nwb", ("convert", "--skip-existing")
     assert skipped(nwb, zarr) == [False]
     assert skipped(nwb, zarr, "--overwrite", "--zarr-format", "3") == [False]
     assert skipped(nwb, zarr, "--overwrite", "--zarr-format", "3") == [True]
+    assert "has another Zarr format: it was not skipped" in zarrio(*again, nwb, zarr, code=2).err
     assert skipped(nwb, zarr, "--overwrite") == [False]
     document = json.loads((zarr / ".zattrs").read_text())
     document["_hdmf"] = {**document.get("_hdmf", {}), "writing": {"changing": False}}
     (zarr / ".zattrs").write_text(json.dumps(document))
     (zarr / ".zmetadata").unlink()
+    assert "is incomplete: it was not skipped" in zarrio(*again, nwb, zarr, code=2).err
     assert skipped(nwb, zarr, "--overwrite") == [False]
     assert (zarr / ".zmetadata").exists()
     assert skipped(zarr, back) == [False]
     back.write_bytes(back.read_bytes()[:-100])
+    assert "is not a complete HDF5 file: it was not skipped" in zarrio(*again, zarr, back, code=2).err
     assert skipped(zarr, back, "--overwrite") == [False]
     assert skipped(zarr, back) == [True]
     back.write_bytes(bytes(512) + back.read_bytes())  # a user block

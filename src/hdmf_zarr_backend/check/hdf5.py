@@ -30,7 +30,8 @@ def verify_hdf5(store: Store, report: Report, progress: Progress) -> None:
     try:
         content = Hdf5Content(store.location, store.options, store.read_rules)
     except UNREADABLE as error:
-        _add(report, error.path or "/", error, "object-damaged")
+        advice = error.remedy if isinstance(error, UnsupportedFileError) else ""
+        report.problems.append(Problem(error.path or "/", "object-damaged", error.problem, advice=advice))
         return
     with closing(content):
         datasets = dict(_checked(content, report))

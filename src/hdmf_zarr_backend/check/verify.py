@@ -102,7 +102,7 @@ def verify(
             raise UsageError("dandi applies to Zarr files only", store=store.location, remedy=remedy)
         verify_hdf5(store, report, as_progress(progress))
         _note_unchecked(report)
-        if level == "schema":
+        if level == "schema" and report.groups:  # else not even the root could be read
             from hdmf_zarr_backend.check.validate import add_problems_by_schema
             from hdmf_zarr_backend.from_hdf5 import planned_hdf5
 

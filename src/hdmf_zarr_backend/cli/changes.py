@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli import command as cli
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
@@ -83,11 +83,7 @@ _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
             "metadata of both formats over the same chunks",
         ),
         cli.shared("--codec"),
-        cli.argument(
-            "--chunks",
-            choices=("keep",),
-            help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
-        ),
+        cli.shared("--chunks"),
         cli.shared("--shards"),
         cli.shared("--set"),
         cli.shared("--chunk-key-encoding", "to Zarr format 3"),
@@ -150,8 +146,7 @@ def convert_command(arguments: Namespace) -> cli.Exit:
         with cli.grouped_warnings(arguments) as warned:
             try:
                 with cli.shown_progress(source, position, len(pairs), began) as progress:
-                    if not (arguments.skip_existing and is_done(source, target, arguments, options["storage_options"])):
-                        report = _converted(source, target, arguments, options, progress)
+                    report = _converted(source, target, arguments, options, progress)
             except (ZarrBackendError, OSError) as reason:
                 error, failed[source] = cli.failure_of(reason, source)
             except KeyboardInterrupt as stop:
@@ -182,8 +177,11 @@ def convert_command(arguments: Namespace) -> cli.Exit:
 
 def _converted(
     source: str, target: str, arguments: Namespace, options: dict[str, Any], progress: Progress
-) -> ConversionReport:
-    """Convert one file; a folder without files to convert is an error that names a folder in it that has some."""
+) -> ConversionReport | None:
+    """Convert one file, or skip it; a folder without files is an error that names a folder in it that has some."""
+    why = why_not_done(source, target, arguments, options["storage_options"]) if arguments.skip_existing else None
+    if why == "":
+        return None
     # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.conversion import convert
 
@@ -197,6 +195,11 @@ def _converted(
             **{name: getattr(arguments, name) for name in _SAME_NAMES},
             **options,
         )
+    except StoreExistsError as error:
+        if why and "--skip-existing" in error.remedy_cli:
+            error.problem = f"the target exists and {why}: it was not skipped"
+            error.remedy_cli = "Use --overwrite to replace it."
+        raise
     # what a folder contains is looked at only now: the folder may be a Zarr file of another program
     except NotZarrError as error:
         if not _is_folder_of_files(source):
@@ -322,8 +325,8 @@ def _is_named_zarr(source: str) -> bool:
 # ---- targets that exist ------------------------------------------------------------------------------------------
 
 
-def is_done(source: str, target: str, arguments: Namespace, storage_options: dict[str, object]) -> bool:
-    """Tell whether the target is a complete file of the requested format that is not older than the source.
+def why_not_done(source: str, target: str, arguments: Namespace, storage_options: dict[str, object]) -> str:
+    """Return "" if the target is a complete file of the requested format and not older than the source, else why not.
 
     The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
     """
@@ -333,24 +336,26 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
         from hdmf_zarr_backend.comparison import open_content
         from hdmf_zarr_backend.store.opening import is_hdf5
 
-        is_whole = False
+        reason = "is not a complete HDF5 file"
         if not is_url(target) and is_hdf5(target):
             with suppress(ZarrBackendError, OSError):
                 open_content(target).close()
-                is_whole = True
+                reason = ""
     else:
         from hdmf_zarr_backend.conversion import format_for
         from hdmf_zarr_backend.encoding.parser import is_whole as is_whole_zarr
 
-        new = format_for((2, 3), nczarr=arguments.nczarr, shards=arguments.shards)
+        reason, wanted = "", arguments.zarr_format
         # a Zarr file keeps its format, which only its metadata state; a converted one has that of the options
-        from_hdf5 = None if _is_named_zarr(source) else new
-        is_whole = is_whole_zarr(target, arguments.zarr_format or from_hdf5, storage_options)
+        if wanted is None and not _is_named_zarr(source):
+            wanted = format_for((2, 3), nczarr=arguments.nczarr, shards=arguments.shards)
+        if not is_whole_zarr(target, wanted, storage_options):
+            reason = "has another Zarr format" if is_whole_zarr(target, None, storage_options) else "is incomplete"
     # servers give no times, or those of the upload
-    if not is_whole or is_url(source) or is_url(target):
-        return is_whole
+    if reason or is_url(source) or is_url(target):
+        return reason
     if not os.path.lexists(source):
-        return False
+        return "has no source"
     if os.path.isfile(source):
         changed = os.stat(source).st_mtime_ns
     else:  # the last change of any file below a folder
@@ -361,7 +366,7 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
     else:  # the oldest document of the root: later changes, such as a consolidation, say nothing about the source
         with os.scandir(target) as entries:
             created = min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
-    return created >= changed
+    return "" if created >= changed else "is older than its source"
 
 
 # ---- upgrade --------------------------------------------------------------------------------------------------------

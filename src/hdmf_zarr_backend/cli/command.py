@@ -170,6 +170,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "choices": ("default", "v2"),
         "help": "{}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which DANDI requires",
     },
+    "--chunks": {
+        "choices": ("keep",),
+        "help": "HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
+    },
     "--codec": {
         "choices": ("keep", *CODECS),
         "default": "keep",
@@ -379,7 +383,7 @@ def each_file(
         if not is_good(result):
             bad.append(path)
         if arguments.json:
-            documents.append({"source": path, "error": None, **as_json(result)})
+            documents.append({"source": path, "error": None} | as_json(result) | {"source": path})
         else:
             show(path, result)
     if arguments.json:

@@ -149,6 +149,7 @@ def _print_model(hierarchy: Any) -> None:
         "chunks",
     ),
     cli.shared("--codec"),
+    cli.shared("--chunks"),
     cli.shared("--shards"),
     cli.shared("--set"),
     cli.shared("--nczarr"),
@@ -184,7 +185,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
     from hdmf_zarr_backend.outline import key_encoding
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
-    given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards", "settings")}
+    given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "chunks", "shards", "settings")}
     target, estimate = f"{arguments.path}.zarr", not arguments.no_estimate
     plan = dry_run(arguments.path, target, write_options=writing, estimate=estimate, **given)
     if arguments.model:
@@ -411,7 +412,6 @@ def verify_command(arguments: Namespace) -> cli.Exit:
         lambda path, report: cli.show(report, arguments, path),
         labels=("without damage", "not checked"),
         as_json=lambda report: {
-            "source": report.source,
             "level": report.level,
             "sound": report.is_sound,
             "looked_at": {

@@ -36,6 +36,7 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     LinkRefusedError,
     StoreError,
+    StoreLockedError,
     StoreNotFoundError,
     UnsupportedFileError,
     ZarrBackendError,
@@ -498,7 +499,10 @@ class SourceFile(OpenGroups):
             if lack is not None:
                 raise lack from error
             problem = f"HDF5 cannot open this file ({error})"
-            remedy = "It may be cut short, or be open for writing elsewhere."
+            if "unable to lock" in str(error):
+                remedy = "Another program has it open for writing: close it there, or give a copy."
+                raise StoreLockedError(problem, store=location, remedy=remedy) from error
+            remedy = "It may be cut short: compare its size with the original, and download or copy it again."
             raise UnsupportedFileError(problem, store=location, remedy=remedy) from error
         super().__init__(self.file.id)
         # the object that was opened last: HDF5 keeps its cache of decoded chunks with it

@@ -179,7 +179,8 @@ class Hdf5Tree:
         address = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
         if file is None or address is None:
-            _warn_kept(text_of(link.raw), link.file.location, f"{name}:{text_of(raw)}")
+            policy = self._rules.external_links
+            _warn_kept(text_of(link.raw), origin, f"{name}:{text_of(raw)}", location, policy)
             self.links.append(PlacedLink(link.path, ZarrReference(source, text_of(raw))))
             return
         note = {"source": source, "path": text_of(raw)}
@@ -248,8 +249,13 @@ def address_of(file: SourceFile, raw: bytes) -> Address | None:
     return info.fileno, info.addr
 
 
-def _warn_kept(link: str, location: str, target: str) -> None:
-    warn_broken(f"The link {link} in {location} points to {target}, which does not exist; it is kept.")
+def _warn_kept(link: str, origin: str, target: str, location: str = "", policy: str | None = None) -> None:
+    """Warn that a link leads to nothing, or to the location of another file that the policy does not allow."""
+    is_free = location in ("", origin) or why_not(location, origin, policy, free=True) is None
+    policy = policy or "within"  # by default, of files on a server
+    refused = f"was not followed (external_links={policy!r}, --external-links {policy}); the link"
+    problem = "does not exist; it" if is_free else refused
+    warn_broken(f"The link {link} in {origin} points to {target}, which {problem} is kept.")
 
 
 # ---- Zarr -> HDF5 ----------------------------------------------------------------------------------------------------
@@ -383,8 +389,9 @@ class Placement:
         self.links.append(NewLink(path, "external", absolute(target), name))
 
     def _warn_kept(self, pending: _PendingLink) -> None:
-        target = pending.link.target
-        _warn_kept(absolute(pending.path), pending.file.location, f"{target.source}:{target.path}")
+        target, policy = pending.link.target, self.main.store.read_rules.external_links
+        location, origin = self._resolver.locate(pending.file, target.source), pending.file.location
+        _warn_kept(absolute(pending.path), origin, f"{target.source}:{target.path}", location, policy)
 
     def _find(self, file: LinkedFile, target: ZarrReference) -> tuple[LinkedFile, str, Node] | None:
         """Return file, path and node that a link or reference leads to, None if it leads to nothing."""

@@ -233,7 +233,7 @@ DANGLING = "<dangling>"
 """Path of the target of a reference that leads to nothing."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Target:
     """What an object or region reference leads to; ``source`` and ``location`` name another file, as links do."""
 
@@ -255,3 +255,6 @@ class Target:
     def __str__(self) -> str:
         region = "" if self.region is None else f" {dict(enumerate(self.region))}"
         return printable(f"reference to {self.source + ':' if self.source else ''}{self.path}{region}")
+
+    def __repr__(self) -> str:
+        return str(self).replace("reference to", "→", 1)  # short, as part of a list of values

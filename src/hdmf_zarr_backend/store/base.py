@@ -545,7 +545,8 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
 def without_ranges(location: str, key: str) -> StoreError:
     """Return the error for a server that sends complete files only; parameters as for `disk_failure`."""
     problem = f"the server does not support byte ranges, and {key!r} cannot be read without them"
-    return StoreError(problem, store=location, path=node_of(key), remedy="Download the file, and open the copy.")
+    remedy = "Download the file, and open the copy; or serve it with a server that does (docs: stores)."
+    return StoreError(problem, store=location, path=node_of(key), remedy=remedy)
 
 
 def raise_if_not_absent(error: BaseException) -> None:
