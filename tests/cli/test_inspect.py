@@ -340,7 +340,7 @@ def test_values_that_are_references_are_shown_by_what_they_lead_to(tmp_path, cap
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["group/x"] = np.arange(3)
         file["references"] = np.array([file["group"].ref, file["group/x"].ref], h5py.ref_dtype)
-    assert line_of(inspect(capsys, tmp_path / "a.h5", "--values"), "references").endswith("[→ /group, → /group/x]")
+    assert line_of(inspect(capsys, tmp_path / "a.h5", "--values"), "references").endswith("[-> /group, -> /group/x]")
 
 
 def test_values_that_are_long_or_damaged(tmp_path, capsys):

@@ -257,4 +257,4 @@ class Target:
         return printable(f"reference to {self.source + ':' if self.source else ''}{self.path}{region}")
 
     def __repr__(self) -> str:
-        return str(self).replace("reference to", "→", 1)  # short, as part of a list of values
+        return str(self).replace("reference to", "->", 1)  # short, for lists; in ASCII, for any console
