@@ -374,7 +374,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         raise self._refuse()
 
     def resize(self, size: Any, axis: int | None = None, *lengths: int) -> None:
-        """Refuse another ``size``: the file is open for reading."""
+        """Refuse another ``size`` (also of an ``axis``, or as ``lengths``): the file is open for reading."""
         raise self._refuse()
 
     # ---- the zarr.Array ---------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.parser import parse, resolver_of
-from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.errors import DamagedFileError, NotZarrError, UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
@@ -94,22 +94,16 @@ def verify(
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
     store = open_store(source, storage_options, read_options)
     report = Report(store.location, level)
-    if is_of_hdf5(store):
-        from hdmf_zarr_backend.check.hdf5 import verify_hdf5  # on use: it imports h5py
-
+    try:
+        structure = check_structure(store, report)
+    except NotZarrError:
+        # not asked before: at a URL it takes a request, which a server may redirect
+        if not is_of_hdf5(store):
+            raise
         if dandi:
             remedy = "Check an HDF5 file with `dandi validate`."
-            raise UsageError("dandi applies to Zarr files only", store=store.location, remedy=remedy)
-        verify_hdf5(store, report, as_progress(progress))
-        _note_unchecked(report)
-        if level == "schema" and report.groups:  # else not even the root could be read
-            from hdmf_zarr_backend.check.validate import add_problems_by_schema
-            from hdmf_zarr_backend.from_hdf5 import planned_hdf5
-
-            with planned_hdf5(store) as (planned, parsed, _):
-                add_problems_by_schema(planned, parsed.hierarchy, report)
-        return report
-    structure = check_structure(store, report)
+            raise UsageError("dandi applies to Zarr files only", store=store.location, remedy=remedy) from None
+        return _verify_hdf5(store, level, as_progress(progress))
     # also of a file that is too damaged for the other checks
     if dandi:
         report.dandi = check_dandi(store, report)
@@ -123,6 +117,21 @@ def verify(
         from hdmf_zarr_backend.check.validate import add_problems_by_schema  # on use: hdmf is slow to import
 
         add_problems_by_schema(store, structure.hierarchy, report)
+    return report
+
+
+def _verify_hdf5(store: Store, level: Level, progress: Progress) -> Report:
+    from hdmf_zarr_backend.check.hdf5 import verify_hdf5  # on use: it imports h5py
+
+    report = Report(store.location, level)
+    verify_hdf5(store, report, progress)
+    _note_unchecked(report)
+    if level == "schema" and report.groups:  # else not even the root could be read
+        from hdmf_zarr_backend.check.validate import add_problems_by_schema
+        from hdmf_zarr_backend.from_hdf5 import planned_hdf5
+
+        with planned_hdf5(store) as (planned, parsed, _):
+            add_problems_by_schema(planned, parsed.hierarchy, report)
     return report
 
 

@@ -184,7 +184,9 @@ class _Source:
     def _member(self, path: str, name: str) -> LazyArray | None:
         """Return a dataset in a group, also behind a link; None if there is none."""
         group = self._file.hierarchy.get(path)
-        if not isinstance(group, Group) or (name not in group.members and self._file.link_in(group, name) is None):
+        if not isinstance(group, Group):
+            return None
+        if name not in group.members and all(link.name != name for link in self._file.links(path, group)):
             return None
         target = self._target(self._file, THIS_FILE, join(path, name))
         return self._array(*target[:2], target[2]) if target and isinstance(target[2], Dataset) else None
