@@ -10,6 +10,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
@@ -20,6 +21,7 @@ from pynwb.image import GrayscaleImage, ImageSeries, RGBImage
 from pynwb.misc import AnnotationSeries
 
 from hdmf_zarr_backend import ZarrDataIO, convert, report
+from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from tests.report.test_page import Page
 from tests.samples import START, write_hdf5, write_zarr
@@ -350,3 +352,20 @@ def test_a_crafted_array_ends_neither_the_page_nor_the_memory(
     document = path / node / ".zarray"
     document.write_text(json.dumps(json.loads(document.read_text()) | change))
     Page(report(path, check=False))
+
+
+def test_external_links_of_hdf5_are_shown_and_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["text"], file["values"] = "TOP SECRET", np.full(50, 4711.0)
+    (tmp_path / "in").mkdir()
+    path = write_hdf5(tmp_path / "in" / "a.nwb", nwbfile_with(series(rate=1.0)))
+    with h5py.File(path, "r+") as file:
+        file["scratch/text"] = h5py.ExternalLink("../other.h5", "/text")
+        del file["acquisition/a/data"]
+        file["acquisition/a/data"] = h5py.ExternalLink("../other.h5", "/values")
+    with pytest.warns(UserWarning, match="which was not followed"):
+        page = report(path)
+        assert main(["inspect", str(path), "--values"]) == 0
+    for text in (page, capsys.readouterr().out):
+        assert "other.h5:/text" in text
+        assert not {"SECRET", "4711", "4,711"} & {*re.findall(r"[\w,]+", text)}

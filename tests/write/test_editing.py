@@ -14,6 +14,7 @@ from hdmf.common import AlignedDynamicTable, DynamicTable, VectorData, get_manag
 from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBHDF5IO, H5DataIO, TimeSeries, validate
 from pynwb.ecephys import LFP, ElectricalSeries
+from pynwb.file import Subject
 from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compare, convert, verify
@@ -593,3 +594,17 @@ def test_a_closed_file_cannot_be_copied_from(other, target):
     other.close()
     with NWBZarrIO(target, "r+") as io, pytest.raises(UnsupportedModeError, match="closed"):
         io.copy(probe.acquisition["raw"])
+
+
+@FORMATS
+def test_a_subject_whose_age_has_no_reference_is_edited(tmp_path, zarr_format):
+    """pynwb then looks for the version of the schema in the root (NWB before 2.6)."""
+    with NWBZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
+        io.write(mock_NWBFile(subject=Subject(subject_id="m", age="P5D", sex="M", species="Mus musculus")))
+    with NWBZarrIO(tmp_path / "a.zarr", "r+") as io:
+        io.remove("/general/subject/age@reference", "/general/subject/sex")
+    with NWBZarrIO(tmp_path / "a.zarr", "r+") as io:
+        io.replace("/general/subject/age", "P50D")
+    with NWBZarrIO(tmp_path / "a.zarr") as io:
+        subject = io.read().subject
+        assert (subject.age, subject.sex) == ("P50D", None)

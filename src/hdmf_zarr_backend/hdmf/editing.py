@@ -53,6 +53,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     at,
 )
+from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
 from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
 from hdmf_zarr_backend.hdmf.namespaces import add_specs, is_registered, name_axes, names_in, specs_in
@@ -619,6 +620,10 @@ class Edit:
         """Return the error with which hdmf constructs an object, None without one."""
         manager = BuildManager(self._manager.type_map)
         builder = ReadSession(store, parsed, store.location, manager).own.builder_at(path)
+        if builder.parent is None and path:
+            # pynwb asks for the version of the schema above a Subject without `age__reference`
+            version = {k: v for k, v in parsed.hierarchy.root.attributes.items() if k == "nwb_version"}
+            builder.parent = make_group("root", {}, version, store.location)
         try:
             manager.construct(builder)
         except ConstructError as error:

@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -218,6 +218,8 @@ def opened(
         return
     from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py and hdmf
 
+    # links are shown: what a stranger's file shows must not come from other files of this machine
+    store.read_rules = replace(store.read_rules, external_links="never")
     with planned_hdf5(store) as (planned, parsed, stored):
         outline = outline_of(planned, parsed, **shown)
         outline.is_hdf5, outline.stored = True, stored if sizes else None
