@@ -267,7 +267,7 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
         (np.arange(20, dtype="i2"), "another data type"),
         (ZarrDataIO(np.arange(20.0), compressor="zstd"), "another codec"),
     ],
-    ids=str,
+    ids=("longer", "shorter", "two axes", "type", "codec"),
 )
 @pytest.mark.filterwarnings("ignore:TimeSeries 'raw'. Length of data")
 def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, mode, values, what):
