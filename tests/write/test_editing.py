@@ -26,7 +26,6 @@ from hdmf_zarr_backend.errors import (
     NameRefusedError,
     ReadOnlyStoreError,
     ReferenceTargetError,
-    StoreError,
     UsageError,
     ValueRefusedError,
     WrongArgumentError,
@@ -255,28 +254,6 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
             io.write(nwbfile)
         assert io.read().acquisition["renamed"].data[0] == 7
     check(path)
-
-
-@pytest.mark.parametrize("mode", ["r", "r+"])
-@pytest.mark.parametrize(
-    ("values", "what"),
-    [
-        (np.arange(50.0), "other chunks"),
-        (np.arange(3.0), "other chunks"),
-        (np.arange(40.0).reshape(20, 2), "other chunks"),
-        (np.arange(20, dtype="i2"), "another data type"),
-        (ZarrDataIO(np.arange(20.0), compressor="zstd"), "another codec"),
-    ],
-    ids=("longer", "shorter", "two axes", "type", "codec"),
-)
-@pytest.mark.filterwarnings("ignore:TimeSeries 'raw'. Length of data")
-def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, mode, values, what):
-    with NWBZarrIO(path, mode) as io:
-        array = io.read().acquisition["raw"].data
-    with NWBZarrIO(path, "r+") as io:
-        io.replace("/acquisition/raw/data", values)
-    with pytest.raises(StoreError, match=f"given {what} while it was open.* Open the file again"):
-        array[3]
 
 
 @FORMATS
