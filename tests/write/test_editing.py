@@ -193,7 +193,7 @@ def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
         (("remove", "/units/tags_index"), UsageError, "index of the column /units/tags"),
         (("remove", "/units/id"), ConflictError, "the schema requires 'id' in Units"),
         (("remove", "/session_start_time"), ConflictError, "the schema requires"),
-        (("remove", "/units@colnames"), ConflictError, "hdmf needs it"),
+        (("remove", "/units@colnames"), ConflictError, r"hdmf needs the attribute 'colnames' .*Keep it"),
         (("remove", "/acquisition/raw@none"), UsageError, "there is no attribute 'none'"),
         (("remove", "/acquisition/raw/data@unit"), ConflictError, "the schema requires the attribute 'unit'"),
         (("rename", "/acquisition/raw", "copy"), ConflictError, "a member 'copy' already"),
