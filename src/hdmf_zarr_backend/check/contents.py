@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
-from hdmf_zarr_backend.array.shards import ShardReader, inner_grid, shard_grid, shard_named
+from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_grid, shard_grid, shard_named
 from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
-from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.references import (
@@ -56,7 +55,7 @@ from hdmf_zarr_backend.model.render import FEW, counted, few
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
-from hdmf_zarr_backend.write.tasks import Index, Runner, task_bytes_for
+from hdmf_zarr_backend.write.tasks import Index, Runner, chunk_bytes, task_bytes_for
 
 _TASK_CHUNKS = 4096
 # A flipped bit in a chunk of another codec decodes to other values, without an error: Blosc has no checksum.
@@ -101,18 +100,6 @@ class StoredObjects:
             elif name not in DOCUMENTS:
                 unknown.append(name)
         return indices, sorted(unknown)
-
-    def chunks_in(self, index: Index) -> Iterator[Index]:
-        """Yield the chunks in the object at ``index``."""
-        if self._stored.shards is None:
-            yield index
-            return
-        # the last shard along an axis may extend beyond the array
-        starts = [i * n for i, n in zip(index, self.inner, strict=True)]
-        ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._stored.grid, strict=True)]
-        lengths = tuple(end - start for start, end in zip(starts, ends, strict=True))
-        for inner in indices_of(lengths):
-            yield tuple(start + i for start, i in zip(starts, inner, strict=True))
 
 
 def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]:
@@ -162,7 +149,7 @@ class DecodeTask:
     @property
     def nbytes(self) -> int:
         """Bytes of values in memory, for one chunk at a time."""
-        return math.prod(self.node.stored.chunks) * chunk_codec(self.node.stored).dtype.itemsize
+        return chunk_bytes(self.node.stored)
 
     def run(self) -> Decoded:
         """Decode the chunks."""
@@ -245,11 +232,7 @@ class ChunkCheck:
         total = 0
         for _, node in self._arrays:
             with suppress(ZarrBackendError):
-                total += (
-                    math.prod(node.stored.grid)
-                    * math.prod(node.stored.chunks)
-                    * chunk_codec(node.stored).dtype.itemsize
-                )
+                total += math.prod(node.stored.grid) * chunk_bytes(node.stored)
         return total
 
     def run(self, runner: Runner, progress: Progress) -> None:
@@ -324,7 +307,7 @@ class ChunkCheck:
             if names := stored.first_missing(indices | blocked):
                 self._add_missing(path, count - len(indices | blocked), names)
         for index in sorted(indices):
-            yield from stored.chunks_in(index)
+            yield from chunks_in_shard(node, index)
 
 
 # ---- links and references --------------------------------------------------------------------------------------------

@@ -131,7 +131,10 @@ class _Check:
             self._report.add("", "not-listed", "this server cannot list its keys, so the documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
-        documents = self._documents({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
+        documents, problems = self._loaded({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
+        self._damaged = set(problems)
+        for damaged, problem in problems.items():
+            self._report.add(split(damaged)[0], "document-damaged", problem)
         if consolidated is not None:
             self._compare(consolidated, documents)
         elif zarr2.CONSOLIDATED not in texts:
@@ -175,13 +178,8 @@ class _Check:
         if self._state is None or not self._store.abilities.listing:
             return
         # Format 2 was compared with its own consolidated document; programs that read format 3 read these.
-        documents: Documents = {}
-        wrong: list[str] = []
-        for key, text in read_documents(self._store, {zarr3.DOCUMENT}).items():
-            try:
-                documents[key] = load(text, key=key)
-            except MetadataError:
-                wrong.append(key)
+        documents, problems = self._loaded({zarr3.DOCUMENT})
+        wrong = [*problems]
         block = as_dict(as_dict(documents.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED))
         metadata = block.get("metadata")
         if isinstance(metadata, dict):
@@ -213,15 +211,16 @@ class _Check:
 
     # ---- the documents of the nodes ---------------------------------------------------------------------------------
 
-    def _documents(self, names: Collection[str]) -> Documents:
+    def _loaded(self, names: Collection[str]) -> tuple[Documents, dict[str, str]]:
+        """Return the documents of these names by key, and the problem of each that is not JSON."""
         documents: Documents = {}
+        problems: dict[str, str] = {}
         for key, text in read_documents(self._store, names).items():
             try:
                 documents[key] = load(text, key=key)
             except MetadataError as error:
-                self._damaged.add(key)
-                self._report.add(split(key)[0], "document-damaged", error.problem)
-        return documents
+                problems[key] = error.problem
+        return documents, problems
 
     def _hierarchy(self, documents: Documents) -> Hierarchy:
         """Return the hierarchy of the undamaged documents."""
@@ -325,7 +324,7 @@ class _Check:
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
         other = [each for each in self._differences if not each.is_good]
         changed = {each.path for each in other if split(each.key)[1] != zarr2.ATTRIBUTES}
-        for difference in _InlinedComparison(self._store, hierarchy, changed).differences(self._inlined):
+        for difference in _inlined_differences(self._store, hierarchy, changed, self._inlined):
             self._add_difference(difference)
 
     def _add_difference(self, difference: _Difference) -> None:
@@ -508,74 +507,70 @@ def _why_not_restored(
 _Owner = tuple[str, Dataset[Attributes], Index]
 
 
-@dataclass(slots=True)
-class _InlinedComparison:
-    """Compares the chunks in the consolidated document with those in the store.
+def _inlined_differences(
+    store: Store, hierarchy: Hierarchy, changed: Collection[str], inlined: Mapping[str, bytes]
+) -> Iterator[_Difference]:
+    """Yield the differences between the chunks in the consolidated document, by key, and those in the store.
 
-    ``_hierarchy`` has all nodes, including those of the consolidated document; ``_changed`` has the paths of nodes
-    whose documents differ.
+    ``hierarchy`` has all nodes, including those of that document; ``changed`` the paths of those that differ there.
     """
-
-    _store: Store
-    _hierarchy: Hierarchy
-    _changed: Collection[str]
-
-    def differences(self, inlined: Mapping[str, bytes]) -> Iterator[_Difference]:
-        """Yield the differences for ``{key: bytes}``, the chunks in the consolidated document."""
-        stored = self._stored([key for key in inlined if not is_outside(key)])
-        for key, copy in inlined.items():
-            value = stored.get(key)
-            if value == copy:
-                continue
-            owner = None if is_outside(key) else self._owner(key)
-            if owner is None:
-                message = f"the chunk {key!r} in the consolidated document belongs to no array"
-                yield _Difference(key, split(key)[0], "inlined-stale", message)
-                continue
-            path, node, index = owner
-            is_good = path not in self._changed and not self._store.is_blocked(key) and self._error(owner, copy) is None
-            error = value if isinstance(value, ZarrBackendError) else self._error(owner, value)
-            name = node.stored.chunk_name(index)
-            kind, message = "inlined-stale", f"the chunk {name!r} differs from its copy in the consolidated document"
-            if error is not None:
-                kind, message = kind_of(error), error.problem
-            elif value is None:
-                kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
-            yield _Difference(key, path, kind, message, is_good)
-
-    def _stored(self, keys: list[str]) -> dict[str, bytes | ZarrBackendError]:
-        """Return the stored values, or the errors raised when they are read."""
-        values: dict[str, bytes | ZarrBackendError] = {}
-        try:
-            return {**self._store.get_many(keys)}
-        except (StoreRefusedError, StoreUnreachableError):
-            raise  # none of them can be checked
-        except ZarrBackendError:
-            for key in keys:
-                try:
-                    values.update(self._store.get_many([key]))
-                except ZarrBackendError as error:
-                    values[key] = error
-        return values
-
-    def _owner(self, key: str) -> _Owner | None:
-        """Return the array of a chunk key and the index of the chunk, None if there is no such array."""
-        # an array is above its chunks by as many folders as its keys are nested
-        path = key
-        while path:
-            path, _ = split(path)
-            node = self._hierarchy.get(path)
-            if isinstance(node, Dataset):
-                index = shard_named(node.stored, key[len(path) + 1 :])
-                return (path, node, index) if index is not None and node.stored.shards is None else None
-        return None
-
-    def _error(self, owner: _Owner, data: bytes | None) -> ZarrBackendError | None:
-        """Return the error that decoding a chunk raises, None if it decodes or is missing."""
+    stored = _stored(store, [key for key in inlined if not is_outside(key)])
+    for key, copy in inlined.items():
+        value = stored.get(key)
+        if value == copy:
+            continue
+        owner = None if is_outside(key) else _owner(hierarchy, key)
+        if owner is None:
+            message = f"the chunk {key!r} in the consolidated document belongs to no array"
+            yield _Difference(key, split(key)[0], "inlined-stale", message)
+            continue
         path, node, index = owner
-        try:
-            if data is not None:
-                ChunkReader(self._store, path, node.stored, ChunkCache(0)).decode(index, data)
-        except ZarrBackendError as error:
-            return error
-        return None
+        is_good = path not in changed and not store.is_blocked(key) and _error(store, owner, copy) is None
+        error = value if isinstance(value, ZarrBackendError) else _error(store, owner, value)
+        name = node.stored.chunk_name(index)
+        kind, message = "inlined-stale", f"the chunk {name!r} differs from its copy in the consolidated document"
+        if error is not None:
+            kind, message = kind_of(error), error.problem
+        elif value is None:
+            kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
+        yield _Difference(key, path, kind, message, is_good)
+
+
+def _stored(store: Store, keys: list[str]) -> dict[str, bytes | ZarrBackendError]:
+    """Return the stored values, or the errors raised when they are read."""
+    values: dict[str, bytes | ZarrBackendError] = {}
+    try:
+        return {**store.get_many(keys)}
+    except (StoreRefusedError, StoreUnreachableError):
+        raise  # none of them can be checked
+    except ZarrBackendError:
+        for key in keys:
+            try:
+                values.update(store.get_many([key]))
+            except ZarrBackendError as error:
+                values[key] = error
+    return values
+
+
+def _owner(hierarchy: Hierarchy, key: str) -> _Owner | None:
+    """Return the array of a chunk key and the index of the chunk, None if there is no such array."""
+    # an array is above its chunks by as many folders as its keys are nested
+    path = key
+    while path:
+        path, _ = split(path)
+        node = hierarchy.get(path)
+        if isinstance(node, Dataset):
+            index = shard_named(node.stored, key[len(path) + 1 :])
+            return (path, node, index) if index is not None and node.stored.shards is None else None
+    return None
+
+
+def _error(store: Store, owner: _Owner, data: bytes | None) -> ZarrBackendError | None:
+    """Return the error that decoding a chunk raises, None if it decodes or is missing."""
+    path, node, index = owner
+    try:
+        if data is not None:
+            ChunkReader(store, path, node.stored, ChunkCache(0)).decode(index, data)
+    except ZarrBackendError as error:
+        return error
+    return None

@@ -27,11 +27,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 from h5py import h5, h5a, h5g, h5s, h5t
 
 from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element, encode_attributes
@@ -49,6 +48,7 @@ from hdmf_zarr_backend.encoding.hdf5_types import (
     to_note,
 )
 from hdmf_zarr_backend.encoding.hdf5_values import (
+    Array,
     array_of,
     decode_array,
     decode_text,
@@ -74,8 +74,6 @@ from hdmf_zarr_backend.model.element import (
     Sequence,
     Text,
 )
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 def storable_type(tid: Any) -> Element:

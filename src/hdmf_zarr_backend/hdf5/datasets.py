@@ -1,7 +1,7 @@
 """HDF5 datasets <-> Zarr arrays: kind of elements, type, chunks, filters, fill value, maximum shape.
 
-HDF5 -> Zarr: `describe`; Zarr -> HDF5: `dataset_form` and `creation_list`. The *note* has what Zarr cannot express. It
-is kept in the reserved attribute of the array, and Zarr -> HDF5 restores the same dataset from it::
+HDF5 -> Zarr: `describe`; Zarr -> HDF5: `creation_list`. The *note* has what Zarr cannot express. It is kept
+in the reserved attribute of the array, and Zarr -> HDF5 restores the same dataset from it::
 
     chunks   list of int, for a chunked dataset
     layout   "compact" if the values are in the header; without it and without chunks the dataset is contiguous
@@ -36,12 +36,11 @@ from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_unusual_nan, numpy_dtype, plain, widened
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
-from hdmf_zarr_backend.encoding.hdf5_values import decode_array, encode_array, encode_text
+from hdmf_zarr_backend.encoding.hdf5_values import Array, decode_array, encode_array, encode_text
 from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, Layout, default_chunks
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, warn
 from hdmf_zarr_backend.hdf5.attributes import (
-    Array,
     is_same_layout,
     kind_of,
     note_orders,
@@ -62,7 +61,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     usable,
 )
 from hdmf_zarr_backend.model.element import ASCII, REFERENCE, REGION, UTF8, Compound, Element, Opaque, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
+from hdmf_zarr_backend.model.nodes import StoredArray
 
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]
@@ -186,13 +185,6 @@ class DatasetForm(NamedTuple):
     element: Element
     """The type recorded in the note of the array, else the type of its elements in Zarr."""
     shape: tuple[int, ...]
-
-
-def dataset_form(node: Dataset[Attributes], *, is_spec: bool = False) -> DatasetForm:
-    """Return the type and shape of the dataset that an array becomes."""
-    described = elements.describe(node, is_spec=is_spec)
-    shape = described.axes if described.shape is None else described.shape
-    return DatasetForm(described.form, described.element, shape)
 
 
 def creation_list(

@@ -115,13 +115,10 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
     entries = _entries(pipeline)
     if entries is None or not _is_ordered(entries):
         return None
-    codecs: list[Config] = []
-    for number, _, options in entries:
-        config = _config_of(number, options, dtype)
-        if config is None:
-            return None
-        codecs.append(config)
-    return CodecPipeline(tuple(codecs), reframed=bool(entries) and entries[-1][0] == LZ4)
+    configs = [_config_of(number, options, dtype) for number, _, options in entries]
+    codecs = tuple(config for config in configs if config is not None)
+    is_lz4 = bool(entries) and entries[-1][0] == LZ4
+    return CodecPipeline(codecs, reframed=is_lz4) if len(codecs) == len(configs) else None
 
 
 def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
@@ -189,13 +186,9 @@ def pipeline_of(
     known = codecs_of(noted, dtype)  # None for None
     if known is not None and list(known.codecs) == list(map(_plain, configs)):
         return list(map(list, _entries(noted) or ()))
-    pipeline: Pipeline = []
-    for config in configs:
-        step = _filter_of(config, dtype)
-        if step is None:
-            return None
-        pipeline.append(step)
-    return pipeline if _is_ordered(pipeline) else None
+    steps = [_filter_of(config, dtype) for config in configs]
+    pipeline = [step for step in steps if step is not None]
+    return pipeline if len(pipeline) == len(steps) and _is_ordered(pipeline) else None
 
 
 def _plain(config: Config) -> Config:

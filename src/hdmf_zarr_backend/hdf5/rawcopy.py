@@ -27,8 +27,8 @@ from h5py._objects import phil
 from hdmf_zarr_backend.array.chunks import Overlap, normalise, overlaps
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
+from hdmf_zarr_backend.encoding.hdf5_values import Array
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
-from hdmf_zarr_backend.hdf5.attributes import Array
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import FileBytes, RemoteFile, file_bytes, remote_file
 from hdmf_zarr_backend.hdf5.filters import (

@@ -25,11 +25,10 @@ import numpy as np
 from h5py import h5d, h5i, h5l, h5o, h5r, h5s, h5t, h5z
 
 from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
-from hdmf_zarr_backend.encoding.hdf5_values import plain_values
+from hdmf_zarr_backend.encoding.hdf5_values import Array, plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.attributes import (
-    Array,
     attribute_names,
     axes_of,
     memory_type,

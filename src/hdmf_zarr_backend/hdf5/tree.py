@@ -362,7 +362,7 @@ class Placement:
         if result is None:
             self._warn_kept(pending)
             if is_other:
-                self._add_external(pending.path, _stem(location), target.path)
+                self._add_external(pending.path, location.removesuffix(_SUFFIX), target.path)
             else:
                 self.links.append(NewLink(pending.path, "soft", absolute(target.path)))
             return
@@ -378,7 +378,7 @@ class Placement:
         if is_url(location):
             return None
         beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), target.source))
-        for base in dict.fromkeys((_stem(beside), _stem(location))):
+        for base in dict.fromkeys((beside.removesuffix(_SUFFIX), location.removesuffix(_SUFFIX))):
             for suffix in _NEIGHBOURS:
                 if holds(base + suffix, target.path):
                     return base + suffix
@@ -411,10 +411,6 @@ class Placement:
         """Return the location of the file with the target of a reference in ``file``, None if there is no target."""
         target = self._find(file, reference)
         return None if target is None else target[0].location
-
-
-def _stem(location: str) -> str:
-    return location[: -len(_SUFFIX)] if location.endswith(_SUFFIX) else location
 
 
 def holds(location: str, path: str) -> bool:

@@ -35,8 +35,9 @@ from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, value_bytes
 from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
-from hdmf_zarr_backend.encoding.hdf5_values import array_of, decode_text, decoder
+from hdmf_zarr_backend.encoding.hdf5_values import Array, array_of, decode_text, decoder
 from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of, spec_location
@@ -51,7 +52,6 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdf5.attributes import (
     ATTRIBUTE_ORDER,
     LINK_ORDER,
-    Array,
     NewerFormatNeededError,
     in_order,
     is_same_layout,
@@ -64,7 +64,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
     set_orders,
     write_attribute,
 )
-from hdmf_zarr_backend.hdf5.datasets import DatasetForm, chosen_note, creation_list, dataset_form, stored_fill
+from hdmf_zarr_backend.hdf5.datasets import DatasetForm, chosen_note, creation_list, stored_fill
 from hdmf_zarr_backend.hdf5.files import OpenGroups, warn_broken
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
 from hdmf_zarr_backend.hdf5.rawcopy import Index, Region, write_direct
@@ -199,9 +199,10 @@ class Hdf5Writer:
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
         specs = spec_location(placed.file.hierarchy.root.attributes.get(SPECLOC))
-        form = dataset_form(node, is_spec=specs is not None and placed.own.startswith(f"{specs}/"))
+        described = describe(node, is_spec=specs is not None and placed.own.startswith(f"{specs}/"))
+        shape = described.axes if described.shape is None else described.shape
+        form = DatasetForm(described.form, described.element, shape)
         tid = self._named_type((note or {}).get("named"), self._checked(to_hdf5(form.element)))
-        shape = form.shape
         noted = notes.get("maxshape")  # it may include the axes of elements
         maxshape: tuple[int | None, ...] = shape
         if isinstance(noted, list) and len(noted) >= len(shape):

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hdmf_zarr_backend.array.chunks import Axis, fill_array, full_key, normalise, overlaps, separately
 from hdmf_zarr_backend.array.shards import WaitingShards
@@ -29,7 +28,7 @@ from hdmf_zarr_backend.model.element import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import StoredArray, indices_of, join
 from hdmf_zarr_backend.store.transaction import Change
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
-from hdmf_zarr_backend.write.sources import is_utf8
+from hdmf_zarr_backend.write.sources import Array, is_utf8
 from hdmf_zarr_backend.write.tasks import Sink, ValuesTask
 
 Index = tuple[int, ...]
@@ -80,8 +79,6 @@ def _set_text(planned: PlannedArray, kind: str | None) -> None:
     notes.pop("text", None)
     planned.node.attributes[NOTES] = notes if kind is None else {**notes, "text": kind}
 
-
-Array = npt.NDArray[Any]
 
 WAITING_BYTES = 64 * 2**20
 """Maximum bytes of chunks that are not full yet."""

@@ -56,7 +56,10 @@ def row_blocks(shape: tuple[int, ...], rows: int) -> Iterator[Region]:
 
 
 class ArraySource(Protocol):
-    """The values of one array; one whose ``can_be_refused`` is True may raise an error on reading."""
+    """The values of one array; one whose ``can_be_refused`` is True may raise an error on reading.
+
+    Sources of stored chunks also return chunks as they are stored, by ``encoded``.
+    """
 
     shape: tuple[int, ...]
 

@@ -28,7 +28,6 @@ from multiprocessing import get_context
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from hdmf_zarr_backend.array.chunks import fill_array
 from hdmf_zarr_backend.array.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
@@ -46,8 +45,8 @@ from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, i
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.store.base import Write, resource_failure
 from hdmf_zarr_backend.store.transaction import Change
+from hdmf_zarr_backend.write.sources import Array, ArraySource
 
-Array = npt.NDArray[Any]
 Index = tuple[int, ...]
 
 TASK_BYTES = 50 * 2**20
@@ -57,13 +56,6 @@ HOLDS = 3
 """A task holds up to this many copies of its values: as read, as converted, and encoded."""
 
 
-class ChunkSource(Protocol):
-    """Reads the values of a region of an array; sources of stored chunks may also return encoded chunks."""
-
-    def read(self, region: tuple[slice, ...]) -> Array:
-        """Return the values of ``region`` as they are stored."""
-
-
 @dataclass(slots=True)
 class ChunkTask:
     """Writes some chunks of an array, or one shard."""
@@ -71,7 +63,7 @@ class ChunkTask:
     change: Change
     path: str
     array: StoredArray
-    source: ChunkSource
+    source: ArraySource
     old_shape: tuple[int, ...] | None = None  # in the file, if the array is there already
     indices: list[Index] = field(default_factory=list)  # of the chunks, or of the shard
 
@@ -158,7 +150,7 @@ def task_on(change: Change, path: str) -> Iterator[None]:
         ) from error
 
 
-def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ChunkSource, index: Index) -> tuple[bytes, int]:
+def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ArraySource, index: Index) -> tuple[bytes, int]:
     """Return the stored form of the chunk at ``index``, and the bytes of its values that are inside of the array."""
     region = region_of(stored, index)
     raw = source.encoded(index) if hasattr(source, "encoded") else None
@@ -212,7 +204,7 @@ def cut(
         yield replace(array, source=source, indices=batch)
 
 
-def encode_shard(stored: StoredArray, source: ChunkSource, shard: Index, write: Write) -> int:
+def encode_shard(stored: StoredArray, source: ArraySource, shard: Index, write: Write) -> int:
     """Write the stored form of a shard, and return the bytes of its values that are inside of the array."""
     codec, writer, done = chunk_codec(stored), ShardWriter(write, stored), 0
     for index in chunks_in_shard(stored, shard):

@@ -262,8 +262,10 @@ class PlanWriter:
             sent: list[ChunkTask] = []
             kept: list[ChunkTask] = []
             for path, stored, source in arrays:
-                # by file and path: values would be pickled with each task
-                portable = _by_name(source) if away else source
+                portable: Any = source
+                if away:  # by file and path: values would be pickled with each task
+                    is_small = hasattr(source, "part")
+                    portable = source.portable() if hasattr(source, "portable") else source if is_small else None
                 tasks = kept if portable is None else sent
                 tasks.extend(self._cut(path, stored, portable or source, task_bytes=size, to_send=away))
             for tasks, who in ((sent, pool), (kept, Runner())):
@@ -349,11 +351,3 @@ def planned_bytes(planned: PlannedArray) -> int:
     stored = planned.node.stored
     shape = stored.shape if planned.iterator is None else tuple(planned.iterator.maxshape)
     return 0 if None in shape else math.prod(map(int, shape)) * chunk_codec(stored).dtype.itemsize
-
-
-def _by_name(source: Any) -> ArraySource | None:
-    """Return ``source`` in a form that can be sent to another process, None if it has none."""
-    if hasattr(source, "portable"):
-        portable: ArraySource | None = source.portable()
-        return portable
-    return source if hasattr(source, "part") else None
