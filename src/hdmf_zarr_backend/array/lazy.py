@@ -27,13 +27,14 @@ from hdmf_zarr_backend.array.chunks import Axis, ChunkCache, ChunkReader, copy_p
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import plain_attributes
-from hdmf_zarr_backend.encoding.casting import cast, cast_text, to_bytes, to_text
+from hdmf_zarr_backend.encoding.casting import cast, cast_text, nested_rows, to_bytes, to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec, make_codec
 from hdmf_zarr_backend.encoding.chunks import Array
 from hdmf_zarr_backend.encoding.codecs import has_array_codecs
 from hdmf_zarr_backend.encoding.elements import stored_text
+from hdmf_zarr_backend.encoding.hdf5_values import object_array
 from hdmf_zarr_backend.encoding.registry import parse_array
-from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, ValueRefusedError, at, printable
+from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, at, printable
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
@@ -622,7 +623,10 @@ class EditableArray(LazyArray):
             if not codec.is_object or codec.dtype.names is not None:
                 return self._typed(data, codec.dtype)
             if stored is None:
-                return _object_array(data, self.ndim)
+                if hasattr(data, "shape") and hasattr(data, "dtype"):
+                    return np.asarray(data).astype(object)
+                shape, items = nested_rows(data, self.ndim)  # the elements may be lists themselves
+                return object_array(items, shape)
             return cast_text(data, to_text if stored == "text" else to_bytes)
 
     def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
@@ -635,22 +639,6 @@ class EditableArray(LazyArray):
             chunk = held if held is not None else self._reader.chunk(part.chunk).copy()
             copy_part(values, part.outer, chunk, part.inner)
             self._edits.put(self._reader, part.chunk, chunk)
-
-
-def _object_array(data: Any, ndim: int) -> Array:
-    """Return nested lists as an object array of ``ndim`` axes, without looking into the elements."""
-    if hasattr(data, "shape") and hasattr(data, "dtype"):
-        return np.asarray(data).astype(object)
-    shape: list[int] = []
-    rows = [data]
-    while len(shape) < ndim and rows and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
-        lengths = {len(row) for row in rows}
-        if len(lengths) > 1:
-            raise ValueRefusedError("rows differ in length", remedy="Give as many elements in each.")
-        shape.append(lengths.pop())
-        rows = [item for row in rows for item in row]
-    array: Array = np.fromiter(rows, object, len(rows))
-    return array.reshape(shape)
 
 
 # ---- arrays of zarr --------------------------------------------------------------------------------------------------

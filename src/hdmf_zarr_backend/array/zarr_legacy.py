@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numcodecs
 import numpy as np
@@ -60,57 +59,36 @@ class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hin
         return {"id": "pickle", "protocol": self._protocol}
 
 
-class _RowsCodec(Codec):  # type: ignore[misc]
-    """A codec of numcodecs that also decodes the rows of structured arrays, which numcodecs writes but cannot read.
+class _Rows:
+    """Lets a codec of numcodecs also decode the rows of structured arrays, which numcodecs writes but cannot read."""
 
-    Both codecs append the type and the shape of a chunk to the list of its elements.
-    """
-
-    mark: ClassVar[bytes]  # encoded beginning of the type of a structured chunk
-
-    def __init__(self, inner: Any, unpack: Callable[[bytes], list[Any]]) -> None:
-        self._inner = inner  # the codec of numcodecs
-        self._unpack = unpack
-
-    def encode(self, buf: Any) -> Any:
-        return self._inner.encode(buf)
-
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self: Any, buf: Any, out: Any = None) -> Any:
+        # both codecs append the type and the shape of a chunk to the list of its elements
         encoded = bytes(buf)
-        if self.mark in encoded:
-            *rows, dtype, shape = self._unpack(encoded)
+        if b"|V" in encoded:
+            *rows, dtype, shape = self._unpacked(encoded)
             if str(dtype).startswith("|V"):
                 for _ in shape[1:]:  # numcodecs nests the rows, one list for each axis
                     rows = [row for block in rows for row in block]
                 return _delivered(np.fromiter(map(tuple, rows), object, len(rows)).reshape(shape), out)
-        return self._inner.decode(buf, out)
+        return super().decode(buf, out)  # type: ignore[misc]  # of the codec beside it
 
-    def get_config(self) -> Any:
-        return self._inner.get_config()
-
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self: Any) -> tuple[Any, ...]:
         # numcodecs' JSON cannot be pickled, and with it no open array could be given to a worker process
         return type(self).from_config, ({k: v for k, v in self.get_config().items() if k != "id"},)
 
 
-class _RowsJSON2(_RowsCodec):
-    codec_id = "json2"
-    mark = b'"|V'
-
-    def __init__(self, **config: Any) -> None:
-        encoding: str = config.get("encoding", "utf-8")
-        super().__init__(numcodecs.JSON(**config), lambda encoded: json.loads(encoded.decode(encoding)))
+class _RowsJSON2(_Rows, numcodecs.JSON):  # type: ignore[misc]
+    def _unpacked(self, encoded: bytes) -> Any:
+        return json.loads(encoded.decode(self.get_config()["encoding"]))
 
 
-class _RowsMsgPack2(_RowsCodec):
-    codec_id = "msgpack2"
-    mark = b"|V"
-
-    def __init__(self, **config: Any) -> None:
+# numcodecs has the codec only if msgpack is installed
+class _RowsMsgPack2(_Rows, getattr(numcodecs, "MsgPack", object)):  # type: ignore[misc]
+    def _unpacked(self, encoded: bytes) -> Any:
         from numcodecs.msgpacks import msgpack
 
-        inner = numcodecs.MsgPack(**config)
-        super().__init__(inner, lambda encoded: msgpack.unpackb(encoded, raw=inner.raw))
+        return msgpack.unpackb(encoded, raw=self.raw)
 
 
 def _delivered(decoded: Any, out: Any) -> Any:

@@ -134,16 +134,31 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 def _encode_array(array: Array, reference: Reference) -> Encoded:
-    if array.dtype.kind in "OT":
+    dtype = array.dtype
+    code, shape = dtype.str[1:], list(array.shape)
+    if dtype.kind in "OT":
         return _encode_objects(array.reshape(-1).tolist(), array.shape, reference)
-    if array.dtype.kind == "U":
-        return array.tolist(), None, _remark(array)
-    if array.dtype.kind == "S":
-        texts = list(map(utf8_or_none, array.reshape(-1).tolist()))
+    if dtype.kind in "SU":
+        texts = array.reshape(-1).tolist()
+        texts = texts if dtype.kind == "U" else list(map(utf8_or_none, texts))
         if None in texts:
-            return _base64(array), None, {"dtype": array.dtype.str, "shape": list(array.shape), "base64": True}
+            return _base64(array), None, {"dtype": dtype.str, "shape": shape, "base64": True}
         return _nested(texts, array.shape), None, _remark(array)
-    return _encode_numbers(array)
+    bits = {"bits": _base64(array)} if has_unusual_nan(array) else {}
+    if code in _NCZARR:
+        is_shown = bool(array.size) or array.ndim == 1
+        return array.tolist(), dtype.str.replace("|", "<"), None if is_shown and not bits else _remark(array) | bits
+    if code in ("b1", "f2") or library_type(dtype) is not None:
+        return array.tolist(), None, {**_remark(array), **bits}
+    if code in ("c8", "c16"):
+        pairs = np.stack([array.real, array.imag], axis=-1).tolist()
+        return pairs, None, {"dtype": dtype.str, "shape": shape, **bits}
+    if dtype.kind in "mM":
+        return array.astype("i8").tolist(), None, {"dtype": dtype.str, "shape": shape}
+    if dtype.kind == "V" and not dtype.hasobject and dtype.itemsize:
+        packed = array.astype(plain(dtype))
+        return _base64(packed), None, {"dtype": zarr_type(packed.dtype), "shape": shape, "base64": True}
+    raise ValueRefusedError(f"an attribute of type {dtype} has no JSON form")
 
 
 def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Reference) -> Encoded:
@@ -170,26 +185,6 @@ def _remark(array: Array) -> dict[str, Any]:
     """Return the remark with the type, and with the shape if nested lists do not show it."""
     remark: dict[str, Any] = {"dtype": code_of(array.dtype)}
     return remark if array.size else {**remark, "shape": list(array.shape)}
-
-
-def _encode_numbers(array: Array) -> Encoded:
-    dtype = array.dtype
-    bits = {"bits": _base64(array)} if has_unusual_nan(array) else {}
-    code = dtype.str[1:]
-    if code in _NCZARR:
-        is_shown = bool(array.size) or array.ndim == 1
-        return array.tolist(), dtype.str.replace("|", "<"), None if is_shown and not bits else _remark(array) | bits
-    if code in ("b1", "f2") or library_type(dtype) is not None:
-        return array.tolist(), None, {**_remark(array), **bits}
-    if code in ("c8", "c16"):
-        pairs = np.stack([array.real, array.imag], axis=-1).tolist()
-        return pairs, None, {"dtype": dtype.str, "shape": list(array.shape), **bits}
-    if dtype.kind in "mM":
-        return array.astype("i8").tolist(), None, {"dtype": dtype.str, "shape": list(array.shape)}
-    if dtype.kind == "V" and not dtype.hasobject and dtype.itemsize:
-        packed = array.astype(plain(dtype))
-        return _base64(packed), None, {"dtype": zarr_type(packed.dtype), "shape": list(array.shape), "base64": True}
-    raise ValueRefusedError(f"an attribute of type {dtype} has no JSON form")
 
 
 def _base64(array: Array) -> str:

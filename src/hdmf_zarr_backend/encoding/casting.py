@@ -438,7 +438,7 @@ def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _
         columns = {name: array[name].reshape(count, *array.dtype[name].shape) for name in names}
         location = location if location.shape is not None else replace(location, shape=shape)
     else:
-        shape, rows = _rows(data, ndim, location)
+        shape, rows = nested_rows(data, ndim, location)
         count = len(rows)
         location = location if location.shape is not None else replace(location, shape=shape)
         ordered = [row_values(row, names, n, location) for n, row in enumerate(rows)]
@@ -457,13 +457,13 @@ def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, location: Location = _
     return result.reshape(shape)
 
 
-def _rows(data: Any, ndim: int, location: Location) -> tuple[Shape, list[Any]]:
-    """Return the shape and the rows of nested sequences of ``ndim`` axes."""
+def nested_rows(data: Any, ndim: int, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]]:
+    """Return the shape and the elements of nested sequences of at most ``ndim`` axes, whatever the elements are."""
     shape: list[int] = []
     rows = [data]
-    for _ in range(ndim):
+    while len(shape) < ndim and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         if len(set(map(len, rows))) > 1:
-            raise location.refused((), "rows differ in length", "Give as many rows in each.")
+            raise location.refused((), "rows differ in length", "Give as many elements in each.")
         shape.append(len(rows[0]) if rows else 0)
         rows = list(itertools.chain.from_iterable(rows))
     return tuple(shape), rows

@@ -282,7 +282,7 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
         h5t.FLOAT: _number_of,
         h5t.STRING: _text_type,
         h5t.BITFIELD: lambda t: Number("bitfield", t.get_size(), _order_of(t)),
-        h5t.OPAQUE: _opaque_type,
+        h5t.OPAQUE: lambda t: _opaque_of(t.get_size(), text_of(t.get_tag())),
         h5t.COMPOUND: lambda t: _compound_type(t, depth + 1),
         h5t.REFERENCE: lambda t: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else REFERENCE,
         h5t.ENUM: lambda t: _enum_of(
@@ -295,8 +295,9 @@ def from_hdf5(tid: Any, depth: int = 0) -> Element:
     }
     try:
         # h5py raises for types that NumPy lacks. The fields of a compound are asked one by one.
-        if tid.get_class() != h5t.COMPOUND:
-            _ = tid.dtype
+        # A tag of h5py on more bytes than its type has: HDF5 would write beyond the array.
+        if tid.get_class() != h5t.COMPOUND and tid.dtype.itemsize != tid.get_size() and tid.get_class() == h5t.OPAQUE:
+            raise TypeError("its tag names a type of another size")
         return readers[tid.get_class()](tid)
     except ValueRefusedError:  # of a part; it is a TypeError too
         raise
@@ -333,13 +334,6 @@ def _dtype(code: str) -> np.dtype[Any]:
     import numpy as np
 
     return np.dtype(code)
-
-
-def _opaque_type(tid: Any) -> Element:
-    # A tag of h5py on more bytes than its type has: HDF5 would write beyond the array.
-    if tid.dtype.itemsize != tid.get_size():
-        raise TypeError("its tag names a type of another size")
-    return _opaque_of(tid.get_size(), text_of(tid.get_tag()))
 
 
 def _text_type(tid: Any) -> Text:
@@ -400,12 +394,17 @@ def _type_of(element: Element) -> Any:
             for name, number in members:
                 tid.enum_insert(raw_of(name), number)
             return tid
-        case Opaque() | Time():
-            return _opaque_type_of(element)
-        case ArrayOf(base, shape):
-            return h5t.array_create(_type_of(base), shape)
-        case Sequence(base):
-            return h5t.vlen_create(_type_of(base))
+        case Time(name, tag=""):
+            problem = f"HDF5 has no data type for {name}"
+            remedy = "Store the values as ISO 8601 text, or as numbers with their unit in an attribute."
+            raise ValueRefusedError(problem, remedy=remedy)
+        case Opaque(size, tag) | Time(size=size, tag=tag):
+            tid = h5t.create(h5t.OPAQUE, size)
+            tid.set_tag(raw_of(tag))
+            return tid
+        case ArrayOf(base) | Sequence(base):
+            tid = _type_of(base)
+            return h5t.array_create(tid, element.shape) if isinstance(element, ArrayOf) else h5t.vlen_create(tid)
     return h5t.STD_REF_DSETREG if element == REGION else h5t.STD_REF_OBJ
 
 
@@ -438,15 +437,3 @@ def _number_type(number: Number) -> Any:
     if size not in _HDF5_SIZES:
         raise ValueError("no such number")
     return h5t.py_create(_dtype(f"{order}{LETTERS[kind]}{size}"))
-
-
-def _opaque_type_of(element: Opaque | Time) -> Any:
-    from h5py import h5t
-
-    if isinstance(element, Time) and not element.tag:
-        problem = f"HDF5 has no data type for {element.name}"
-        remedy = "Store the values as ISO 8601 text, or as numbers with their unit in an attribute."
-        raise ValueRefusedError(problem, remedy=remedy)
-    tid = h5t.create(h5t.OPAQUE, element.size)
-    tid.set_tag(raw_of(element.tag))
-    return tid

@@ -142,7 +142,6 @@ REFERENCE_FIELDS_3 = "_REFERENCE_FIELDS"
 SCALAR_3 = "_SCALAR"
 """The mark of scalars in drafts of the convention."""
 
-_OBJECT = ("object", "region")
 _ATTRIBUTES = "attributes"
 _AS_TEXT = {"dtype": "json", "text": True}
 _TYPE = "type"
@@ -311,8 +310,9 @@ def _decode_array(
     chain = form.chain
     if chain.chunks is not None and any(n % c for n, c in zip(cell, chain.chunks, strict=True)):
         raise MetadataError(f"shards {cell} are not a whole number of chunks {chain.chunks}")
-    attributes, rows = decode_array_attributes(stated, form.default)
-    zarr_dtype = decode_word(stated, form.default, rows=rows, is_text=form.is_text)
+    attributes = decode_values(stated)
+    attributes.pop(DTYPE, None)
+    zarr_dtype, rows = _decode_word(stated, form.default, is_text=form.is_text)
     stored = StoredArray(
         shape=shape,
         chunks=chain.chunks or cell,
@@ -490,7 +490,7 @@ def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
     # hdmf-zarr 0.14 and zarr-python cannot read a node without a fill value, so there is always one.
     axes, array = len(node.stored.stored_shape), node.stored
     stored = _encode(array.data_type, array.filters, array.compressor, array.order, axes, array.fill_value)
-    attributes = encode_array_attributes(node, stored.default, rows=has_records(node.stored))
+    attributes = _encode_array_attributes(node, stored.default)
     if stored.noted is not None:
         attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
     codecs, chunks = stored.codecs, node.stored.chunks[:axes]
@@ -651,51 +651,37 @@ def _plain_names(attributes: Attributes) -> set[str]:
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bool) -> Attributes:
-    """Return the format-3 attributes of an array."""
+def _encode_array_attributes(node: Dataset[Attributes], default: Any) -> Attributes:
+    """Return the format-3 attributes of an array; ``default`` is the ``zarr_dtype`` of its data type."""
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
-    zarr_dtype = node.attributes.get(DTYPE)
-    scalar = node.stored.stored_axes == 0
-    if scalar:
+    zarr_dtype, axes, rows = node.attributes.get(DTYPE), node.stored.stored_axes, has_records(node.stored)
+    usual = default  # which needs no note
+    if axes == 0:
         notes.pop("scalar", None)
     notes.pop("rows", None)
     if isinstance(default, list):
-        _encode_fields(encoded, notes, zarr_dtype, default, rows=rows)
+        fields = zarr_dtype if isinstance(zarr_dtype, list) else []
+        references = [field["name"] for field in fields if _is_reference_field(field)]
+        if references:
+            encoded[REFERENCE_FIELDS_3] = references
+        if _looks_like_rows(default, references) != rows:
+            notes["rows"] = rows
+        usual = _default_fields(default, references) if rows else default
     elif zarr_dtype is not None:
-        encoded[DTYPE_3] = (
-            references_of.OBJECT_REFERENCE
-            if zarr_dtype == "object"
-            else default
-            if zarr_dtype == "scalar"
-            else zarr_dtype
-        )
-        if zarr_dtype not in (*_OBJECT, "scalar") and (zarr_dtype != default or scalar):
-            notes[_WORD] = zarr_dtype
+        stated = default if zarr_dtype == "scalar" else zarr_dtype
+        encoded[DTYPE_3] = references_of.OBJECT_REFERENCE if zarr_dtype == "object" else stated
+        usual = zarr_dtype if zarr_dtype in ("object", "region", "scalar") else None if axes == 0 else default
+    if zarr_dtype is not None and zarr_dtype != usual:
+        notes[_WORD] = zarr_dtype
     encoded.pop(NOTES, None)
     if notes:
         encoded[NOTES] = notes
-    axes = node.stored.stored_axes
     if axes is not None and isinstance(names := encoded.get(DIMENSIONS), list):
         encoded[DIMENSIONS] = names[:axes]
         if not axes:
             del encoded[DIMENSIONS]
     return encoded
-
-
-def _encode_fields(
-    encoded: Attributes, notes: dict[str, Any], zarr_dtype: Any, default: list[Any], *, rows: bool
-) -> None:
-    """Add the properties of the fields of rows that the data type does not have."""
-    references = (
-        [field["name"] for field in zarr_dtype if _is_reference_field(field)] if isinstance(zarr_dtype, list) else []
-    )
-    if references:
-        encoded[REFERENCE_FIELDS_3] = references
-    if _looks_like_rows(default, references) != rows:
-        notes["rows"] = rows
-    if zarr_dtype is not None and zarr_dtype != (_default_fields(default, references) if rows else default):
-        notes[_WORD] = zarr_dtype
 
 
 def _is_reference_field(field: Any) -> bool:
@@ -711,37 +697,25 @@ def _default_fields(default: list[Any], references: list[str]) -> list[dict[str,
     return fields
 
 
-def _looks_like_rows(default: Any, references: Any) -> bool:
+def _looks_like_rows(default: list[Any], references: Any) -> bool:
     """Tell whether a structured type has rows with text or references; ``default`` as from `word_of_type`."""
-    if not isinstance(default, list):
-        return False
     return bool(references) or any(str(field["dtype"]).startswith("str") for field in default)
 
 
-def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attributes, bool]:
-    """Return the format-2 attributes of an array without ``zarr_dtype``, and whether it has rows."""
-    decoded = decode_values(attributes)
-    decoded.pop(DTYPE, None)
-    if not isinstance(default, list):
-        return decoded, False
-    noted = notes_of(attributes).get("rows")
-    fields = attributes.get(REFERENCE_FIELDS_3)
-    old = attributes.get(DTYPE)
-    references = fields or (isinstance(old, list) and any(map(_is_reference_field, old)))
-    return decoded, noted if isinstance(noted, bool) else _looks_like_rows(default, references)
-
-
-def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
-    """Return ``zarr_dtype`` of an array with axes."""
+def _decode_word(attributes: Attributes, default: Any, *, is_text: bool) -> tuple[Any, bool]:
+    """Return ``zarr_dtype`` of an array with axes, and whether it has rows with text or references."""
     # `convert_to_v3` of hdmf-zarr 0.14 leaves `zarr_dtype` in format 3 and writes no `_DTYPE`.
-    kept = notes_of(attributes).get(_WORD)
-    if kept is not None:
-        return kept
-    old = attributes.get(DTYPE)
-    if rows or isinstance(default, list):
-        if isinstance(old, list) and old:
-            return old
-        fields = attributes.get(REFERENCE_FIELDS_3)
-        references = fields if isinstance(fields, list) else []
-        return _default_fields(default, references) if rows else default
-    return (references_of.word_of_zarr3(attributes.get(DTYPE_3, old)) if is_text else None) or default
+    notes, old = notes_of(attributes), attributes.get(DTYPE)
+    kept = notes.get(_WORD)
+    if not isinstance(default, list):
+        word = references_of.word_of_zarr3(attributes.get(DTYPE_3, old)) if is_text else None
+        return (word or default) if kept is None else kept, False
+    fields = attributes.get(REFERENCE_FIELDS_3)
+    rows = notes.get("rows")
+    if not isinstance(rows, bool):
+        rows = _looks_like_rows(default, fields or (isinstance(old, list) and any(map(_is_reference_field, old))))
+    if kept is None and isinstance(old, list) and old:
+        kept = old
+    if kept is None:
+        kept = _default_fields(default, fields if isinstance(fields, list) else []) if rows else default
+    return kept, rows
