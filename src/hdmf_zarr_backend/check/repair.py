@@ -246,14 +246,12 @@ def repair(
             return repairs
         damaged = []
         if repaired.state is not None:
-            is_whole = stores_all_chunks(
-                repaired.hierarchy.root.attributes
-            )  # a missing chunk must not become fill values
+            # a missing chunk must not become fill values
+            is_whole = stores_all_chunks(repaired.hierarchy.root.attributes)
             store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
+            parsed = ParsedFile(repaired.hierarchy, consolidated=True, state=repaired.state)
             try:
-                if derive_all(
-                    writer, ParsedFile(repaired.hierarchy, consolidated=True, state=repaired.state)
-                ).is_changed:
+                if derive_all(writer, parsed).is_changed:
                     repairs.done.append("made Zarr format 3 like format 2")
             except ChunkError as error:
                 problem = f"{error.problem}; Zarr format 3 was not updated from it"

@@ -21,7 +21,6 @@ import math
 import os
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
@@ -30,6 +29,7 @@ from urllib.parse import quote
 import h5py
 from h5py import h5d, h5g, h5l, h5o
 
+from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -56,6 +56,9 @@ _lock = threading.Lock()
 
 BLOCK = 2**18
 """Bytes of one request."""
+
+_BLOCKS = 128
+_FORM = "bytes"
 
 _known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
@@ -177,8 +180,7 @@ class RemoteFile:
         if state is not None and present != state:
             raise _changed(location)
         self.state = present
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._blocks = ChunkCache(_BLOCKS * BLOCK, largest=BLOCK)
         with _lock:
             _known[repr(self)] = self
 
@@ -215,17 +217,11 @@ class RemoteFile:
         data = b"".join(self._block(number) for number in range(first, last + 1))
         return data[offset - first * BLOCK :][:size]
 
-    def _block(self, number: int) -> bytes:
-        with self._lock:
-            if number in self._blocks:
-                self._blocks.move_to_end(number)
-                return self._blocks[number]
-        # not within the lock, so that threads request blocks at the same time
-        block = self._request(number * BLOCK, min((number + 1) * BLOCK, self.size))
-        with self._lock:
-            self._blocks[number] = block
-            while len(self._blocks) > 128:
-                self._blocks.popitem(last=False)
+    def _block(self, number: int) -> memoryview:
+        block: memoryview | None = self._blocks.get(str(number), _FORM)
+        if block is None:
+            block = memoryview(self._request(number * BLOCK, min((number + 1) * BLOCK, self.size)))
+            self._blocks.put(str(number), block, _FORM)
         return block
 
     def _request(self, start: int, stop: int) -> bytes:

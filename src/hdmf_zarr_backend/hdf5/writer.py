@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, TypeAlias
 
 import h5py
@@ -329,7 +328,7 @@ def _link_creation() -> Any:
 # ---- the file --------------------------------------------------------------------------------------------------------
 
 
-class OutputFile:
+class OutputFile(io.FileIO):
     """A new file for the driver ``fileobj`` of h5py, which HDF5 writes through Python; a context manager."""
 
     # HDF5's own drivers ignore errors of the system when they close an object: data are lost without an error, and the
@@ -337,17 +336,13 @@ class OutputFile:
     # closed the file, at the end of the ``with`` block.
 
     def __init__(self, path: str, *, exclusive: bool) -> None:
-        self._file = io.FileIO(path, "x+" if exclusive else "w+", opener=_opened)
+        mode = "x+" if exclusive else "w+"
+        super().__init__(path, mode, opener=lambda path, flags: os.open(path, flags | NO_LINKS, 0o666))
         self._error: OSError | KeyboardInterrupt | None = None
 
-    def __enter__(self) -> OutputFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._keep_error():
-            self._file.close()
+            self.close()
         self.check()
 
     def check(self) -> None:
@@ -362,42 +357,31 @@ class OutputFile:
         except (OSError, KeyboardInterrupt) as error:  # HDF5 must not see Ctrl-C either
             self._error = self._error or error
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Set the position, and return it."""
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._file.tell()
-
     def write(self, data: Any) -> int:
         """Write all of ``data``. After an error, nothing is written."""
         left = memoryview(data)
         with self._keep_error():
             while left and self._error is None:
-                left = left[self._file.write(left) :]
+                left = left[super().write(left) :]
         return len(data)
 
     def readinto(self, target: Any) -> int:
         """Fill ``target``, with zeros after the end of the file."""
         left = memoryview(target)
         with self._keep_error():
-            while left and (count := self._file.readinto(left)):
+            while left and (count := super().readinto(left)):
                 left = left[count:]
         left[:] = bytes(len(left))
         return len(target)
 
-    def truncate(self, size: int) -> None:
+    def truncate(self, size: int | None = None) -> int:
         """Set the length of the file."""
         with self._keep_error():
-            self._file.truncate(size)
+            super().truncate(size)
+        return size or 0
 
     def flush(self) -> None:
         """Do nothing: the file has no buffer."""
-
-
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | NO_LINKS, 0o666)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
