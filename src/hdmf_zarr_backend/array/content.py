@@ -109,10 +109,6 @@ def _json_values(value: Any, shape: tuple[int, ...], element: Element, resolve: 
     return plain_values(values, element, lambda target: target)
 
 
-def _null(_: Any) -> Target:
-    return Target(None)
-
-
 # ---- attributes ---------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +127,7 @@ def _attribute_content(value: Any) -> AttributeContent:
         text = json.dumps(value if is_json else array.tolist(), sort_keys=True, default=repr)
         return AttributeContent(JSON_ROW, (), np.array((text,), [("json", object)]))
     element = default_element(array)
-    return AttributeContent(element, array.shape, plain_values(array, element, _null))
+    return AttributeContent(element, array.shape, plain_values(array, element, lambda _: Target(None)))
 
 
 def _noted_attribute(
@@ -193,7 +189,10 @@ class ArrayReader:
         filters: tuple[FilterStep, ...] = ()
         layout: tuple[str, ...] = ()
         if not self._as_hdf5:
-            chunks, filters = stored.chunks[:axes] if axes else None, _codecs(stored)
+            chunks = stored.chunks[:axes] if axes else None
+            options = [sorted(f"{key}={value}" for key, value in step.items() if key != "id") for step in stored.codecs]
+            names = (str(step["id"]) for step in stored.codecs)
+            filters = tuple(FilterStep(name, tuple(chosen)) for name, chosen in zip(names, options, strict=True))
         elif note is not None:
             steps = note["filters"] if isinstance(note.get("filters"), list) else []
             known = [step for step in steps if isinstance(step, list) and list(map(type, step)) == [int, int, list]]
@@ -251,16 +250,7 @@ class ArrayReader:
             return None
         # HDF5's default: zero, empty text, a null reference
         dtype = dtype_of(element) if dtype.kind == "O" and isinstance(element, Compound) else dtype
-        return plain_values(np.zeros(_axes_of(element), dtype), element, _null)
-
-
-def _codecs(stored: StoredArray) -> tuple[FilterStep, ...]:
-    """Return the codecs of an array in the order in which they are applied."""
-    steps = []
-    for config in stored.codecs:
-        options = sorted(f"{key}={value}" for key, value in config.items() if key != "id")
-        steps.append(FilterStep(str(config["id"]), tuple(options)))
-    return tuple(steps)
+        return plain_values(np.zeros(_axes_of(element), dtype), element, lambda _: Target(None))
 
 
 class ZarrContent(Mapping[str, NodeContent]):

@@ -560,31 +560,25 @@ def wider_filters(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -
         return None
     fields: list[Any] = array.first_filter["fields"]
     rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
-    try:
-        wanted = [_wanted(field, [cells[:, column] for cells in rows]) for column, field in enumerate(fields)]
-    except (TypeError, ValueError):
-        return None  # a cell has the wrong type for its field; encoding it raises the error
-    if not any(wanted):
-        return None
-    for factor in (2, 1):
+    longest: dict[int, int] = {}  # of the columns with a cell that does not fit, in characters or bytes
+    for column, (_, data_type, kind) in enumerate(fields):
+        if kind == "number":
+            continue
+        try:
+            texts = (text for cells in rows for text in cell_texts(cells[:, column].tolist(), kind))
+            most = max((len(text.encode()) if data_type[1] == "S" else len(text) for text in texts), default=0)
+        except (TypeError, ValueError):
+            return None  # a cell has the wrong type for its field; encoding it raises the error
+        if most > _length(data_type):
+            longest[column] = most
+    for factor in (2, 1) if longest else ():
         wider = [list(field) for field in fields]
-        for field, most in zip(wider, wanted, strict=True):
-            if most:
-                field[1] = f"{field[1][:2]}{max(most, factor * _length(field[1]))}"
+        for column, most in longest.items():
+            data_type = wider[column][1]
+            wider[column][1] = f"{data_type[:2]}{max(most, factor * _length(data_type))}"
         if itemsize(field_types(wider)) * math.prod(array.chunks[:-1]) <= max_bytes:
             return [{**array.first_filter, "fields": wider}, *(array.filters or [])[1:]]
     return None
-
-
-def _wanted(field: Any, columns: list[Array]) -> int:
-    """Return the length of the longest cell of a field, in its units, if it does not fit; else 0."""
-    _, data_type, kind = field
-    if kind == "number":
-        return 0
-    is_bytes = data_type[1] == "S"
-    texts = (text for cells in columns for text in cell_texts(cells.tolist(), kind))
-    longest = max((len(text.encode()) if is_bytes else len(text) for text in texts), default=0)
-    return longest if longest > _length(data_type) else 0
 
 
 def _length(data_type: str) -> int:

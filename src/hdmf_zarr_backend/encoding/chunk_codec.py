@@ -572,29 +572,26 @@ class ChunkCodec:
     def encode(self, chunk: Array) -> bytes:
         """Return the stored form of one complete chunk."""
         try:
-            return self._encode(chunk)
+            if self._axes is not None:
+                chunk = chunk.transpose(self._axes)
+            buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=self.order)
+            # As zarr does: codecs for signals, such as WavPack and FLAC, compress by channel.
+            if self._plug_ins and not self.is_object:
+                buffer = buffer.reshape(chunk.shape if self.order == "C" else chunk.shape[::-1])
+            for codec in self._filters:
+                buffer = codec.encode(buffer)
+            if self._compressor is not None:
+                if isinstance(buffer, np.ndarray) and (buffer.dtype.kind in "MmV" or library_type(buffer.dtype)):
+                    # a type of the buffer protocol, from which compressors read the size of an element
+                    buffer = buffer.view("i8" if buffer.dtype.kind in "Mm" else f"V{buffer.dtype.itemsize}")
+                buffer = self._compressor.encode(buffer)
+            return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
         except ENCODE_ERRORS as error:
             # Numbers of the type of the array always fit, so this is an option that only encoding looks at, such as a
             # level; or a codec that takes other numbers.
             is_of_codec = not self.is_object or isinstance(error, (zlib.error, lzma.LZMAError))
             remedy = "Correct the options of the codecs, or use others." if is_of_codec else ""
             raise ValueRefusedError(f"the values cannot be stored ({error})", remedy=remedy) from error
-
-    def _encode(self, chunk: Array) -> bytes:
-        if self._axes is not None:
-            chunk = chunk.transpose(self._axes)
-        buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=self.order)
-        # As zarr does: codecs for signals, such as WavPack and FLAC, compress by channel.
-        if self._plug_ins and not self.is_object:
-            buffer = buffer.reshape(chunk.shape if self.order == "C" else chunk.shape[::-1])
-        for codec in self._filters:
-            buffer = codec.encode(buffer)
-        if self._compressor is not None:
-            if isinstance(buffer, np.ndarray) and (buffer.dtype.kind in "MmV" or library_type(buffer.dtype)):
-                # a type of the buffer protocol, from which compressors read the size of an element
-                buffer = buffer.view("i8" if buffer.dtype.kind in "Mm" else f"V{buffer.dtype.itemsize}")
-            buffer = self._compressor.encode(buffer)
-        return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
 
     @property
     def decodes_in_place(self) -> bool:

@@ -79,16 +79,12 @@ def parse_consolidated(
     documents: Mapping[str, Any], *, use_inlined: bool = True, damaged: Damaged | None = None
 ) -> tuple[Hierarchy, dict[str, bytes]] | None:
     """Return the content of consolidated documents, None without any."""
+    parsed, document = None, documents.get(zarr2.CONSOLIDATED)
     if zarr3.DOCUMENT in documents:
         parsed = zarr3.parse_consolidated(documents[zarr3.DOCUMENT], damaged=damaged)
-        if parsed is None:
-            return None
-        return parsed[0], inlined_chunks(parsed[1]) if use_inlined else {}
-    document = documents.get(zarr2.CONSOLIDATED)
-    if document is None:
-        return None
-    inlined = inlined_chunks(document) if use_inlined else {}
-    return zarr2.parse_consolidated(document, damaged=damaged), inlined
+    elif document is not None:
+        parsed = zarr2.parse_consolidated(document, damaged=damaged), document
+    return None if parsed is None else (parsed[0], inlined_chunks(parsed[1]) if use_inlined else {})
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:

@@ -325,30 +325,20 @@ class Hierarchy:
         at every ancestor; `verify` reports missing ones).
         """
         flat: dict[str, Node] = {relative(path): node for path, node in nodes.items()}
-        for path, node in list(flat.items()):
+        root = flat.setdefault("", Group())
+        for path, child in list(flat.items()):
             if not path:
                 continue
-            parent, _, name = path.rpartition("/")
+            node, (parent, _, name) = child, path.rpartition("/")
             group = flat.get(parent)
-            if not isinstance(group, Group):
-                group = _group_at(flat, parent)
+            while group is None:  # implied by its members: it is added to its own parent, and so on
+                flat[parent] = node = Group(members={name: node})
+                parent, _, name = parent.rpartition("/")
+                group = flat.get(parent)
+            if isinstance(group, Dataset):
+                raise MetadataError("an array has members", path=absolute(parent))
             group.members[name] = node
-        return cls(flat.get("", Group()), zarr_format)
-
-
-def _group_at(flat: dict[str, Node], path: str) -> Group[Attributes]:
-    missing: list[str] = []
-    while path and path not in flat:
-        missing.append(path)
-        path = split(path)[0]
-    node = flat.setdefault(path, Group())
-    if isinstance(node, Dataset):
-        raise MetadataError("an array has members", path=absolute(path))
-    for below in reversed(missing):
-        group: Group[Attributes] = Group()
-        flat[below] = node.members[split(below)[1]] = group
-        node = group
-    return node
+        return cls(root, zarr_format)
 
 
 Damaged: TypeAlias = "dict[str, MetadataError]"
