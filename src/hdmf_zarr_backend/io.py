@@ -923,8 +923,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     # ---- changing what is in the file -------------------------------------------------------------------------------
 
     @known_arguments
-    def remove(self, *paths: str, cascade: bool = False) -> list[str]:
-        """Remove groups, datasets, columns, links or attributes from the file, in one change.
+    def remove(self, *paths: str, rows: Any = None, cascade: bool = False) -> list[str]:
+        """Remove groups, datasets, columns, links, attributes, or rows of a table from the file, in one change.
 
         A column is removed with its indices, and from the ``colnames`` of its table.
 
@@ -932,9 +932,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         ----------
         *paths : str
             Paths in the file, such as ``"/acquisition/lick"``; an attribute as ``"/acquisition/lick@comments"``.
+        rows : list of int, slice or array of bool, optional
+            Rows to remove of the one table in ``paths``, by their numbers from 0 on, which are not their ids. Its ids
+            and all columns get shorter, and row numbers of other tables and series follow. None: remove the paths.
         cascade : bool
-            Remove also the links, and the attributes that are references, that lead to what is removed, and make the
-            references in datasets null. False: refuse that, and list them.
+            Remove also the links, and the attributes that are references, that lead to what is removed, make the
+            references in datasets null where the schema does not require them, and take the numbers of removed rows out
+            of ragged columns. False: refuse that, and list them.
 
         Returns
         -------
@@ -946,8 +950,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         UnsupportedModeError, ReferenceTargetError
             The mode is not ``r+`` or ``a``; there is nothing at a path.
         ConflictError, UsageError
-            Links or references lead there, or the schema requires it; it is the root, a cached specification, the index
-            of a column, or an attribute that does not exist. Nothing is changed.
+            Links, references or row numbers lead there, or the schema requires it; it is the root, a cached
+            specification, the index of a column, an attribute that does not exist, or has no such rows. Nothing is
+            changed.
 
         Notes
         -----
@@ -958,9 +963,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         --------
         >>> with NWBZarrIO("session.nwb.zarr", "r+") as io:  # doctest: +SKIP
         ...     io.remove("/processing/behavior", "/units/quality")
+        ...     io.remove("/intervals/trials", rows=[0, 5])
         """
         with self._editing(*paths) as edit:
-            edit.remove(paths, cascade=cascade)
+            edit.remove(paths, rows, cascade=cascade)
         return edit.done
 
     @known_arguments

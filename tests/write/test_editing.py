@@ -107,10 +107,14 @@ def test_what_leads_there_is_listed_and_nothing_is_changed(path):
 
 def test_a_cascade_makes_references_null_and_removes_links(path):
     with NWBZarrIO(path, "r+") as io:
-        assert io.remove(f"{GROUP}/shank0", cascade=True)[1:] == [f"removed 2 references in {GROUP}/electrodes/group"]
+        # a column that the schema requires
+        with pytest.raises(ConflictError, match=r"2 references in .*/electrodes/group \(the schema requires 'group'"):
+            io.remove(f"{GROUP}/shank0", cascade=True)
+        io.remove(f"{GROUP}/electrodes", rows=[0, 1], cascade=True)
+        assert io.remove(f"{GROUP}/shank0") == [f"removed {GROUP}/shank0"]
         io.remove("/acquisition/raw", "/acquisition/copy", cascade=True)
         nwbfile = io.read()
-        assert [group and group.name for group in nwbfile.electrodes["group"][:]] == [None, None, "shank1", "shank1"]
+        assert [group.name for group in nwbfile.electrodes["group"][:]] == ["shank1", "shank1"]
         assert nwbfile.trials["timeseries"][0][0].timeseries is None
     assert not verify(path).problems
 
@@ -585,3 +589,68 @@ def test_a_subject_whose_age_has_no_reference_is_edited(tmp_path, zarr_format):
     with NWBZarrIO(tmp_path / "a.zarr") as io:
         subject = io.read().subject
         assert (subject.age, subject.sex) == ("P50D", None)
+
+
+# ---- rows of tables -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [[1], slice(1, 2), [False, True, False], np.array([-2])], ids=repr)
+def test_rows_are_removed_with_all_that_belongs_to_them(path, rows):
+    with NWBZarrIO(path, "r+") as io:
+        before = io.read().units
+        assert io.remove("/units", rows=rows) == ["removed 1 row of /units"]
+        assert io.remove("/intervals/trials", rows=rows) == ["removed 1 row of /intervals/trials"]
+        with pytest.raises(UsageError, match="before a change of the file: removed 1 row of /units"):
+            before["spike_times"].data[:]
+        nwbfile = io.read()
+        assert nwbfile.units.id[:].tolist() == [0, 2]
+        assert [list(times) for times in nwbfile.units["spike_times"][:]] == [[0.0], [0.0, 1.0, 2.0]]
+        assert [list(tags) for tags in nwbfile.units["tags"][:]] == [[], ["a", "a"]]
+        assert nwbfile.trials["start_time"][:].tolist() == [0.0, 2.0]
+        assert nwbfile.trials["timeseries"][1][0].timeseries is nwbfile.acquisition["raw"]
+        nwbfile.add_unit(spike_times=[7.0], tags=["b"], electrodes=[3])
+        io.write(nwbfile)
+    check(path)
+    with NWBZarrIO(path) as io:
+        units = io.read().units
+        assert [list(region.index) for region in units["electrodes"][:]] == [[0], [2], [3]]
+        assert units["tags"][2] == ["b"]
+
+
+def test_row_numbers_follow_and_those_of_removed_rows_are_refused(path):
+    table = f"{GROUP}/electrodes"
+    with NWBZarrIO(path, "r+") as io:
+        with pytest.raises(ConflictError, match=r"lead to it: row 0, 1 in /units/electrodes \(.*Remove these first"):
+            io.remove(table, rows=[0, 1])
+        io.remove(table, rows=[3])
+        assert io.remove(table, rows=[0], cascade=True)[1:] == ["removed row 0 in /units/electrodes"]
+        nwbfile = io.read()
+        assert nwbfile.electrodes["label"][:].tolist() == ["1", "2"]
+        assert [list(region.index) for region in nwbfile.units["electrodes"][:]] == [[], [1], [2]]
+        region = nwbfile.create_electrode_table_region([1], "of a series")
+        nwbfile.add_acquisition(ElectricalSeries(name="e", data=np.zeros((5, 1)), electrodes=region, rate=1.0))
+        io.write(nwbfile)
+        with pytest.raises(ConflictError, match=r"row 1 in /acquisition/e/electrodes \(it cannot be shorter"):
+            io.remove(table, rows=[1], cascade=True)
+        io.remove(table, rows=[0], cascade=True)
+        assert list(io.read().acquisition["e"].electrodes.data[:]) == [0]
+    check(path)
+
+
+def test_all_rows_and_rows_of_categories_are_removed(tmp_path):
+    path = tmp_path / "a.zarr"
+    columns = [VectorData(name="x", description="", data=np.arange(3))]
+    inner = DynamicTable(name="inner", description="", columns=[VectorData(name="y", description="", data=list("abc"))])
+    table = AlignedDynamicTable(name="root", description="", columns=columns, category_tables=[inner])
+    with ZarrIO(path, mode="w", manager=get_manager()) as io:
+        io.write(table)
+    with ZarrIO(path, mode="r+", manager=get_manager()) as io:
+        io.remove("/", rows=[0])
+        assert io.read()["inner"]["y"][:].tolist() == ["b", "c"]
+        io.remove("/", rows=slice(None))
+        table = io.read()
+        assert len(table) == len(table["inner"]) == 0
+        table.add_row(x=7, inner={"y": "new"})
+        io.write(table)
+        assert io.read()["inner"]["y"][:].tolist() == ["new"]
+    assert not verify(path).problems

@@ -8,7 +8,7 @@ change of it (`store.transaction`). The root refuses readers while references in
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -16,6 +16,7 @@ from operator import is_not
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from hdmf.build import BuildManager, ConstructError, DatasetBuilder
 from hdmf.data_utils import AbstractDataChunkIterator
 from hdmf.spec import DatasetSpec, GroupSpec, NamespaceCatalog
@@ -25,6 +26,8 @@ from hdmf_zarr_backend.array.edits import wider_filters
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_grid
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.encoding.casting import to_text
+from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr
 from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
@@ -56,7 +59,14 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
 from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
-from hdmf_zarr_backend.hdmf.namespaces import add_specs, is_registered, name_axes, names_in, specs_in
+from hdmf_zarr_backend.hdmf.namespaces import (
+    add_specs,
+    is_registered,
+    name_axes,
+    names_in,
+    rename_axes,
+    specs_in,
+)
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import (
     converted,
@@ -81,7 +91,7 @@ from hdmf_zarr_backend.model.nodes import (
     relative,
     split,
 )
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.write.array_planner import shape_of
@@ -89,6 +99,7 @@ from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, ch
 from hdmf_zarr_backend.write.sources import EncodedSource
 from hdmf_zarr_backend.write.writer import PlannedKeys
 
+Array = npt.NDArray[Any]
 _SPEC_CLASSES = ("group_spec_cls", "dataset_spec_cls", "spec_namespace_cls")
 LISTS = frozenset({"colnames", "categories"})
 """Attributes of tables that list members: columns, and the tables of an aligned table."""
@@ -99,6 +110,13 @@ _NOTES = {NOTES: "attributes", NCZARR_ATTR: "types"}
 
 _FIXED = LISTS | {*TYPE_KEYS, "namespace", "object_id"}
 """Attributes by which hdmf knows an object and its members."""
+
+
+def _listed(group: Group[Attributes], attribute: str) -> list[str | bytes]:
+    """Return the names of members that an attribute of a table lists."""
+    about = {key: group.attributes[key] for key in (attribute, *_NOTES) if key in group.attributes}
+    value = decode_attributes(about, resolve=lambda reference: None).get(attribute, [])
+    return list(np.atleast_1d(np.asarray(value, object)))
 
 
 class Edit:
@@ -123,6 +141,8 @@ class Edit:
         self._added: set[str] = set()  # paths of copies, above which all is there
         self._lost: list[tuple[str, str | None]] = []  # what leads to what is removed, and why it cannot become null
         self._nulls = 0  # references whose target is removed
+        self._kept: dict[str, npt.NDArray[np.bool_]] = {}  # of arrays that lose rows: is an element kept?
+        self._numbers: dict[str, Array] = {}  # new values of row numbers, at all elements
         self._before = resolver_of(store, known, store.location)
         self._targets: dict[tuple[Any, Any], str | None] = {}
         self._specs = spec_location(known.root.attributes.get(SPECLOC))
@@ -150,24 +170,26 @@ class Edit:
 
     # ---- what is changed --------------------------------------------------------------------------------------------
 
-    def remove(self, names: Iterable[str], *, cascade: bool) -> None:
-        """Remove nodes, links, and attributes (``path@name``); refuse what others need."""
-        for name in names:
+    def remove(self, names: Sequence[str], rows: Any = None, *, cascade: bool) -> None:
+        """Remove nodes, links, attributes (``path@name``), or ``rows`` of one table; refuse what others need."""
+        if rows is not None:
+            self._remove_rows(names, rows)
+        for name in names if rows is None else ():
             self._remove(name)
         self._follow_all()
-        if not self._lost:
-            return
-        first = next(path for path, new in self.outdated.items() if new is None)
-        if not cascade:
+        first = next((path for path, new in self.outdated.items() if new is None), names[0] if names else "")
+        if self._lost and not cascade:
             problem = f"it cannot be removed while these lead to it: {'; '.join(what for what, _ in self._lost)}"
-            what = "it removes such links and attributes, and makes the references in datasets null."
+            what = "it removes such links, attributes and row numbers, and makes the references in datasets null."
             remedies = (f"Remove these first, or {how}: {what}" for how in ("pass cascade=True", "use --drop-links"))
             raise self._error(ConflictError, problem, first, *remedies)
         needed = [f"{what} ({problem})" for what, problem in self._lost if problem is not None]
         if needed:
             problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
-            raise self._error(ConflictError, problem, first, "Remove what has them too, in the same call.")
+            remedy = "Remove what has them too, in the same call; or first rows of a table, by io.remove(rows=...)."
+            raise self._error(ConflictError, problem, first, remedy)
         self.done += [f"removed {what}" for what, _ in self._lost]
+        self._keep_rows()
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a node or a link another name in its group."""
@@ -204,10 +226,8 @@ class Edit:
         if isinstance(given, AbstractDataChunkIterator):
             raise self._error(UsageError, "an iterator cannot replace a dataset", path, "Give an array.")
         is_own = isinstance(given, LazyArray) and (given.location, given.path) == (store.location, path)
-        budget = self._file.options.memory_budget
-        if is_own and given.nbytes > budget:
-            problem = f"the dataset has {given.nbytes:,} bytes, and memory_budget is {budget:,}"
-            raise self._error(UsageError, problem, path, "Raise memory_budget, or export to a new file.")
+        if is_own:
+            self._check_budget(given.nbytes, path)
         old = ReadSession(store, self._file.parsed, store.location, self._manager).own.builder_at(path)
         data, dtype = converted(specs_at(self._catalog, self._known, path), data, old, store.location)
         is_alike = len(shape_of(stored_array(data))) == len(shape_of(old.data))
@@ -349,6 +369,95 @@ class Edit:
         for index in [] if is_link else self._indices(path):
             self._move(index, None, is_link=False)
 
+    # ---- rows of tables ---------------------------------------------------------------------------------------------
+
+    def _remove_rows(self, names: Sequence[str], rows: Any) -> None:
+        """Note which elements stay of the columns of a table, and of the row numbers that lead to it."""
+        _, path, node = self._find(relative(names[0] if len(names) == 1 else ""))
+        ids = self._known.get(join(path, "id"))
+        if not (isinstance(node, Group) and isinstance(ids, Dataset) and "colnames" in node.attributes):
+            remedy = "Give the path of one table, such as /intervals/trials."
+            raise self._error(UsageError, "only a table has rows to remove", path, remedy)
+        kept = np.ones(ids.stored.shape[0], bool)
+        try:
+            given: Any = rows if isinstance(rows, slice) else np.atleast_1d(rows)
+            kept[given if isinstance(given, slice) or given.size else []] = False
+        except (IndexError, ValueError) as error:
+            problem = f"{rows!r} are not rows of this table, which has {len(kept)}"
+            remedy = "Give row numbers, which start at 0, a slice, or a boolean for each row."
+            raise self._error(UsageError, problem, path, remedy) from error
+        tables = [path, *(join(path, to_text(name)) for name in _listed(node, "categories"))]
+        for table in tables:
+            for name in ("id", *_listed(self._group(table), "colnames")):
+                self._cut_column(join(table, to_text(name)), kept)
+        self._follow_rows(tables, kept)
+        self.done.append(f"removed {counted(len(kept) - int(kept.sum()), 'row')} of {absolute(path)}")
+
+    def _cut_column(self, path: str, kept: Array) -> None:
+        """Note which elements of a column, and of its indices, stay with the rows that are kept."""
+        indices = self._indices(path) if isinstance(self._known.get(path), Dataset) else []
+        for each in (*reversed(indices), path):
+            node = self._known.get(each)
+            if not isinstance(node, Dataset) or node.stored.shape[:1] != kept.shape:
+                problem = f"the column is a link, or has not the {counted(len(kept), 'row')} of its table"
+                raise self._error(ConflictError, problem, each, "Remove the column first, or write a new file.")
+            self._kept[each], target = kept, self._known.get(self._indexed(each) or "")
+            if each != path and isinstance(target, Dataset):
+                lengths, below = np.diff(self._values_of(each), prepend=0), np.ones(target.stored.shape[0], bool)
+                if lengths.min(initial=0) < 0 or lengths.sum() > len(below):
+                    problem, remedy = "the index does not fit its column", "`zarrio verify` lists what is damaged."
+                    raise self._error(ConflictError, problem, each, remedy)
+                below[: lengths.sum()] = np.repeat(kept, lengths)
+                kept = below
+
+    def _follow_rows(self, tables: list[str], kept: Array) -> None:
+        """Let the row numbers in regions follow the rows of a table that stay, and note those of removed rows."""
+        for path, node in self._known.walk():
+            table: Any = node.attributes.get("table")
+            if not (isinstance(node, Dataset) and is_reference(table) and self._target(table["value"]) in tables):
+                continue
+            numbers, index = self._values_of(path), self._indices(path)[:1]
+            if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(kept):
+                problem = f"{absolute(path)} has numbers of rows that the table lacks"
+                raise self._error(ConflictError, problem, tables[0], "Change these first.")
+            stays = self._kept.setdefault(path, np.ones(len(numbers), bool))
+            lost = stays & ~kept[numbers]
+            self._kept[path], self._numbers[path] = stays & ~lost, np.cumsum(kept)[numbers] - 1
+            if lost.any():
+                for each in index:  # with other lengths
+                    self._kept.setdefault(each, np.ones(len(self._values_of(each)), bool))
+                text = few([str(row) for row in np.unique(numbers[lost])])
+                reason = None if index else "it cannot be shorter than the column or the data that it belongs to"
+                self._lost.append((f"row {text} in {absolute(path)}", reason))
+
+    def _keep_rows(self) -> None:
+        """Plan the arrays with the elements that stay, and let indices follow."""
+        held = 0
+        for path, kept in self._kept.items():
+            node = self.hierarchy.get(path)
+            assert isinstance(node, Dataset)
+            held += node.stored.size * chunk_codec(node.stored).dtype.itemsize
+            self._check_budget(held, path)
+            stored, target = self._values_of(path), self._kept.get(self._indexed(path) or "")
+            values = self._numbers.get(path, stored)
+            if target is not None:
+                values = np.array([0, *np.cumsum(target)])[stored]
+            values = values[kept].astype(stored.dtype)
+            node.stored.shape = values.shape
+            self._plan.arrays[path] = PlannedArray(node, EncodedSource(values))
+        rename_axes(self.hierarchy, self._kept)
+        self._replaced |= self._kept.keys()
+
+    def _values_of(self, path: str) -> Array:
+        node = self._known.get(path)
+        assert isinstance(node, Dataset)
+        return ChunkReader(self._file.store, path, node.stored, ChunkCache(0)).read(())
+
+    def _check_budget(self, nbytes: int, path: str) -> None:
+        if nbytes > (budget := self._file.options.memory_budget):
+            problem = f"{nbytes:,} bytes must be held in memory, and memory_budget is {budget:,}"
+            raise self._error(UsageError, problem, path, "Raise memory_budget, or export to a new file.")
+
     def _nothing_at(self, path: str) -> Any:
         remedy = "`zarrio inspect` lists all paths."
         return self._error(ReferenceTargetError, "there is no such group or dataset", path, remedy)
@@ -409,14 +518,12 @@ class Edit:
             node = group.members.pop(name)
             if new_name is not None:
                 group.members[new_name] = node
-            for attribute in LISTS & group.attributes.keys():
-                about = {key: group.attributes[key] for key in (attribute, *_NOTES) if key in group.attributes}
-                value = decode_attributes(about, resolve=lambda reference: None)[attribute]
-                listed = list(np.atleast_1d(np.asarray(value, object)))
-                as_stored = {name: new_name, name.encode(): new_name and new_name.encode()}
-                renamed = [as_stored.get(each, each) for each in listed]
-                if renamed != listed:
-                    self._set_attribute(parent, attribute, [each for each in renamed if each is not None])
+        for attribute in LISTS & group.attributes.keys():
+            listed = _listed(group, attribute)
+            as_stored = {name: new_name, name.encode(): new_name and new_name.encode()}
+            names = [as_stored.get(each, each) for each in listed]
+            if names != listed:
+                self._set_attribute(parent, attribute, [each for each in names if each is not None])
         what = f"the link {absolute(path)}" if is_link else absolute(path)
         self.done.append(f"removed {what}" if new is None else f"renamed {what} to {new_name}")
 
@@ -499,7 +606,8 @@ class Edit:
         if target is None:
             return reference
         new = self.new_path(target)
-        if new is None:
+        # a link to a column, or a region of it, has the length of another table, or other elements
+        if new is None or (target in self._kept and ("name" in reference or reference.get("region") is not None)):
             return None
         stated = decode_reference(reference).node_path
         # what leads there through a link that is removed or renamed leads there without it
@@ -571,7 +679,7 @@ class Edit:
         if not stored.size or not any(isinstance(element, kinds) for element in elements):
             return
         with at(self._file.store, path):
-            values = ChunkReader(self._file.store, path, stored, ChunkCache(0)).read(())
+            values = self._values_of(path)
             cells = values.reshape(-1).tolist()
             followed = self._follow(cells)
             if followed is cells:
@@ -581,7 +689,7 @@ class Edit:
                 raise UnsupportedFileError(problem, remedy="Convert the file with `zarrio convert`, and change that.")
         lost = self._nulls - nulls
         if lost:
-            reason = "the only value of a dataset cannot be null" if means.is_scalar else None
+            reason = "the only value of a dataset cannot be null" if means.is_scalar else self._why_required(path)
             self._lost.append((f"{counted(lost, 'reference')} in {absolute(path)}", reason))
         values = np.empty_like(values)
         for position, cell in enumerate(followed):
