@@ -216,7 +216,7 @@ class WriteOptions(_Options):
         Bytes of values in memory at a time, beyond the arrays of the caller; a single chunk may be larger.
     progress : bool or Progress
         True: show a bar of tqdm, in a terminal or a notebook. A `Progress` receives the number of bytes that are done,
-        from all workers.
+        from all workers. Values that are assigned or appended to datasets of an open file are not counted.
     durable : bool
         Wait until a local file is on the disk, so that it survives a power failure. False: it survives the end of this
         process, but perhaps not a power failure.

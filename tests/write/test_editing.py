@@ -533,6 +533,12 @@ def test_a_series_of_another_table_of_the_same_name_is_created_anew(other, tmp_p
             "no place for a Time",
         ),
         (lambda file: file.acquisition["raw"], {"into": "/none"}, ReferenceTargetError, "no such group"),
+        (
+            lambda file: file.acquisition["raw"],
+            {"into": "/processing/new"},
+            ReferenceTargetError,
+            r"create_processing_module\('new', \.\.\.\)",
+        ),
         (lambda file: file.acquisition["raw"], {"name": "a/b"}, NameRefusedError, "a/b"),
         (lambda file: file.acquisition["raw"], {"name": "taken"}, ConflictError, "has a member 'taken' already"),
         (lambda file: file.devices["probe"], {"name": "again"}, ConflictError, "devices/probe in this file is the obj"),

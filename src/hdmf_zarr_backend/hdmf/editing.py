@@ -322,7 +322,8 @@ class Edit:
         for name in reversed(new[1:]):
             path = join(path, name)
             if not any(map(is_untyped, specs_at(self._catalog, self.hierarchy, path))):
-                raise self._nothing_at(path)
+                remedy = f"Add it and call io.write: nwbfile.create_processing_module({name!r}, ...) for a module."
+                raise self._error(ReferenceTargetError, "there is no such group to copy into", path, remedy)
             self.hierarchy.add(path, node := Group())
         if not isinstance(node, Group) or f"{path}/".startswith(f"{self._specs}/"):
             raise self._nothing_at(path)
