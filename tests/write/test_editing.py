@@ -393,6 +393,25 @@ def test_a_scalar_is_replaced_and_a_name_is_used_again(path):
     check(path)
 
 
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (["2025-03-01", "2025-03-02"], "the schema has one value here"),
+        ("yesterday", "not a time in the form of ISO 8601"),
+        (b"yesterday", "not a time in the form of ISO 8601"),
+    ],
+    ids=["two", "text", "bytes"],
+)
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_a_time_is_replaced_by_one_time(path, data, problem):
+    with NWBZarrIO(path, "r+") as io:
+        with pytest.raises(ValueRefusedError, match=problem):
+            io.replace("/session_start_time", data)
+        io.replace("/session_start_time", "2025-03-01T12:00:00+00:00")
+        assert io.read().session_start_time.isoformat() == "2025-03-01T12:00:00+00:00"
+    check(path)
+
+
 def test_a_session_of_icechunk_is_changed():
     icechunk = pytest.importorskip("icechunk")
     session = icechunk.Repository.create(icechunk.in_memory_storage()).writable_session("main")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -311,7 +312,24 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
         if shapes and not any(_fits(shape, each) for each in shapes):
             problem = f"the schema allows the shapes {shapes}, and the data have {shape}"
             raise ValueRefusedError(problem, remedy="Give data of such a shape.")
+        if not shapes and shape and spec.data_type is None and not shape_of(builder.data):
+            raise ValueRefusedError("the schema has one value here", remedy="Give one value.")
+        # hdmf takes any text for a time, with which pynwb cannot read the file.
+        if spec.dtype == "isodatetime" and not shape:
+            _check_time(values)
     return values, dtype
+
+
+def _check_time(value: Any) -> None:
+    """Refuse a text that is not a date or time in the form of ISO 8601."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        problem = f"{text!r} is not a time in the form of ISO 8601"
+        raise ValueRefusedError(
+            problem, remedy='Give a datetime, or a text such as "2025-03-01T12:00:00+00:00".'
+        ) from error
 
 
 def _fits(shape: tuple[int, ...], wanted: Any) -> bool:
