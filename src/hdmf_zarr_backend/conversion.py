@@ -26,7 +26,7 @@ from hdmf_zarr_backend.encoding.attributes import strict_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
 from hdmf_zarr_backend.encoding.codecs import CodecOfFile, codec_of_file
 from hdmf_zarr_backend.encoding.elements import describe, is_scalar
-from hdmf_zarr_backend.encoding.layout import Layout, Sharding
+from hdmf_zarr_backend.encoding.layout import Layout, NoMatchError, Sharding
 from hdmf_zarr_backend.encoding.nczarr import check_format
 from hdmf_zarr_backend.encoding.parser import check_outside, not_found, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile
@@ -536,6 +536,11 @@ class Request:
         }
         return Resumption(record, partial(_differences, record), self.resume)
 
+    def remarks(self, plan: WritePlan) -> list[str]:
+        """Return what settings changed in a plan that was carried out, and whether shards had no effect."""
+        is_idle = self.shards is not None and not any(array.node.stored.shards for array in plan.arrays.values())
+        return _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
+
     def hdf5_to_zarr(self, source: str) -> ConversionReport:
         """Copy an HDF5 file."""
         store, target = self.open_target(), _location_of(self.target)
@@ -546,8 +551,7 @@ class Request:
             plan = planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
             self.write(store, plan, tree.sources())
             joined = (path for path in planner.joined if path not in self.layouts)
-            remarks = _remarks(_CHOSEN, self.layouts) + _remarks(_JOINED, joined)
-            return report_of(plan, source, target, remarks=remarks)
+            return report_of(plan, source, target, remarks=self.remarks(plan) + _remarks(_JOINED, joined))
 
     def zarr_to_zarr(self) -> ConversionReport:
         """Copy a Zarr file to another place, in any format of Zarr."""
@@ -580,7 +584,7 @@ class Request:
             for _, node in plan.hierarchy.walk():
                 node.attributes = strict_attributes(node.attributes)
         self.write(store, plan)
-        return report_of(plan, main.location, target, remarks=_remarks(_CHOSEN, self.layouts))
+        return report_of(plan, main.location, target, remarks=self.remarks(plan))
 
     def zarr_to_hdf5(self, target: str) -> ConversionReport:
         """Convert to HDF5; the new file is written beside the target, and moved there when it is complete."""
@@ -711,6 +715,7 @@ def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> 
 
 # ---- settings by the pattern of a path ------------------------------------------------------------------------------
 
+
 _CHOICES = ("chunks", "chunk_elements", "chunk_aspect_ratio", "compressor", "filters", "shards")
 
 
@@ -725,19 +730,24 @@ def layouts_of(
     is_content = _is_content(hierarchy)
     known = [path for path, node in arrays.items() if is_content(path) and not is_scalar(node)]
     chosen: dict[str, dict[str, Any]] = {}
+    unmatched: list[str] = []
     for pattern, options in settings.items() if isinstance(settings, Mapping) else settings:
         given = options.io_settings if isinstance(options, ZarrDataIO) else options
         if unknown := [name for name in given if name not in (*_CHOICES, "codec", "compressors")]:
             raise unknown_argument("settings", unknown, frozenset(_CHOICES))
         matches = list(filter(_expression(pattern).fullmatch, known))
-        if not matches:
-            similar = get_close_matches(relative(pattern), known, n=3, cutoff=0.4) or known[:3]
-            remedy = f"Did you mean {' or '.join(map(repr, similar))}?" if similar else "Leave it out."
-            remedy += " Or convert this file without it (--set)."
-            raise UsageError(f"no dataset with an axis matches {pattern!r}", store=location, remedy=remedy)
+        unmatched += [] if matches else [pattern]
         own = {"compressor" if name == "codec" else name: value for name, value in given.items()}
         for path in matches:
             chosen[path] = {**chosen.get(path, {}), **own}
+    if unmatched:
+        similar = get_close_matches(relative(unmatched[0]), known, n=3, cutoff=0.4) or known[:3]
+        remedy = f"Did you mean {' or '.join(map(repr, similar))}?" if similar else "Leave it out."
+        remedy += " Or convert this file without it (--set)."
+        names = few(list(map(repr, unmatched)))
+        error = NoMatchError(f"no dataset with an axis matches {names}", store=location, remedy=remedy)
+        error.patterns = frozenset(unmatched)
+        raise error
     layouts = {}
     for path, given in chosen.items():
         with at(location, path):
@@ -788,6 +798,7 @@ def _remarks(text: str, paths: Iterable[str]) -> list[str]:
 
 
 _CHOSEN = "settings apply to {}"
+_NO_SHARDS = "no array has shards: auto is for 64 MiB and more, lengths for as many axes and several chunks"
 _JOINED = "small chunks of {} were joined, which chunks='keep' (--chunks keep) prevents"
 
 

@@ -78,8 +78,8 @@ class Outline:
     has_both: bool = False
     is_hdf5: bool = False
     """The nodes are those of an HDF5 file, as they are in Zarr after a conversion."""
-    datasets: dict[str, str] | None = None
-    """``{path: text}`` of the values of small datasets, None if not requested."""
+    datasets: dict[str, Any] | None = None
+    """``{path: value}`` of small datasets, None if not requested."""
     spec_path: str | None = field(init=False)
     has_shards: bool = field(init=False)
     _resolver: Resolver[LinkedFile] = field(init=False, repr=False)
@@ -198,8 +198,7 @@ class Outline:
         for name, value in sorted(_values(node).items()) if self.values else ():
             if name not in references:
                 text = json.dumps(value, ensure_ascii=False, default=repr)
-                shown = text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 3]}..."
-                attributes.append(Leaf(f"@{name}", text=shown))
+                attributes.append(Leaf(f"@{name}", text=_shortened(text, _VALUE_LENGTH)))
         if isinstance(node, Dataset):
             return self._describe_array(path, node, attributes)
         name = data_type_of(node) or ""
@@ -227,7 +226,7 @@ class Outline:
             stored = array["stored_bytes"]
             cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
         if self.datasets is not None:
-            cells.append(self.datasets.get(path, ""))
+            cells.append(_shortened(" ".join(str(self.datasets.get(path, "")).split()), _LABEL_LENGTH))
         return Description(cells, size or 0, attributes, likeness=(cells[0], label))
 
     def _lengths(self, lengths: Sequence[int]) -> str:
@@ -255,6 +254,10 @@ class Outline:
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
         return f"{name}: {', '.join(parts)}"
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def format_label(zarr_format: int | str) -> str:

@@ -1,7 +1,10 @@
 """`zarrio inspect`: everything that metadata tell, of our files, hand-made ones and damaged ones."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -349,6 +352,34 @@ def test_values_that_are_long_or_damaged(tmp_path, capsys):
     chunk = next(each for each in (tmp_path / "a.zarr/lost").rglob("*") if each.name in ("0", "c/0"))
     chunk.write_bytes(b"damaged")
     nodes = document(capsys, tmp_path / "a.zarr", "--values")["nodes"]
-    assert nodes["/text"]["value"] == "x" * 59 + "\N{HORIZONTAL ELLIPSIS}"
+    assert nodes["/text"]["value"] == "x" * 300
     assert nodes["/many"]["value"] is None
     assert nodes["/lost"]["value"] == "cannot be read"
+
+
+@pytest.mark.parametrize("kind", ["zarr", "h5"])
+def test_values_as_json_are_whole(kind, tmp_path, capsys):
+    text = "a long text\nof two lines " * 20
+    path = tmp_path / f"a.{kind}"
+    tree = root(dataset("text", text), dataset("numbers", np.arange(40)), dataset("large", np.arange(9000)))
+    write_builder(path, tree) if kind == "zarr" else write_hdf5_tree(path, text)
+    nodes = document(capsys, path, "--values")["nodes"]
+    assert nodes["/text"]["value"] == text
+    assert line_of(inspect(capsys, path, "--values"), "text").endswith("...")
+    assert nodes["/large"]["value"] is None
+
+
+def write_hdf5_tree(path: Path, text: str) -> None:
+    with h5py.File(path, "w") as file:
+        file["text"], file["large"] = text, np.arange(9000)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_what_a_console_cannot_show_is_escaped(encoding, tmp_path):
+    path = write_builder(tmp_path / "a.zarr", root(dataset("µ → ☃", "☃")))
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    for command in (["inspect", "--values"], ["verify"]):
+        call = [sys.executable, "-m", "hdmf_zarr_backend", *command, str(path)]
+        ended = subprocess.run(call, env=environment, capture_output=True, check=False, timeout=120)
+        assert (b"Traceback" in ended.stderr, ended.returncode) == (False, 0), ended.stderr
+        assert command[0] != "inspect" or b"\\u2603" in ended.stdout

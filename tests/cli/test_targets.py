@@ -218,3 +218,25 @@ def test_a_batch_leaves_what_is_there_and_goes_on(nwb, tmp_path, zarrio):
     assert "exists" in first["error"]
     assert second["error"] is None
     assert before.items() <= stored_files(tmp_path / "out").items()
+
+
+def test_a_pattern_has_to_match_in_one_file_of_a_batch(tmp_path, zarrio):
+    for name in ("a", "b"):
+        write_builder(tmp_path / f"{name}.zarr", root(dataset(f"data_{name}", np.arange(4)), dataset("all", [1, 2])))
+    files, out = (tmp_path / "a.zarr", tmp_path / "b.zarr"), tmp_path / "out"
+    call = ("convert", *files, "-o", out, "--to", "zarr", "--set", "all: codec=zstd", "--set", "data_b: codec=zlib")
+    mistyped = zarrio(*call, "--set", "al: codec=zlib", code=2)
+    assert ["no dataset" in line and "'al'" in line for line in mistyped.err.splitlines()] == [True] * 2
+    assert "0 of 2 files converted" in mistyped.out
+    assert not list(out.iterdir())
+    converted = zarrio(*call)
+    assert "2 of 2 files converted" in converted.out
+    assert f"warning: {files[0]}: no dataset matches 'data_b'" in converted.err
+    arrays = [json.loads((out / name / ".zarray").read_text()) for name in ("a.zarr/all", "b.zarr/data_b")]
+    assert [array["compressor"]["id"] for array in arrays] == ["zstd", "zlib"]
+    assert "Did you mean 'data_a'" in zarrio(*call[:2], tmp_path / "c.zarr", *call[-2:], code=2).err
+
+
+def test_shards_without_an_effect_are_remarked(nwb, tmp_path, zarrio):
+    shown = zarrio("convert", nwb, tmp_path / "a.zarr", "--zarr-format", "3", "--shards", "auto").out
+    assert "no array has shards: auto is for 64 MiB and more" in shown

@@ -475,3 +475,11 @@ def test_an_append_that_a_server_refuses_is_undone(s3):
         io.write_builder(root)
     s3.proxy.reset()
     assert s3.contents("a.zarr") == before
+
+
+def test_options_of_a_chain_are_those_of_the_server(s3, tmp_path):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
+    for more in ({}, {"cache_storage": str(tmp_path / "cache")}):  # one of the cache keeps its meaning
+        store = open_store(f"simplecache::{s3.url('a.zarr')}", {**s3.options, **more})
+        assert store.get(".zgroup") is not None
+    assert any((tmp_path / "cache").iterdir())

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli import command as cli
-from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion import ConversionReport
 
-_SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "shards", "settings")
+_SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "shards")
 """Options with the same name as an argument of `convert`."""
 
 _ZARR = ".zarr"
@@ -140,14 +140,32 @@ def convert_command(arguments: Namespace) -> cli.Exit:
     documents: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
     options, pairs, began = cli.reading(arguments), pairs_of(arguments), time.time()
-    for position, (source, target) in enumerate(pairs, 1):
+    from hdmf_zarr_backend.encoding.layout import NoMatchError  # imported here: NumPy is slow to import
+
+    # a file in which a pattern of --set has no match waits for one that has: a mistyped pattern converts nothing
+    matched: set[str] = set()
+    waiting: dict[str, NoMatchError] = {}
+    queue = list(pairs)
+    for source, target in queue:
         error = report = None
+        without = waiting[source].patterns if source in waiting else frozenset()
+        settings = [each for each in arguments.settings or () if each[0] not in without]
         start = time.perf_counter()
         with cli.grouped_warnings(arguments) as warned:
             try:
-                with cli.shown_progress(source, position, len(pairs), began) as progress:
-                    report = _converted(source, target, arguments, options, progress)
+                if without - matched:
+                    raise waiting[source]
+                warned += [f"{source}: no dataset matches {pattern!r}" for pattern in sorted(without)]
+                with cli.shown_progress(source, len(documents) + 1, len(pairs), began) as progress:
+                    report = _converted(source, target, arguments, {**options, "settings": settings or None}, progress)
+                matched |= {pattern for pattern, _ in settings}
             except (ZarrBackendError, OSError) as reason:
+                if isinstance(reason, NoMatchError) and len(pairs) > 1 and source not in waiting:
+                    matched |= {pattern for pattern, _ in settings} - reason.patterns
+                    waiting[source] = reason
+                    queue.append((source, target))
+                    warned.clear()
+                    continue
                 error, failed[source] = cli.failure_of(reason, source)
             except KeyboardInterrupt as stop:
                 # what is interrupted adds a note on what it leaves, such as how to continue a conversion
@@ -160,11 +178,9 @@ def convert_command(arguments: Namespace) -> cli.Exit:
         documents.append({**({} if report is None else asdict(report)), **files, **outcome})
         if error is None and not arguments.json:
             name = f"{source} -> {target}"
-            if report is None:
-                cli.say(f"{name}: skipped, a complete file exists")
-            else:
-                for number, line in enumerate(report.lines(name=name)):
-                    print(line if number else f"{line} in {seconds:.1f} s")
+            unchanged = [printable(f"{name}: skipped, a complete file exists")]
+            first, *remarks = unchanged if report is None else report.lines(name=name)
+            print("\n".join([first if report is None else f"{first} in {seconds:.1f} s", *remarks]))
     if arguments.json:
         cli.print_json(documents)
     elif len(pairs) > 1:
@@ -182,8 +198,8 @@ def _converted(
     why = why_not_done(source, target, arguments, options["storage_options"]) if arguments.skip_existing else None
     if why == "":
         return None
-    # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.conversion import convert
+    from hdmf_zarr_backend.store.opening import NotFreeError
 
     try:
         return convert(
@@ -195,8 +211,8 @@ def _converted(
             **{name: getattr(arguments, name) for name in _SAME_NAMES},
             **options,
         )
-    except StoreExistsError as error:
-        if why and "--skip-existing" in error.remedy_cli:
+    except NotFreeError as error:
+        if why:
             error.problem = f"the target exists and {why}: it was not skipped"
             error.remedy_cli = "Use --overwrite to replace it."
         raise

@@ -203,8 +203,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--shards": {
         "type": _shards,
         "metavar": "auto|N,...",
-        "help": "to Zarr format 3: combine the chunks of large arrays into shards of a suitable size (auto), or of "
-        "these lengths (for arrays with as many axes)",
+        "help": "to Zarr format 3: combine the chunks of arrays of 64 MiB and more into shards of a suitable size "
+        "(auto), or those of arrays with as many axes into shards of these lengths",
     },
     "--storage-option": {
         "short": "-O",

@@ -9,6 +9,7 @@ import sysconfig
 import warnings
 from argparse import PARSER, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -199,6 +200,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Source: POSIX, ``diff`` and ``grep``, for the exit codes.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    if isinstance(sys.stdout, TextIOWrapper):  # names and symbols that an old console lacks end no command
+        sys.stdout.reconfigure(errors="backslashreplace")
     if not words:  # not all commands with their options, but what to begin with
         commands = [each for name in _FIRST_COMMANDS for each in COMMANDS if each.name == name]
         calls = {each.examples.splitlines()[0].strip(): each.summary for each in commands}

@@ -28,6 +28,13 @@ from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import Compound, Element, Reference, Text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
 
+
+class NoMatchError(UsageError):
+    """Patterns of settings match no dataset of a file."""
+
+    patterns: frozenset[str] = frozenset()
+
+
 CHUNK_BYTES = 4 * 2**20
 """Target size in bytes of one chunk of a new array."""
 

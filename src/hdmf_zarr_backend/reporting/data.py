@@ -172,13 +172,13 @@ class NodeReader:
             return Target(None)
 
 
-def small_values(reader: NodeReader) -> dict[str, str]:
-    """Return the values of scalars and short arrays by path, as text of one line."""
+def small_values(reader: NodeReader) -> dict[str, Any]:
+    """Return the values of scalars and short arrays by path, as Python has them."""
     short = [path for path, node in reader.hierarchy.walk() if isinstance(node, Dataset) and node.stored.size <= _SHORT]
     reader.prefetch(short)
     values = {path: reader.read(path) for path in short}
-    texts = {path: str(value.tolist()) for path, value in values.items() if value is not None}
-    return {path: shortened(text, 60) for path, text in (texts | dict.fromkeys(reader.damaged, UNREADABLE)).items()}
+    known = {path: value.tolist() for path, value in values.items() if value is not None}
+    return known | dict.fromkeys(reader.damaged, UNREADABLE)
 
 
 def is_small(stored: StoredArray) -> bool:

@@ -21,7 +21,7 @@ from urllib.parse import quote, urljoin
 
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.extras import install_command
-from hdmf_zarr_backend.model.links import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
+from hdmf_zarr_backend.model.links import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES, is_url
 from hdmf_zarr_backend.store.base import (
     Abilities,
     FileState,
@@ -258,8 +258,12 @@ class FsspecStore(RemoteStore):
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the file system; those of a web server bound its silence, and its redirects."""
-        options = dict(self.options)
-        behind = self.location.rpartition("::")[2].partition("://")[0]
+        options, behind = dict(self.options), self.location.rpartition("::")[2].partition("://")[0]
+        if "::" in self.location and is_url(self.location.rpartition("::")[2]):
+            # fsspec gives all that no protocol is named for to the first one, and a cache ignores what it does not have
+            own = {part.partition("://")[0] for part in self.location.split("::")} | parameters_of(self._scheme)
+            flat = {name: options.pop(name) for name in options.keys() - own}
+            options[behind] = {**flat, **options.get(behind, {})}
         if behind not in WEB_SCHEMES:
             return options
         import aiohttp
@@ -582,13 +586,18 @@ def _refuse_unknown(kind: _Kind, options: Mapping[str, Any], location: str) -> N
     """Refuse an option that neither obstore nor the library of fsspec has, which would ignore it."""
     names = {*kind.options, *kind.options.values(), *kind.identity, *ANY_STORE}
     if find_spec(kind.library) is not None:
-        from fsspec import get_filesystem_class
-
-        filesystem: Any = get_filesystem_class(location.partition("://")[0])
-        names |= {name for each in filesystem.__mro__ for name in signature(each.__init__).parameters}
+        names |= parameters_of(location.partition("://")[0])
     for name in options:
         if name not in names and not _has(kind.store, frozenset({name})):
             raise no_such_option(name, names, location, kind.library)
+
+
+def parameters_of(protocol: str) -> set[str]:
+    """Return the names of the arguments of a file system of fsspec."""
+    from fsspec import get_filesystem_class
+
+    filesystem: Any = get_filesystem_class(protocol)
+    return {name for each in filesystem.__mro__ for name in signature(each.__init__).parameters}
 
 
 def _bounded(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:

@@ -308,6 +308,10 @@ def check_apart(source: str, target: str) -> None:
         raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")
 
 
+class NotFreeError(StoreExistsError):
+    """A file exists where a new one is to be created."""
+
+
 def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> None:
     """Refuse to create a file at an existing path."""
     check_link(store.location)
@@ -315,7 +319,7 @@ def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> N
         problem = "the target exists already"
         remedy = "Choose another path, or pass overwrite=True to replace it."
         remedy_cli = "Choose another path, use --overwrite to replace it, or --skip-existing to leave it."
-        raise StoreExistsError(problem, store=store.location, remedy=remedy, remedy_cli=remedy_cli)
+        raise NotFreeError(problem, store=store.location, remedy=remedy, remedy_cli=remedy_cli)
 
 
 def remove_empty_folder(store: Store) -> None:
