@@ -215,6 +215,24 @@ def test_a_file_is_a_tree(session):
     )
 
 
+@pytest.mark.parametrize(
+    "times",
+    [[0.0, 3.0, 1.0, 2.0, 1.5], [0.0, 1.0, 1.0, 2.0, 3.0], [3.0, 1.0, 2.0, 1.0, 0.0], [0.0, np.nan, 1.0, 2.0, 1.5]],
+    ids=["out of order", "duplicates", "both", "NaN"],
+)
+def test_all_series_are_selected_by_time_where_the_times_of_one_are_not_in_order(times):
+    store: dict[str, bytes] = {}
+    nwbfile = _nwbfile()
+    nwbfile.add_acquisition(_series("odd", np.arange(5.0), timestamps=times))
+    nwbfile.add_acquisition(_series("even", np.arange(40.0), rate=10.0))
+    with NWBZarrIO(store, "w") as io:
+        io.write(nwbfile)
+    part = to_datatree(store).sel(time=slice(1, 2))
+    expected = [place for place, time in enumerate(times) if 1 <= time <= 2]
+    assert part["acquisition/odd/data"].values.tolist() == expected
+    assert part["acquisition/even"].sizes["time"] == 11
+
+
 def test_a_tree_needs_no_values(session):
     """But those that are in the consolidated document, which opens the file, such as the start of a series."""
     for folder in ("acquisition", "general/extracellular_ephys/electrodes", "units"):

@@ -354,6 +354,13 @@ class _StoredIndex(xr.Index):  # type: ignore[misc]
         return self.loaded.index
 
     def sel(self, labels: Any, method: Any = None, tolerance: Any = None) -> Any:
+        index, label = self.loaded.index, labels.get(self.dim)
+        if isinstance(label, slice) and label.step is None and not index.is_monotonic_increasing:
+            # pandas selects by position there, or refuses; times of a file may be out of order
+            inside = index.notna()
+            inside &= True if label.start is None else index >= label.start
+            inside &= True if label.stop is None else index <= label.stop
+            return xr.core.indexing.IndexSelResult({self.dim: np.flatnonzero(inside)})
         return self.loaded.sel(labels, method, tolerance)
 
     def isel(self, indexers: Any) -> Any:
