@@ -10,8 +10,10 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import ChunkError, NotZarrError
-from hdmf_zarr_backend.interop import to_datatree
+from hdmf_zarr_backend import convert as convert_file
+from hdmf_zarr_backend.errors import ChunkError, NotZarrError, UsageError
+from hdmf_zarr_backend.interop import to_dask, to_datatree, to_xarray
+from tests.samples import write_hdf5
 from tests.trees import read_builder, write_builder
 from tests.zarrs import needs_zarr_3
 
@@ -89,7 +91,19 @@ def test_axes_keep_their_names_beside_one_without():
     root = json.loads(store["zarr.json"])
     del root["consolidated_metadata"]
     store["zarr.json"] = json.dumps(root).encode()
-    assert read_builder(store)["a"].data.to_xarray().dims == ("time", "dim_1")
+    assert read_builder(store)["a"].data.to_xarray().dims == ("time", "a_dim_1")
+
+
+def test_axes_without_a_label_are_named_after_the_dataset(path):
+    assert read_builder(path)["text"].data.to_xarray().dims == ("text_dim_0",)
+    assert to_datatree(path)["text"].dims == ("text_dim_0",)
+
+
+@pytest.mark.parametrize("convert", [to_dask, to_xarray])
+def test_what_is_no_dataset_of_a_zarr_file_is_refused_with_what_to_do(convert, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file, pytest.raises(UsageError, match="Convert an HDF5 file first"):
+        convert(file.create_dataset("a", data=[1, 2]))
 
 
 @needs_zarr_3
@@ -216,21 +230,52 @@ def test_a_file_is_a_tree(session):
 
 
 @pytest.mark.parametrize(
-    "times",
-    [[0.0, 3.0, 1.0, 2.0, 1.5], [0.0, 1.0, 1.0, 2.0, 3.0], [3.0, 1.0, 2.0, 1.0, 0.0], [0.0, np.nan, 1.0, 2.0, 1.5]],
-    ids=["out of order", "duplicates", "both", "NaN"],
+    ("times", "inside"),
+    [
+        ([0.5, 1.2, 3.0, 1.8, 2.0, 0.1], [1, 3, 4]),
+        ([0.5, 1.2, 1.2, 1.9, 2.5, 3.0], [1, 2, 3]),
+        ([3.0, 2.5, 1.9, 1.2, 1.0, 0.5], [2, 3, 4]),
+        ([0.5, np.nan, 1.2, 1.9, np.nan, 0.2], [2, 3]),
+        ([], []),
+    ],
+    ids=["out of order", "repeated", "falling", "not numbers", "none"],
 )
-def test_all_series_are_selected_by_time_where_the_times_of_one_are_not_in_order(times):
+def test_all_series_are_selected_whatever_times_one_has(times, inside):
     store: dict[str, bytes] = {}
     nwbfile = _nwbfile()
-    nwbfile.add_acquisition(_series("odd", np.arange(5.0), timestamps=times))
+    nwbfile.add_acquisition(_series("odd", np.arange(float(len(times))), timestamps=np.array(times)))
     nwbfile.add_acquisition(_series("even", np.arange(40.0), rate=10.0))
     with NWBZarrIO(store, "w") as io:
         io.write(nwbfile)
-    part = to_datatree(store).sel(time=slice(1, 2))
-    expected = [place for place, time in enumerate(times) if 1 <= time <= 2]
-    assert part["acquisition/odd/data"].values.tolist() == expected
-    assert part["acquisition/even"].sizes["time"] == 11
+    tree = to_datatree(store)
+    part = tree.sel(time=slice(1, 2))
+    assert part["acquisition/even/data"].values.tolist() == list(range(10, 21))
+    assert part["acquisition/odd/data"].values.tolist() == inside
+    assert tree.sel(time=slice(None, 3))["acquisition/even"].sizes["time"] == 31
+    nearest = tree.sel(time=1.21, method="nearest")
+    assert nearest["acquisition/even/data"] == 12
+    if times:
+        assert nearest["acquisition/odd/data"] == times.index(1.2)
+
+
+def test_an_hdf5_file_is_a_tree_after_a_virtual_conversion(tmp_path):
+    path = write_hdf5(tmp_path / "a.nwb")
+    with pytest.raises(NotZarrError, match=r"HDF5 file.*--to virtual"):
+        to_datatree(path)
+    convert_file(path, tmp_path / "a.nwb.zarr.json", to="virtual")
+    tree = to_datatree(tmp_path / "a.nwb.zarr.json")
+    assert tree["acquisition/raw"].sel(time=slice(0.001, 0.002))["data"].dims == ("time", "electrode")
+
+
+def test_linked_data_have_the_unit_of_their_target():
+    store: dict[str, bytes] = {}
+    nwbfile, own = _nwbfile(), _series("own", np.arange(10.0), rate=1.0, conversion=0.5)
+    nwbfile.add_acquisition(own)
+    nwbfile.add_acquisition(pynwb.TimeSeries(name="linked", data=own, unit="ignored", rate=2.0))
+    with NWBZarrIO(store, "w") as io:
+        io.write(nwbfile)
+    data = to_datatree(store, scaled=True)["acquisition/linked/data"]
+    assert (data.attrs["unit"], data[9].item(), data.time[9].item()) == ("V", 4.5, 4.5)
 
 
 def test_a_tree_needs_no_values(session):

@@ -57,17 +57,36 @@ def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> An
     ------
     ModuleNotFoundError
         dask is not installed; the extra ``dask`` installs it.
+    UsageError
+        It is not a dataset of a Zarr file.
 
     Source: dask, "Create Dask Arrays", ``from_array``.
     """
     with library_of("dask", "to_dask()"):
         from dask.array import from_array
 
+    dataset = lazy_array_of(dataset)
     stored = dataset.node.stored
     unit: Any = stored.chunks if stored.shards is None else stored.shards.shape
     make: Any = from_array  # dask has types for some of its functions only
     empty = np.empty((0,) * dataset.ndim, dataset.dtype)  # without meta, dask reads the dataset for it
     return make(_Blocks(dataset), chunks=unit if chunks is None else chunks, asarray=False, meta=empty)
+
+
+def lazy_array_of(dataset: Any) -> LazyArray:
+    """Return the array that a column, a DataIO or a reference wraps, perhaps in each other; refuse other objects."""
+    array = dataset
+    while not isinstance(array, LazyArray):
+        inner = getattr(array, "dataset", None)
+        inner = getattr(array, "data", None) if inner is None else inner
+        if inner is None or inner is array or isinstance(array, np.ndarray):
+            raise UsageError(
+                f"a {type(dataset).__name__} is not a dataset of a Zarr file",
+                remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO. Convert an "
+                "HDF5 file first, or to virtual Zarr, without a copy.",
+            )
+        array = inner
+    return array
 
 
 class _Blocks:
@@ -123,16 +142,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
 
         store = tensorstore.open(tensorstore_spec(series.data), open=True, read=True).result()
     """
-    array = dataset
-    while not isinstance(array, LazyArray):  # columns, DataIO and references wrap it, perhaps in each other
-        inner = getattr(array, "dataset", None)
-        inner = getattr(array, "data", None) if inner is None else inner
-        if inner is None or inner is array or isinstance(array, np.ndarray):
-            raise UsageError(
-                f"a {type(dataset).__name__} is not a dataset of a Zarr file",
-                remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO.",
-            )
-        array = inner
+    array = lazy_array_of(dataset)
     node = array.node
     # TensorStore would refuse it too, with a message about JSON members, and only when it is opened
     with at(array, array.name):

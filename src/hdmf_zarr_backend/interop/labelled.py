@@ -24,7 +24,7 @@ from hdmf_zarr_backend.encoding.references import LinkedFile, decode_attribute_r
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, spec_location
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, NotZarrError, StoreError, at, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.interop.datasets import names_of_axes, to_dask
+from hdmf_zarr_backend.interop.datasets import lazy_array_of, names_of_axes, to_dask
 from hdmf_zarr_backend.model.element import Compound, Reference, Unknown
 from hdmf_zarr_backend.model.links import THIS_FILE, Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, split
@@ -71,6 +71,8 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None, *, 
     ------
     ModuleNotFoundError
         xarray or dask is not installed; the extra ``xarray`` installs both.
+    UsageError
+        It is not a dataset of a Zarr file.
 
     Warns
     -----
@@ -84,13 +86,13 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None, *, 
 
     Source: xarray, ``DataArray``; zarr-python and xarray, for ``_ARRAY_DIMENSIONS``.
     """
+    dataset = lazy_array_of(dataset)
     hierarchy = dataset.hierarchy or parse(dataset.file_store).hierarchy
     source = _Source(resolver_of(dataset.file_store, hierarchy, dataset.location), dataset)
     parent = split(dataset.path)[0]
     group = hierarchy.get(parent) if dataset.path else None
     labels = source.labels(parent, dataset.shape) if dataset.basename == "data" else xr.Coordinates()
-    names = _names(dataset.node, dataset.ndim, labels)
-    dims = [name or f"dim_{axis}" for axis, name in enumerate(names)]  # as xarray calls them
+    dims = _names(dataset, dataset.ndim, labels)
     variable = xr.Variable(dims, to_dask(dataset, chunks), source.attributes(dataset.path, dataset.node, group))
     if scaled:
         variable = source.scaled(parent, variable)
@@ -116,7 +118,8 @@ def to_datatree(source: FileSource, *, scaled: bool = False, storage_options: Ma
         Datasets are variables, on dask if they have several chunks; the data of a time series have the coordinates of
         `to_xarray`. Links to groups become attributes with their path. Datasets of references and of rows, and the
         cached specifications, are left out. A name of dimensions of several lengths gets the name of the dataset, or
-        its length, as a suffix.
+        its length, as a suffix; an axis without a name is ``data_dim_1``, from the dataset and its number.
+        A slice of time selects the samples with times in it, also where times are out of order or repeated.
 
     Raises
     ------
@@ -196,7 +199,7 @@ class _Source:
     def labels(self, path: str, shape: tuple[int, ...]) -> Any:
         """Return the coordinates of the data of a group, which have a shape."""
         labels = xr.Coordinates()
-        if shape and (times := self._times(path, shape[0])) is not None:
+        if shape and shape[0] and (times := self._times(path, shape[0])) is not None:
             labels = xr.Coordinates.from_xindex(times)
         for name, dim in _REGIONS.items() if len(shape) > 1 else ():
             rows = self._member(path, name)
@@ -207,7 +210,8 @@ class _Source:
     def _times(self, path: str, count: int) -> Any:
         """Return the index of the times of a series, None if it has none."""
         if (times := self._member(path, "timestamps")) is not None:
-            return _StoredIndex(_TIME, _lazy((_TIME,), times)) if times.shape == (count,) else None
+            is_known = times.shape == (count,) and times.dtype.kind in "iuf"
+            return _StoredIndex(_TIME, _lazy((_TIME,), times)) if is_known else None
         first = self._member(path, "starting_time")
         rate = None if first is None else first.node.attributes.get("rate")
         if first is None or not isinstance(rate, int | float) or not 0 < rate < math.inf:
@@ -262,10 +266,9 @@ class _Source:
             if not _has_values(array.node) or _LABELS.get(name) in labels:
                 continue
             is_data, shape = name == "data", () if is_scalar(array.node) else array.shape
-            names = _names(array.node, len(shape), labels if is_data else ())
             dims = list[str]()
-            for axis, (known, length) in enumerate(zip(names, shape, strict=True)):
-                dim = known or f"{name}_dim_{axis}"
+            names = _names(array, len(shape), labels if is_data else ())
+            for axis, (dim, length) in enumerate(zip(names, shape, strict=True)):
                 free = (dim, f"{dim}_{name}", f"{dim}_{name}_{axis}")
                 dims.append(next(n for n in free if n not in dims and lengths.setdefault(n, length) == length))
             data = xr.Variable(dims, to_dask(array)) if shape and array.nchunks > 1 else _lazy(dims, array)
@@ -274,12 +277,14 @@ class _Source:
         return xr.Dataset(variables, labels, attributes)
 
 
-def _names(node: Dataset[Attributes], count: int, labels: Any) -> list[str | None]:
-    """Return the names of the axes of a dataset, None for one without; those that have labels are named as these."""
-    names = names_of_axes(node, count) or [None] * count
+def _names(array: LazyArray, count: int, labels: Any) -> list[str]:
+    """Return the names of the axes of a dataset; those that have labels are named as these."""
+    # netCDF, and so the file, names an axis without a label `_anonymous4`
+    stated = names_of_axes(array.node, count) or [None] * count
+    names = [None if name is None or name.startswith("_anonymous") else name for name in stated]
     for axis, dims in enumerate(((_TIME,), _REGIONS.values())[:count]):
         names[axis] = next((dim for dim in dims if dim in labels), names[axis])
-    return names
+    return [name or f"{array.basename or 'array'}_dim_{axis}" for axis, name in enumerate(names)]
 
 
 def _has_values(node: Dataset[Attributes]) -> bool:
@@ -355,13 +360,20 @@ class _StoredIndex(xr.Index):  # type: ignore[misc]
 
     def sel(self, labels: Any, method: Any = None, tolerance: Any = None) -> Any:
         index, label = self.loaded.index, labels.get(self.dim)
-        if isinstance(label, slice) and label.step is None and not index.is_monotonic_increasing:
-            # pandas selects by position there, or refuses; times of a file may be out of order
+        if index.is_monotonic_increasing and index.is_unique:
+            return self.loaded.sel(labels, method, tolerance)
+        # pandas selects by position there, or refuses; times of a file may be out of order, or repeated
+        if isinstance(label, slice) and label.step is None:
             inside = index.notna()
             inside &= True if label.start is None else index >= label.start
             inside &= True if label.stop is None else index <= label.stop
             return xr.core.indexing.IndexSelResult({self.dim: np.flatnonzero(inside)})
-        return self.loaded.sel(labels, method, tolerance)
+        if method is None:
+            return self.loaded.sel(labels)
+        order = np.flatnonzero(index.notna() & ~index.duplicated())
+        order = order[np.argsort(index[order])]
+        result = xr.indexes.PandasIndex(index[order], self.dim).sel(labels, method, tolerance)
+        return xr.core.indexing.IndexSelResult({dim: order[rows] for dim, rows in result.dim_indexers.items()})
 
     def isel(self, indexers: Any) -> Any:
         variable = self.variable.isel(indexers)
