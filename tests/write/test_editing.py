@@ -21,11 +21,13 @@ from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compa
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import (
+    ChunkError,
     ConflictError,
     MissingTargetError,
     NameRefusedError,
     ReadOnlyStoreError,
     ReferenceTargetError,
+    StoreError,
     UsageError,
     ValueRefusedError,
     WrongArgumentError,
@@ -258,6 +260,41 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
             io.write(nwbfile)
         assert io.read().acquisition["renamed"].data[0] == 7
     check(path)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        (np.arange(50.0), "other chunks"),
+        (np.arange(3.0), "other chunks"),
+        (np.arange(40.0).reshape(20, 2), "other chunks"),
+        (np.arange(20, dtype="i2"), "another data type"),
+        (ZarrDataIO(np.arange(20.0), compressor="zstd"), "another codec"),
+    ],
+    ids=("longer", "shorter", "two axes", "type", "codec"),
+)
+@pytest.mark.filterwarnings("ignore:TimeSeries 'raw'. Length of data")
+def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, mode, values, what):
+    with NWBZarrIO(path, mode) as io:
+        array = io.read().acquisition["raw"].data
+    with NWBZarrIO(path, "r+") as io:
+        io.replace("/acquisition/raw/data", values)
+    with pytest.raises(StoreError, match=f"given {what} while it was open.* Open the file again"):
+        array[3]
+
+
+@pytest.mark.parametrize("path", [2, 3], indirect=True)
+def test_a_damaged_chunk_is_not_taken_for_a_change_where_documents_contradict_each_other(path):
+    folder = path / "acquisition/raw/data"
+    document = next(folder / name for name in (".zarray", "zarr.json") if (folder / name).exists())
+    text = document.read_text()
+    document.write_text(text.replace('"<f8"', '"<f4"').replace("float64", "float32"))
+    assert document.read_text() != text
+    for chunk in (path for path in folder.rglob("*") if path.name[0] in "01" and path.is_file()):
+        chunk.write_bytes(b"damaged")
+    with NWBZarrIO(path, "r") as io, pytest.raises(ChunkError):
+        io.read().acquisition["raw"].data[:]
 
 
 @FORMATS

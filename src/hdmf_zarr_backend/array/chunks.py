@@ -18,7 +18,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,6 +33,7 @@ from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.fills import EMPTY_OBJECTS, fill_scalar
 from hdmf_zarr_backend.encoding.lindi import external_of
+from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.encoding.zarr3 import has_records
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.model.json_text import load
@@ -431,6 +432,7 @@ class ChunkReader:
         self.cache = cache
         self.changed: Callable[[Index], Array | None] | None = None
         self.cut: Callable[[Index, Array], Array] | None = None
+        self.is_closed: Callable[[], bool] | None = None  # of an array with ``changed``: others may change it now
         self._codec_inputs: Any = (None, None)
         self._rules = store.read_rules
         self._allowed: Any = None
@@ -740,7 +742,7 @@ class ChunkReader:
                 if self.store.read_rules.refuses_absent:
                     raise absent_chunk(self.array.chunk_name(index))
                 # it would read as the fill value; the document is read again only for arrays that may get larger chunks
-                may_be_old = self.array.shards is None and math.prod(self.array.grid) <= FEW and self.changed is None
+                may_be_old = self.array.shards is None and math.prod(self.array.grid) <= FEW and self._may_be_old
                 if may_be_old and (error := _error_of_change(self.store, self.path, self.array)) is not None:
                     raise error
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
@@ -750,12 +752,16 @@ class ChunkReader:
         except ZarrBackendError as error:
             raise self._explained(error) from error.__cause__
 
+    @property
+    def _may_be_old(self) -> bool:
+        return self.changed is None or bool(self.is_closed and self.is_closed())
+
     def _named(self, index: Index) -> str:
         return f"the chunk {self.array.chunk_name(index)!r}"
 
     def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
         """Return an error with its place, or that of an array that was changed while it was open."""
-        if isinstance(error, ChunkError) and self.changed is None:
+        if isinstance(error, ChunkError) and self._may_be_old:
             error = _error_of_change(self.store, self.path, self.array) or error
         error.locate(self.store, self.path)
         return error
@@ -782,39 +788,47 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 
 
 # ---- arrays that another writer has changed --------------------------------------------------------------------------
-# Another writer may give an array larger chunks or elements while it is open here. They are stored under the names of
-# the old chunks, after the document that describes them. Old chunks that are not needed are deleted when the change is
-# complete.
+# Another writer may give an array other chunks, elements or codecs while it is open here. They are stored under the
+# names of the old chunks, after the document that describes them. Old chunks that are not needed are deleted when the
+# change is complete.
 
 
 def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
-    known: tuple[Index, Any] = array.chunks, array.data_type
-    if array.original is not None:
-        known = zarr3.stated_chunks(array.original.document)
-    stored = _stated_now(store, path, array)
-    if stored is None or len(stored[0]) != len(known[0]):
+    known = (array.chunks, array.data_type, array.compressor) if array.original is None else zarr3.stated_as_read(array)
+    # in a file of LINDI the model has more axes than the document
+    if known is None or (array.original is None and array.stored_axes is not None):
         return None
-    is_larger = stored[0][:1] > known[0][:1]
-    if not is_larger and stored[1] == known[1]:
-        return None
-    what = "other chunks" if is_larger else "another data type"
-    return StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
-
-
-def _stated_now(store: Store, path: str, array: StoredArray) -> tuple[Index, Any] | None:
-    """Return chunks and data type in the document of an array as it is now, None if it is absent or damaged."""
-    name = zarr2.ARRAY if array.original is None else zarr3.DOCUMENT
-    key = join(path, name)
-    text = store.unwrapped.get(key)
-    try:
-        document = None if text is None else load(text, key=key)
-        if document is None:
+    what: str | None = None
+    for stored in _stated_now(store, path, array):
+        changes = zip(("other chunks", "another data type", "another codec"), known, stored, strict=True)
+        what = next((what for what, one, other in changes if one != other), None)
+        if what is None:
             return None
-        if name == zarr2.ARRAY:
-            stored = zarr2.parse_array(document, {}, path).stored
-            return stored.chunks, stored.data_type
-        return zarr3.stated_chunks(document) if zarr3.check_document(document, path) == "array" else None
-    except MetadataError:
-        # the consolidated document may be intact; `verify` reports that of the array
-        return None
+    return (
+        None
+        if what is None
+        else StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
+    )
+
+
+def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[Index, Any, Any]]:
+    """Yield chunks, data type and codecs as the documents of an array state them now: its own, and the consolidated.
+
+    They may contradict each other in a file that no one has changed: then a chunk is damaged, and the array is not old.
+    """
+    name, first = (zarr2.ARRAY, zarr2.CONSOLIDATED) if array.original is None else (zarr3.DOCUMENT, zarr3.DOCUMENT)
+    for key in (join(path, name), first):
+        text = store.unwrapped.get(key)
+        # a damaged document states nothing: the other may be intact, and `verify` reports it
+        with suppress(MetadataError):
+            document: Any = None if text is None else load(text, key=key)
+            if document is not None and name == zarr2.ARRAY:
+                own = document if key != first else zarr2.unwrap(document).get(join(path, name))
+                stored = zarr2.parse_array(own, {}, path).stored
+                yield stored.chunks, stored.data_type, stored.compressor
+            elif document is not None:
+                if key == first:
+                    document = as_dict(as_dict(as_dict(document).get(zarr3.CONSOLIDATED)).get("metadata")).get(path)
+                if zarr3.check_document(document, path) == "array":
+                    yield zarr3.stated_chunks(document)

@@ -470,6 +470,7 @@ class EditableArray(LazyArray):
         self._reader = edits.opened(self._reader, self.node)
         self._reader.changed = functools.partial(edits.chunk, self.path)
         self._reader.cut = functools.partial(edits.cut, self.path)
+        self._reader.is_closed = lambda: edits.is_closed
 
     def outdate(self, problem: str, *, is_gone: bool) -> None:
         """Refuse changes of the array from now on, because its file has others.

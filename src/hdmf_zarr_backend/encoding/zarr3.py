@@ -172,9 +172,15 @@ def check_document(document: Any, path: str) -> Literal["array", "group"]:
     return kind
 
 
-def stated_chunks(document: dict[str, Any]) -> tuple[tuple[int, ...], Any]:
-    """Return the shape of one cell of the grid (a chunk or a shard) and the data type, of a checked array document."""
-    return tuple(document["chunk_grid"]["configuration"]["chunk_shape"]), document["data_type"]
+def stated_chunks(document: dict[str, Any]) -> tuple[tuple[int, ...], Any, Any]:
+    """Return the shape of one cell of the grid (a chunk or a shard), data type and codecs of an array document."""
+    return tuple(document["chunk_grid"]["configuration"]["chunk_shape"]), document["data_type"], document["codecs"]
+
+
+def stated_as_read(stored: StoredArray) -> tuple[tuple[int, ...], Any, Any] | None:
+    """Return what `stated_chunks` does of the document that an array was read from; None if it was changed since."""
+    original = stored.original
+    return stated_chunks(original.document) if original and original.stored == _properties(stored) else None
 
 
 def _kind(document: Any, path: str) -> Literal["array", "group"]:
