@@ -1,5 +1,6 @@
 """Redirects of a web server: the bytes of a file come from its own server, and so do its options go."""
 
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from aiohttp import BasicAuth
 from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend import ZarrIO, convert, verify
@@ -31,6 +33,19 @@ def served(folder: Path) -> Iterator[Proxy]:
         yield proxy
 
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of aiohttp 4
+    LOGIN = BasicAuth("user", "secret")
+CHAINED = {
+    "headers": {"headers": SECRET},
+    "session": {"client_kwargs": {"headers": SECRET}},
+    "cookies": {"cookies": {"session": "secret"}},
+    "session-cookies": {"client_kwargs": {"cookies": {"session": "secret"}}},
+    "auth": {"auth": LOGIN},
+    "session-auth": {"client_kwargs": {"auth": LOGIN}},
+}
+
+
 def redirect(server: Proxy, target: Callable[[str], str | None]) -> None:
     """Let ``target`` tell where a path is redirected to, None for nowhere."""
     server.fault = lambda method, path, number: target(path)
@@ -38,7 +53,7 @@ def redirect(server: Proxy, target: Callable[[str], str | None]) -> None:
 
 def has_secret(server: Proxy) -> bool:
     """Return whether a server got the headers of the user."""
-    return any(names & {name.lower() for name in SECRET} for names in server.headers)
+    return any(names & {name.lower() for name in (*SECRET, "Cookie")} for names in server.headers)
 
 
 @pytest.fixture
@@ -95,6 +110,29 @@ def test_followed_redirects_get_no_headers(tmp_path, near, far, options):
     put(tmp_path)
     redirect(near, lambda path: far.url + path if "/x/" in path else None)
     assert values(f"{near.url}/a.zarr", options, external_links="follow") == 666
+    assert has_secret(near)
+    assert far.requests
+    assert not has_secret(far)
+
+
+@pytest.mark.filterwarnings("ignore:.*'auth':DeprecationWarning")
+@pytest.mark.parametrize("options", [*CHAINED.values(), {"http": CHAINED["headers"]}], ids=[*CHAINED, "named"])
+def test_followed_redirects_and_links_of_a_chain_get_no_secrets(tmp_path, near, far, options):
+    put(tmp_path)
+    redirect(near, lambda path: far.url + path if "/x/" in path else None)
+    place = f"simplecache::{near.url}/a.zarr"
+    with pytest.raises(LinkRefusedError, match=far.url):
+        values(place, options)
+    assert not far.requests
+    assert values(place, options, external_links="follow") == 666
+    redirect(near, lambda path: None)
+    entry = {"name": "l", "source": f"simplecache::{far.url}/a.zarr", "path": "/x"}
+    document = tmp_path / "near" / "a.zarr" / ".zmetadata"
+    metadata = json.loads(document.read_text())
+    metadata["metadata"][".zattrs"]["zarr_link"] = [entry]
+    document.write_text(json.dumps(metadata))
+    root = trees.read_builder(place, storage_options=options, read_options=ReadOptions(external_links="follow"))
+    assert root.links["l"].builder.data[1] == 666
     assert has_secret(near)
     assert far.requests
     assert not has_secret(far)

@@ -272,6 +272,13 @@ class FsspecStore(RemoteStore):
 
         web = options[behind] = dict(options.get(behind, {}))
         client = dict(web.get("client_kwargs", {}))
+        # what only the server of the file may get is in the headers of each request: a session sends it anywhere
+        web |= {"auth": client.pop("auth")} if "auth" in client else {}
+        cookies = {**client.pop("cookies", {}), **web.pop("cookies", {})}
+        headers = {**client.pop("headers", {}), **web.get("headers", {})}
+        if cookies:
+            headers["Cookie"] = "; ".join(f"{name}={getattr(each, 'value', each)}" for name, each in cookies.items())
+        web["headers"] = headers
 
         async def stay_on_server(session: Any, context: Any, params: Any) -> None:
             # aiohttp follows a redirect to any server, and sends it the headers of the user; see `store.web`
@@ -281,7 +288,7 @@ class FsspecStore(RemoteStore):
             if self.read_rules.external_links != "follow":
                 params.response.close()
                 raise redirect_refused(self.location, "", target)
-            for name in client.get("headers") or ():
+            for name in headers:
                 params.headers.pop(name, None)
 
         guard = aiohttp.TraceConfig()
