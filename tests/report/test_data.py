@@ -231,6 +231,10 @@ EARLY = "times are negative, before the session starts"
     (lambda: series(data=np.arange(4000.0), rate=0.001),
      "the series lasts longer than a month : /acquisition/a, 1,111 h 6 min 40 s"),
     (lambda: series(unit="unknown"), "the series has no unit : /acquisition/a"),
+    (lambda: series(data=STAMPS, timestamps=STAMPS + 1.5e9 * (STAMPS == 2)),
+     "some timestamps are not seconds since the session start : /acquisition/a, 1 of 50, such as 1.5e+09 s"),
+    (lambda: series(data=[1.0, np.nan, np.inf, 2.0]),
+     "values are not numbers (NaN or infinite) : /acquisition/a, 2 of 4 that were read"),
     (lambda: series(data=[2.0, 2.0]), "all values that were read are equal : /acquisition/a, 2 V"),
     (lambda: series(starting_time=-4.0, rate=1.0), f"{EARLY} : /acquisition/a, from -4 s"),
     (lambda: series(data=STAMPS, timestamps=STAMPS), ""),
@@ -239,6 +243,39 @@ def test_what_is_odd_in_a_series_is_a_remark(series_of: Callable[[], TimeSeries]
     text = remarks(nwbfile_with(series_of(), subject=mouse()), tmp_path)
     assert text.startswith("Remarks") if said else text == ""
     assert said in text
+
+
+@pytest.mark.parametrize(("unit", "is_unit"), [
+    ("NA", False), ("n.a.", False), ("N/A", False), ("None", False), (" ", False), ("-", False),
+    ("%", True), ("a.u.", True),
+])  # fmt: skip
+def test_what_is_written_for_no_unit_is_none(unit: str, is_unit: bool, tmp_path: Path) -> None:
+    text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series(unit=unit))))
+    assert ("the series has no unit" in text, f"-2 to 3 {unit}" in text) == (not is_unit, is_unit)
+
+
+def test_samples_are_drawn_at_their_times(tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series(timestamps=[0.0, 1.0, 7.0])))
+    drawn = re.findall(r'class="read" d="M([\d.]+)', report(path, check=False))
+    assert [float(start) for start in drawn] == [0, 300 // 7, 299]
+
+
+def test_as_many_channels_as_electrodes_are_expected(tmp_path: Path) -> None:
+    nwbfile = nwbfile_with(subject=mouse())
+    place = nwbfile.create_electrode_group("g", description="", location="CA1", device=nwbfile.create_device("probe"))
+    for _ in range(3):
+        nwbfile.add_electrode(group=place, location="CA1")
+    rows = nwbfile.create_electrode_table_region([0, 1, 2], "all")
+    with pytest.warns(UserWarning, match="electrodes"):
+        raw = ElectricalSeries(name="raw", data=np.arange(8).reshape(4, 2), electrodes=rows, rate=1.0)
+    nwbfile.add_acquisition(raw)
+    assert "channels and electrodes differ in number : /acquisition/raw, 2 and 3" in remarks(nwbfile, tmp_path)
+
+
+def test_linked_data_have_the_unit_of_their_target(tmp_path: Path) -> None:
+    own = series("own", rate=1.0)
+    text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(own, series("linked", own, "ignored", rate=2.0))))
+    assert text.count("-2 to 3 V") == 2
 
 
 def test_a_rate_of_zero_is_a_remark(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -234,12 +235,13 @@ _TIMED = 1000  # series whose times are read
 _POINTS, _CHANNELS, _PIXELS = 600, 3, 320
 _PIECES, _REMOTE_PIECES = 32, 4
 _ROWS, _COLUMNS, _CELL = 5, 12, 60
-_NO_UNIT: Final = frozenset({"", "unknown", "n/a", "na", "none"})
+_NO_UNIT: Final = frozenset({"", "unknown", "na", "none", "nan", "unspecified"})
 _ENDS: Final = ("start_time", "stop_time")
 _MONTH, _LATE = 30 * 86400.0, 1e8  # s
 _RECORDED: Final = ("acquisition/", "processing/", "stimulus/", "analysis/")
 _PICTURES: Final = frozenset({"GrayscaleImage", "RGBImage", "RGBAImage", "Image"})
 _FRAMES: Final = ("Image", "Photon", "Optical")  # in the types of series of images
+_IRREGULAR, _BETWEEN = "irregular timestamps", "pale between samples"
 _EVENTS: Final = frozenset({"AnnotationSeries", "IntervalSeries", "SpikeEventSeries"})  # not sampled at a rate
 
 Remark: TypeAlias = tuple[str, str, str]
@@ -334,6 +336,12 @@ class DataView:
         is_sampled = 0 < len(axes) < 3 and 0 not in axes and not self._is_events(path)
         if data is not None and is_sampled and not _unit(data[1]):
             self._remark("the series has no unit", path)
+        for name in ("electrodes", "rois"):
+            rows = self._reader.dataset(path, name)
+            count = None if rows is None else math.prod(rows[1].stored.shape)
+            width = self._width(path, axes)
+            if axes and count not in (None, width):
+                self._remark(f"channels and {name} differ in number", path, f"{width:,} and {count:,}")
         if start is None:
             stamps = self._reader.dataset(path, "timestamps")
             if stamps is None or not stamps[1].stored.size or len(stamps[1].stored.shape) != 1:
@@ -354,6 +362,10 @@ class DataView:
 
     def _is_events(self, path: str) -> bool:
         return data_type_of(self._reader.hierarchy.get(path)) in _EVENTS
+
+    def _width(self, path: str, axes: tuple[int, ...]) -> int:
+        """Return the number of channels; events of one channel may have their samples along the second axis."""
+        return axes[1] if len(axes) > 1 + self._is_events(path) else 1
 
     def _interval_span(self, path: str) -> Span | None:
         """Return the first and the last time of a table of intervals; remark intervals without an end."""
@@ -388,6 +400,11 @@ class DataView:
         known = known[np.isfinite(known)]
         if not known.size:
             return "timestamps", None
+        late = np.abs(known) > _LATE
+        if late.any() and late.mean() < 0.5:  # a few wrong ones say nothing about the unit of the others
+            detail = f"{np.count_nonzero(late):,} of {len(known):,}, such as {known[late][0]:,.6g} s"
+            self._remark("some timestamps are not seconds since the session start", path, detail)
+            known, pieces = known[~late], [piece[np.abs(piece) <= _LATE] for piece in pieces]
         span = self._span(path, float(known.min()), float(known.max()))
         steps = np.concatenate([np.diff(piece[np.isfinite(piece)]) for piece in pieces])
         usual = float(np.median(steps)) if steps.size else 0.0
@@ -403,7 +420,7 @@ class DataView:
                 detail = f"{counted(int(odd.sum()), 'step')} other than {usual:.4g} s, the longest {steps.max():.4g} s"
                 self._remark("timestamps have gaps", path, detail)
             return f"about {1 / usual:,.4g} Hz" if usual else "timestamps", span
-        return "irregular timestamps", span
+        return _IRREGULAR, span
 
     # ---- series -----------------------------------------------------------------------------------------------------
 
@@ -430,24 +447,30 @@ class DataView:
         axes, reader = describe_any(node).axes, self._reader
         if not axes or 0 in axes or not describe_any(node).itemsize:
             return ""
-        # events of one channel may have their samples along the second axis
-        width = axes[1] if len(axes) > 1 + self._is_events(path) else 1
+        width = self._width(path, axes)
         channels = min(_CHANNELS, width)
         rest = [slice(0, channels)] * (width > 1)
         pieces = _REMOTE_PIECES if reader.is_remote else _PIECES
         parts = reader.parts(data, *rest, pieces=pieces, most=reader.share(4 + self._waiting))
-        bins = min(axes[0], _POINTS // 2 // channels)
-        edges = np.arange(bins + 1) * axes[0] // bins
+        places, note = self._places(path, axes[0], parts, span)
+        bins, wrong, count = _POINTS // 2 // channels, 0, 0
+        bins = bins if note == _BETWEEN else min(axes[0], bins)
         lows, highs = np.full((2, channels, bins), np.nan)
-        for start, block in parts:
+        for (_, block), where in zip(parts, places, strict=True):
             if block.dtype.kind in "iufb":
                 values = block.reshape(len(block), channels, -1).astype("f8")
-                values[~np.isfinite(values)] = np.nan
-                least, most = np.fmin.reduce(values, axis=2), np.fmax.reduce(values, axis=2)
-                first, last = np.searchsorted(edges, (start, start + len(block) - 1), "right") - 1
-                cuts, where = np.maximum(edges[first : last + 1] - start, 0), (slice(None), slice(first, last + 1))
-                lows[where] = np.fmin(lows[where], np.fmin.reduceat(least, cuts).T)
-                highs[where] = np.fmax(highs[where], np.fmax.reduceat(most, cuts).T)
+                is_wrong = ~np.isfinite(values)
+                wrong, count = wrong + int(is_wrong.sum()), count + values.size
+                values[is_wrong] = np.nan
+                kept = np.flatnonzero((where >= 0) & (where <= 1))
+                order = kept[np.argsort(where[kept], kind="stable")]
+                least, most = np.fmin.reduce(values, axis=2)[order], np.fmax.reduce(values, axis=2)[order]
+                into, cuts = np.unique((where[order] * bins).astype("i8").clip(max=bins - 1), return_index=True)
+                if len(into):
+                    lows[:, into] = np.fmin(lows[:, into], np.fmin.reduceat(least, cuts).T)
+                    highs[:, into] = np.fmax(highs[:, into], np.fmax.reduceat(most, cuts).T)
+        if wrong:
+            self._remark("values are not numbers (NaN or infinite)", path, f"{wrong:,} of {count:,} that were read")
         if np.isnan(lows).all(axis=1).any():
             return f'<p class="soft">not drawn: {"no numbers" if parts else "its chunks are too large, or damaged"}</p>'
         factor, offset = (
@@ -467,7 +490,24 @@ class DataView:
         ]
         notes = [f"{channels} of {width:,} channels"] if channels < width else []
         notes += [f"{seen:,} of {axes[0]:,} samples read; pale where none were"] if seen < axes[0] else []
+        notes += [note] if note else []
         return envelope_svg(lows, highs, labels) + _axis(span, "; ".join(notes))
+
+    def _places(
+        self, path: str, length: int, parts: Sequence[tuple[int, Values]], span: Span | None
+    ) -> tuple[list[Values], str]:
+        """Return where the samples of some parts are in the time of a series, 0 to 1, and a note about that."""
+        even = [(np.arange(start, start + len(block)) + 0.5) / length for start, block in parts]
+        stamps = self._reader.dataset(path, "timestamps")
+        if span is None or span[0] == span[1] or stamps is None or stamps[1].stored.shape != (length,):
+            return even, ""
+        places = list[Values]()
+        for start, block in parts:
+            times = self._reader.numbers(path, "timestamps", slice(start, start + len(block)))
+            if times is None:
+                return even, "not at their times, which were not read"
+            places.append((times.astype("f8") - span[0]) / (span[1] - span[0]))
+        return places, _BETWEEN if self._series[path][0] == _IRREGULAR else ""
 
     # ---- units ------------------------------------------------------------------------------------------------------
 
@@ -577,9 +617,9 @@ class DataView:
 
 
 def _unit(node: Dataset[Attributes]) -> str:
-    """Return the unit of data, empty if it has none."""
+    """Return the unit of data, empty if it has none, which files also write as ``n.a.``, ``N/A`` or ``-``."""
     unit = node.attributes.get("unit")
-    return unit if isinstance(unit, str) and unit.strip().lower() not in _NO_UNIT else ""
+    return unit if isinstance(unit, str) and re.sub(r"[\s./-]", "", unit).lower() not in _NO_UNIT else ""
 
 
 def _form(node: Dataset[Attributes]) -> str:
