@@ -1010,7 +1010,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Give a dataset other values, also of another shape, type, chunks or codec. Its attributes stay.
 
         To change single values, or to append, use the dataset itself: it is then not written as a whole. What was read
-        before is outdated, as after `remove`.
+        before is outdated, as after `remove`. A dataset that is missing is added if the schema has its name there, such
+        as ``/session_description``, without which an NWB file cannot be read.
 
         Parameters
         ----------

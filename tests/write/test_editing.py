@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from typing import Any
 
 import h5py
@@ -17,7 +18,7 @@ from pynwb.ecephys import LFP, ElectricalSeries
 from pynwb.file import Subject
 from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compare, convert, verify
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compare, consolidate, convert, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import (
@@ -32,6 +33,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
     WrongArgumentError,
 )
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.io import UnsupportedModeError
 from tests import extensions, trees
 
@@ -282,6 +284,26 @@ def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, 
         io.replace("/acquisition/raw/data", values)
     with pytest.raises(StoreError, match=f"given {what} while it was open.* Open the file again"):
         array[3]
+
+
+@pytest.mark.parametrize("path", [2, 3, "both"], indirect=True)
+def test_a_dataset_that_is_missing_is_added_where_the_schema_has_it(path):
+    shutil.rmtree(path / "session_description")
+    consolidate(path, forget=True)
+    with NWBZarrIO(path, "r") as io, pytest.raises(ContainerError):
+        io.read()
+    with NWBZarrIO(path, "r+") as io:
+        assert io.replace("/session_description", "licks") == ["added /session_description"]
+        io.replace("/general/keywords", ["a", "b"])
+        with pytest.raises(ValueRefusedError, match=r"one value here \(/general/lab\)"):
+            io.replace("/general/lab", ["a", "b"])
+        for name in ("/nothing", "/acquisition/nothing"):
+            with pytest.raises(ReferenceTargetError, match="no such group or dataset"):
+                io.replace(name, [1])
+    with NWBZarrIO(path, "r") as io:
+        nwbfile = io.read()
+        assert (nwbfile.session_description, list(nwbfile.keywords[:])) == ("licks", ["a", "b"])
+    check(path)
 
 
 @pytest.mark.parametrize("path", [2, 3], indirect=True)

@@ -216,10 +216,16 @@ class Edit:
             raise self._error(ConflictError, problem, path, "Choose another name.")
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
-        """Give a dataset other values, of any shape and type that the schema allows; its attributes stay."""
-        path, is_link = self._located(name, may_be_index=True)
+        """Give a dataset other values, of any shape and type that the schema allows; its attributes stay.
+
+        A dataset that the file lacks is added, if the schema has its name there: a field may be missing in a file that
+        cannot be read without it.
+        """
+        old = self._absent(name)
+        path, is_link = (name, False) if old is not None else self._located(name, may_be_index=True)
+        path = relative(path)
         store, node, (parent, last) = self._file.store, self._known.get(path), split(path)
-        if is_link or not isinstance(node, Dataset):
+        if is_link or not (old is not None or isinstance(node, Dataset)):
             problem = "this is a link" if is_link else "this is a group, and has no data"
             raise self._error(UsageError, problem, path, "Give the path of a dataset.")
         given = stored_array(data)
@@ -228,15 +234,16 @@ class Edit:
         is_own = isinstance(given, LazyArray) and (given.location, given.path) == (store.location, path)
         if is_own:
             self._check_budget(given.nbytes, path)
-        old = ReadSession(store, self._file.parsed, store.location, self._manager).own.builder_at(path)
+        if old is None:
+            old = ReadSession(store, self._file.parsed, store.location, self._manager).own.builder_at(path)
         data, dtype = converted(specs_at(self._catalog, self._known, path), data, old, store.location)
-        is_alike = len(shape_of(stored_array(data))) == len(shape_of(old.data))
+        is_alike = node is not None and len(shape_of(stored_array(data))) == len(shape_of(old.data))
         labels = {"dimension_labels": old.dimension_labels} if is_alike and old.dimension_labels else {}
         builder = DatasetBuilder(
             last, data, dtype=dtype, attributes=dict(old.attributes), source=store.location, **labels
         )
         planner, group = Planner(request(builder)), self._group(parent, self.hierarchy)
-        del group.members[last]
+        group.members.pop(last, None)
         self._plan.apply(planner.request.options)
         planner.plan = self._plan
         planner.dataset(builder, PlannedGroup(group, parent, taken=names_in(group)), last)
@@ -245,14 +252,33 @@ class Edit:
         if is_own and planned.source is not None:  # its chunks are overwritten while it is copied
             region = tuple(slice(0, length) for length in planned.source.shape)
             planned.source = EncodedSource(planned.source.read(region))
-        first, stored = node.stored.first_chunk, planned.node.stored
-        nested = sorted({f"{first}/", f"{stored.first_chunk}/"})
-        if store.folder is not None and len(nested) > 1 and nested[1].startswith(nested[0]):
-            # c/0 cannot be a chunk before the commit, and the folder of c/0/0 after it
-            stored.chunk_keys = replace(stored.chunk_keys, separator=".")
-        self._check_rows(path)
+        if isinstance(node, Dataset):
+            first, stored = node.stored.first_chunk, planned.node.stored
+            nested = sorted({f"{first}/", f"{stored.first_chunk}/"})
+            if store.folder is not None and len(nested) > 1 and nested[1].startswith(nested[0]):
+                # c/0 cannot be a chunk before the commit, and the folder of c/0/0 after it
+                stored.chunk_keys = replace(stored.chunk_keys, separator=".")
+            self._check_rows(path)
         self._replaced.add(path)
-        self.done.append(f"replaced the data of {absolute(path)}")
+        self.done.append(f"added {absolute(path)}" if node is None else f"replaced the data of {absolute(path)}")
+
+    def _absent(self, name: str) -> DatasetBuilder | None:
+        """Return an empty builder for a dataset that the file lacks and the schema has by its name, else None."""
+        path = relative(name)
+        parent, last = split(path)
+        group = self._known.get(parent)
+        if not isinstance(group, Group) or last in group.members or find_link(group.attributes, last) is not None:
+            return None
+        specs = (spec for spec in specs_at(self._catalog, self._known, path) if isinstance(spec, DatasetSpec))
+        spec = next((spec for spec in specs if is_untyped(spec)), None)
+        needed = [each.name for each in spec.attributes if each.required and each.value is None] if spec else ()
+        if spec is None or needed:
+            return None
+        self._added.add(path)
+        fixed = {each.name: each.value for each in spec.attributes if each.value is not None}
+        builder = DatasetBuilder(last, attributes=fixed)
+        builder.location = absolute(parent)
+        return builder
 
     def copy(self, old: Any, manager: Any, into: str, name: str | None, request: Callable[[], WriteRequest]) -> None:
         """Add what was built of a container of another file, whose builder there is ``old``, to a group.

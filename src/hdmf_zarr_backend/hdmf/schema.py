@@ -312,7 +312,7 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
         if shapes and not any(_fits(shape, each) for each in shapes):
             problem = f"the schema allows the shapes {shapes}, and the data have {shape}"
             raise ValueRefusedError(problem, remedy="Give data of such a shape.")
-        if not shapes and shape and spec.data_type is None and not shape_of(builder.data):
+        if not shapes and shape and spec.data_type is None and (builder.data is None or not shape_of(builder.data)):
             raise ValueRefusedError("the schema has one value here", remedy="Give one value.")
         # hdmf takes any text for a time, with which pynwb cannot read the file.
         if spec.dtype == "isodatetime" and not shape:
