@@ -43,7 +43,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References, ReferenceDat
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
 from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, name_axes, newest_versions, specs_in
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
-from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, ReadRules
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.write.plan import ShardsOfFile, WritePlan, ask_for_shards, checked_name
 from hdmf_zarr_backend.write.sources import source_caches
@@ -217,16 +217,19 @@ class Hdf5Planner:
 
 
 @contextmanager
-def planned_hdf5(store: Store) -> Iterator[tuple[PlannedKeys, ParsedFile, dict[str, int]]]:
+def planned_hdf5(
+    store: Store, rules: ReadRules | None = None
+) -> Iterator[tuple[PlannedKeys, ParsedFile, dict[str, int]]]:
     """Yield the HDF5 file at the location of a store as it is in Zarr: its chunks, its nodes, its bytes in HDF5."""
-    tree = Hdf5Tree(store.location, store.location, store.options, store.read_rules)
+    rules = rules or store.read_rules
+    tree = Hdf5Tree(store.location, store.location, store.options, rules)
     with closing(tree), source_caches(MEMORY_BUDGET):
         planner = Hdf5Planner(tree, codec=False, keeps_chunks=True, left_out={})
         plan = planner.plan_file(2, is_checked=False)
         datasets = (placed for placed in tree.nodes if placed.kind == "dataset")
         sizes = {placed.path: int(placed.file.open(placed.raw).get_storage_size()) for placed in datasets}
         planned, parsed = PlannedKeys(plan, store.location), ParsedFile(plan.hierarchy, consolidated=False)
-        planned.read_rules, parsed.left_out = store.read_rules, planner.left_out or {}
+        planned.read_rules, parsed.left_out = rules, planner.left_out or {}
         yield planned, parsed, sizes
 
 

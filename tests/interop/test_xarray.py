@@ -256,6 +256,8 @@ def test_all_series_are_selected_whatever_times_one_has(times, inside):
     assert nearest["acquisition/even/data"] == 12
     if times:
         assert nearest["acquisition/odd/data"] == times.index(1.2)
+        events = xarray.DataArray([1.21, 0.4], dims="event", name="time")
+        assert tree["acquisition/odd/data"].sel(time=events, method="nearest").dims == ("event",)
 
 
 def test_an_hdf5_file_is_a_tree_after_a_virtual_conversion(tmp_path):

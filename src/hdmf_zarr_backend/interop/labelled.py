@@ -359,21 +359,16 @@ class _StoredIndex(xr.Index):  # type: ignore[misc]
         return self.loaded.index
 
     def sel(self, labels: Any, method: Any = None, tolerance: Any = None) -> Any:
-        index, label = self.loaded.index, labels.get(self.dim)
-        if index.is_monotonic_increasing and index.is_unique:
+        index, is_slice = self.loaded.index, isinstance(labels[self.dim], slice)
+        if (index.is_monotonic_increasing and index.is_unique) or not (is_slice or method):
             return self.loaded.sel(labels, method, tolerance)
-        # pandas selects by position there, or refuses; times of a file may be out of order, or repeated
-        if isinstance(label, slice) and label.step is None:
-            inside = index.notna()
-            inside &= True if label.start is None else index >= label.start
-            inside &= True if label.stop is None else index <= label.stop
-            return xr.core.indexing.IndexSelResult({self.dim: np.flatnonzero(inside)})
-        if method is None:
-            return self.loaded.sel(labels)
-        order = np.flatnonzero(index.notna() & ~index.duplicated())
-        order = order[np.argsort(index[order])]
-        result = xr.indexes.PandasIndex(index[order], self.dim).sel(labels, method, tolerance)
-        return xr.core.indexing.IndexSelResult({dim: order[rows] for dim, rows in result.dim_indexers.items()})
+        # pandas selects by position, or refuses, where labels are out of order or repeated, as times of a file may be
+        order = np.flatnonzero(index.notna() & (is_slice | ~index.duplicated()))
+        order = order[np.argsort(index[order], kind="stable")]
+        rows = xr.indexes.PandasIndex(index[order], self.dim).sel(labels, method, tolerance).dim_indexers[self.dim]
+        has_dims = isinstance(rows, xr.Variable | xr.DataArray)  # as the labels have
+        chosen = rows.copy(data=order[rows.values]) if has_dims else order[rows]
+        return xr.core.indexing.IndexSelResult({self.dim: np.sort(chosen) if is_slice else chosen})
 
     def isel(self, indexers: Any) -> Any:
         variable = self.variable.isel(indexers)

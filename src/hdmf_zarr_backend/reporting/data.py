@@ -220,8 +220,7 @@ def opened(
     from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py and hdmf
 
     # links are shown: what a stranger's file shows must not come from other files of this machine
-    store.read_rules = replace(store.read_rules, external_links="never")
-    with planned_hdf5(store) as (planned, parsed, stored):
+    with planned_hdf5(store, replace(store.read_rules, external_links="never")) as (planned, parsed, stored):
         outline = outline_of(planned, parsed, **shown)
         outline.is_hdf5, outline.stored = True, stored if sizes else None
         yield NodeReader(planned, parsed, outline)
@@ -453,8 +452,8 @@ class DataView:
         pieces = _REMOTE_PIECES if reader.is_remote else _PIECES
         parts = reader.parts(data, *rest, pieces=pieces, most=reader.share(4 + self._waiting))
         places, note = self._places(path, axes[0], parts, span)
-        bins, wrong, count = _POINTS // 2 // channels, 0, 0
-        bins = bins if note == _BETWEEN else min(axes[0], bins)
+        bins = min(axes[0] if note != _BETWEEN else _POINTS, _POINTS // 2 // channels)
+        wrong = count = 0
         lows, highs = np.full((2, channels, bins), np.nan)
         for (_, block), where in zip(parts, places, strict=True):
             if block.dtype.kind in "iufb":
