@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import LinkBuilder
 from hdmf.common import AlignedDynamicTable, DynamicTable, VectorData, get_manager
 from hdmf.data_utils import DataChunkIterator
@@ -121,6 +122,8 @@ def test_a_cascade_makes_references_null_and_removes_links(path):
         assert [group.name for group in nwbfile.electrodes["group"][:]] == ["shank1", "shank1"]
         assert nwbfile.trials["timeseries"][0][0].timeseries is None
     assert not verify(path).problems
+    with pytest.warns(BrokenLinkWarning, match="cannot read null references in HDF5, .* /intervals/trials/timeseries$"):
+        convert(path, path.with_name("a.nwb"))
 
 
 @pytest.mark.parametrize("name", ["r", "a much longer name, longer than the fields of rows are " + 80 * "long"])

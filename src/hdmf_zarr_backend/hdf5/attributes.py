@@ -355,7 +355,7 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         return to_hdf5(noted), None
     if noted is not None and "value" in note:  # Zarr has no other value
         tid = to_hdf5(noted)
-        return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), refer_json(refer))
+        return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), _refer_json(refer))
     references = _references(value)
     if references is not None:
         has_region = any(item.region is not None for item in references.flat)
@@ -414,7 +414,7 @@ def _fitting(array: Array, element: Element, dtype: np.dtype[Any]) -> Array | No
     return cast if is_same and array.dtype.kind not in "OU" else None
 
 
-def refer_json(refer: Refer) -> Callable[[Any], Any]:
+def _refer_json(refer: Refer) -> Callable[[Any], Any]:
     """Return a function that gives the reference of HDF5 for the JSON of one; None remains None."""
     return lambda value: None if value is None else refer(decode_reference(value))
 

@@ -38,7 +38,12 @@ from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
 from hdmf_zarr_backend.encoding.hdf5_values import Array, array_of, decode_text, decoder
 from hdmf_zarr_backend.encoding.layout import Layout
-from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference
+from hdmf_zarr_backend.encoding.references import (
+    LinkedFile,
+    ZarrReference,
+    decode_attribute_reference,
+    decode_reference,
+)
 from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of, spec_location
 from hdmf_zarr_backend.errors import (
     MetadataError,
@@ -58,7 +63,6 @@ from hdmf_zarr_backend.hdf5.attributes import (
     memory_type,
     numpy_type,
     order_links,
-    refer_json,
     refusing,
     set_orders,
     write_attribute,
@@ -80,6 +84,7 @@ from hdmf_zarr_backend.model.nodes import (
     indices_of,
     lengths_of,
 )
+from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store, resource_failure
 from hdmf_zarr_backend.store.local import NO_LINKS
@@ -161,6 +166,9 @@ class Hdf5Writer:
 
             filler = Filler(self._groups, self._refer, self._options, advance)
             filler.fill([(placed, form) for placed, form in planned if form is not None])
+            if filler.nulls and not self._allows_null:
+                listed = few(sorted(filler.nulls))
+                warn_broken(f"{self._path}: pynwb cannot read null references in HDF5, which are in {listed}")
 
     def _create_file(self, output: OutputFile) -> Any:
         # In a function of its own, so that the properties die with this call: HDF5 crashes at exit if the traceback
@@ -469,6 +477,8 @@ class Filler:
     refer: Callable[[ZarrReference, LinkedFile], Any]
     options: WriteOptions
     advance: Callable[[str, int], None]
+    nulls: set[str] = field(default_factory=set)
+    """The datasets with null references."""
     caches: dict[str, ChunkCache] = field(default_factory=dict)
     """Of each file, for chunks that belong to two blocks; they take a quarter of the budget."""
 
@@ -510,7 +520,13 @@ class Filler:
         stored = node.stored
         dataset = h5d.open(*self.groups.within(raw_of(absolute(placed.path))))
         file = placed.file
-        refer = refer_json(lambda reference: self.refer(reference, file))
+
+        def refer(value: Any) -> Any:
+            if value is None:
+                self.nulls.add(absolute(placed.path))
+                return None
+            return self.refer(decode_reference(value), file)
+
         target = _Target(placed, form, node, dataset, refer)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
