@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hdmf.build import ReferenceBuilder
 from hdmf.data_utils import append_data, extend_data
 from pynwb.icephys import VoltageClampSeries
 from pynwb.ophys import ImageSegmentation, PlaneSegmentation
 from pynwb.testing.mock.ophys import mock_ImagingPlane
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from tests import samples
 from tests.contract.test_1_append import valid
 from tests.documents import is_fresh
@@ -183,3 +184,48 @@ def test_the_tables_of_intracellular_recordings_grow(folder):
         assert nwbfile.icephys_experimental_conditions["repetitions"].target.data[:].tolist() == [0, 1, 0]
     assert valid(path)
     assert is_fresh(path)
+
+
+@pytest.mark.parametrize("data_type", [{}, {"data_type": "VectorData"}], ids=["plain", "column"])
+def test_all_kinds_of_elements_are_appended_extended_and_cut_alike(folder, data_type):
+    """One element or a block, for numbers, text, rows of numbers, rows with text and references, and references."""
+    path, first = folder / "file.zarr", dataset("first", [1])
+    reference = {"reftype": "object", "target_type": "first"}
+    types = [{"name": "word", "dtype": "text"}, {"name": "to", "dtype": reference}]
+    to, many = ReferenceBuilder(first), {"maxshape": (None,), "attributes": data_type}
+    stored = {
+        "numbers": dataset("numbers", np.zeros((1, 2)), maxshape=(None, 2), attributes=data_type),
+        "text": dataset("text", ["a"], **many),
+        "pairs": dataset("pairs", np.zeros(1, "i4,f8"), **many),
+        "rows": dataset("rows", [("a", to)], dtype=types, **many),
+        "references": dataset("references", [to], dtype="object", **many),
+    }
+    write_builder(path, root(first, *stored.values()))
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        target = builder["first"]
+        new = {"numbers": [1.0, 2.0], "text": "long", "pairs": (1, 2.0), "rows": ("long", target), "references": target}
+        for name, element in new.items():
+            data = builder[name].data
+            data.append(element)
+            data.append([element, element])
+            data.extend(iter([element] * 3))
+            data.extend([])
+            assert len(data) == 7
+            data.resize((5, 2) if name == "numbers" else (5,))
+            data.resize(4, axis=0)
+            with pytest.raises(UsageError, match=f"/{name}"):
+                data.resize((1, 1, 1))
+            if name in ("rows", "references"):
+                with pytest.raises(UsageError, match="Use append or extend"):
+                    data.resize(5, 0)
+    builder = read_builder(path)
+    for name, element in new.items():
+        data = builder[name].data
+        assert len(data) == 4
+        last = data[3]
+        if name in ("rows", "references"):
+            word, to = last if name == "rows" else ("long", last)
+            assert (word, to.name) == ("long", "first")
+        else:
+            assert np.array(last).tolist() == (list(element) if name == "numbers" else element)

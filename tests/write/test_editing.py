@@ -501,6 +501,11 @@ def test_the_command_line(path, capsys):
     ]  # fmt: skip
     assert main(["remove", str(path), "/units/id"]) == 2
     assert re.search("the schema requires 'id'", capsys.readouterr().err)
+    for rows in ("1,2", ":1"):
+        assert main(["remove", str(path), "/units", "--rows", rows]) == 0
+    assert capsys.readouterr().out == "removed 2 rows of /units\nremoved 1 row of /units\n"
+    assert main(["remove", str(path), "/units", "--rows", "1:2:3"]) == 2
+    assert "Give numbers, such as 0,5, or a range" in capsys.readouterr().err
 
 
 # ---- copies of containers of other files ----------------------------------------------------------------------------
@@ -707,17 +712,19 @@ def test_rows_are_removed_with_all_that_belongs_to_them(path, rows):
 def test_row_numbers_follow_and_those_of_removed_rows_are_refused(path):
     table = f"{GROUP}/electrodes"
     with NWBZarrIO(path, "r+") as io:
-        with pytest.raises(ConflictError, match=r"lead to it: row 0, 1 in /units/electrodes \(.*Remove these first"):
+        with pytest.raises(ConflictError, match=r"rows 0, 1 of .*, to which /units/electrodes points \(.*Remove these"):
             io.remove(table, rows=[0, 1])
         io.remove(table, rows=[3])
-        assert io.remove(table, rows=[0], cascade=True)[1:] == ["removed row 0 in /units/electrodes"]
+        assert io.remove(table, rows=[0], cascade=True)[1:] == [
+            f"removed row 0 of {table}, to which /units/electrodes points"
+        ]
         nwbfile = io.read()
         assert nwbfile.electrodes["label"][:].tolist() == ["1", "2"]
         assert [list(region.index) for region in nwbfile.units["electrodes"][:]] == [[], [1], [2]]
         region = nwbfile.create_electrode_table_region([1], "of a series")
         nwbfile.add_acquisition(ElectricalSeries(name="e", data=np.zeros((5, 1)), electrodes=region, rate=1.0))
         io.write(nwbfile)
-        with pytest.raises(ConflictError, match=r"row 1 in /acquisition/e/electrodes \(it cannot be shorter"):
+        with pytest.raises(ConflictError, match=r"to which /acquisition/e/electrodes points \(it cannot be shorter"):
             io.remove(table, rows=[1], cascade=True)
         io.remove(table, rows=[0], cascade=True)
         assert list(io.read().acquisition["e"].electrodes.data[:]) == [0]

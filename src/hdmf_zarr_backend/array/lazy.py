@@ -27,7 +27,7 @@ from hdmf_zarr_backend.array.chunks import Axis, ChunkCache, ChunkReader, copy_p
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import plain_attributes
-from hdmf_zarr_backend.encoding.casting import cast, cast_text, nested_rows, to_bytes, to_text
+from hdmf_zarr_backend.encoding.casting import cast, cast_text, count_axes, flatten, nested_rows, to_bytes, to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec, make_codec
 from hdmf_zarr_backend.encoding.chunks import Array
 from hdmf_zarr_backend.encoding.codecs import has_array_codecs
@@ -520,7 +520,7 @@ class EditableArray(LazyArray):
         Parameters
         ----------
         data : array-like
-            As many axes as the array, with the same lengths except along ``axis``.
+            As many axes as the array, with the same lengths except along ``axis``; or one element for the first axis.
         axis : int
             The axis that grows; negative numbers count from the last.
 
@@ -536,19 +536,29 @@ class EditableArray(LazyArray):
         ValueRefusedError
             The values do not fit the data type.
         """
-        values = self._values(data)
         if axis < 0:
             axis += self.ndim
+        values = self._values(self._as_block(data) if axis == 0 else data)
         if not 0 <= axis < values.ndim == self.ndim or any(
             n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis
         ):
             problem = f"data of shape {values.shape} cannot be appended to shape {self.shape} along axis {axis}"
-            raise self._unusable(problem, "Give as many axes, with the same lengths except along the one that grows.")
+            remedy = "Give one element, or as many axes with the same lengths except along the one that grows."
+            raise self._unusable(problem, remedy)
         start = self.shape[axis]
         shape = tuple(n + values.shape[axis] if i == axis else n for i, n in enumerate(self.shape))
         self.resize(shape)
         self._assign([Axis(start if i == axis else 0, n) for i, n in enumerate(shape)], values)
         return self.shape
+
+    def _as_block(self, data: Any) -> Any:
+        """Return ``data`` as a block: one element gets the first axis."""
+        with at(self.location, self.name):
+            if self.dtype.names is not None and not self.dtype.hasobject:
+                ndim = count_axes(data)
+            else:
+                ndim = data.ndim if hasattr(data, "ndim") else len(flatten(data)[0])
+        return [data] if ndim < self.ndim else data
 
     def extend(self, data: Any) -> None:
         """Add all elements of ``data`` at the end of the first axis; raises the errors of `append`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -438,6 +438,19 @@ def upgrade_command(arguments: Namespace) -> cli.Exit:
 _FILE = cli.argument("file", metavar="FILE", help="a Zarr file, a path or a URL")
 
 
+def _rows(text: str) -> list[int] | slice:
+    """Parse numbers of rows, or a range of them."""
+    try:
+        if ":" not in text:
+            return [int(number) for number in text.split(",")]
+        first, last = (int(number) if number else None for number in text.split(":"))
+    except ValueError as error:
+        raise ArgumentTypeError(
+            f"{text!r} are not rows. Give numbers, such as 0,5, or a range, such as 0:5."
+        ) from error
+    return slice(first, last)
+
+
 @cli.command(
     "remove",
     "FILE PATH... [options]",
@@ -448,14 +461,22 @@ _FILE = cli.argument("file", metavar="FILE", help="a Zarr file, a path or a URL"
         metavar="PATH",
         help="paths in the file, of groups, datasets, columns of tables or links; PATH@NAME for an attribute",
     ),
+    cli.argument(
+        "--rows",
+        type=_rows,
+        metavar="ROWS",
+        help="remove these rows of one table instead: numbers from 0 on, such as 0,5, or a range, such as 0:5 for the "
+        "first five",
+    ),
     cli.flag(
         "--drop-links",
-        "remove also links, and attributes that are references, that lead there, and make references in datasets null",
+        "remove also links, and attributes that are references, that lead there, make references in datasets null, "
+        "and take the numbers of removed rows out of ragged columns",
     ),
     *cli.output(json="print what was done as one JSON document"),
 )
 def remove_command(arguments: Namespace) -> cli.Exit:
-    """Remove objects, columns, links or attributes from a file.
+    """Remove objects, columns, links, attributes or rows of a table from a file.
 
     Remove parts of a file in place, all in one change: if the command is interrupted, none or all of them are
     removed. A column is removed with its index, and the table stays valid. What the schema requires is not
@@ -466,8 +487,10 @@ def remove_command(arguments: Namespace) -> cli.Exit:
       zarrio remove session.nwb.zarr /units/quality /units/waveforms
       zarrio remove session.nwb.zarr /acquisition/lick@comments
       zarrio remove session.nwb.zarr /acquisition/lick --drop-links
+      zarrio remove session.nwb.zarr /intervals/trials --rows 0,5
     """
-    return _edited(arguments, lambda io: io.remove(*arguments.names, cascade=arguments.drop_links))
+    names = arguments.names
+    return _edited(arguments, lambda io: io.remove(*names, rows=arguments.rows, cascade=arguments.drop_links))
 
 
 @cli.command(

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.elements import to_hdmf
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
 from hdmf_zarr_backend.encoding.reserved import DTYPE, HDF5, NOTES, notes_of
-from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ValueRefusedError, ZarrBackendError, at
+from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, ValueRefusedError, ZarrBackendError, at
 from hdmf_zarr_backend.hdmf.internals import accept_any_index
 from hdmf_zarr_backend.hdmf.targets import REFERENCES, containers_below
 from hdmf_zarr_backend.model.element import Element, Reference, Text
@@ -80,6 +80,23 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
             self._inverted._inverted = self
         return self._inverted
 
+    def extend(self, data: Iterable[Any]) -> None:
+        """Append all elements of ``data``; errors as of `append`."""
+        elements = list(data)
+        if elements:
+            self.append(elements)
+
+    def resize(self, size: Any, axis: int | None = None) -> None:
+        """Cut elements off, as `EditableArray.resize`; there is no fill value with which these data could grow."""
+        lazy, ndim = cast(LazyArray, self.dataset), len(self.shape)
+        shape = [*np.atleast_1d(size).tolist()]
+        if axis is not None and len(shape) == 1 and -ndim <= axis < ndim:
+            shape = [shape[0] if n == axis % ndim else length for n, length in enumerate(self.shape)]
+        if len(shape) == ndim and any(n > m for n, m in zip(shape, self.shape, strict=True)):
+            problem = f"references and rows have no fill value, with which the shape {self.shape} could grow to {size}"
+            raise UsageError(problem, store=lazy.location, path=lazy.name, remedy="Use append or extend, with values.")
+        lazy.resize((*shape, *lazy.shape[ndim:]))
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -109,8 +126,12 @@ class _References(_Resolving):
         return _nested(references, self._targets)
 
     def append(self, arg: Any) -> None:
-        """Append a reference to a container or builder of this file, whose path is looked up when it is written."""
-        self.dataset.append(_all_deferred([arg]))
+        """Append a reference to a container or builder of this file, or a list of them.
+
+        Their paths are looked up when they are written.
+        """
+        targets = _all_deferred(arg)
+        self.dataset.append(targets if targets.ndim == len(self.shape) else targets[np.newaxis])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replace references by those to a container or builder, or to nested lists of them; errors as of `append`."""
@@ -221,19 +242,20 @@ class _Table(_Resolving):
         return self[:]
 
     def append(self, arg: Any) -> None:
-        """Append a row; errors as of a dataset of references, and `ValueRefusedError` for a value that does not fit."""
-        cast(LazyArray, self.dataset).append(self._block([arg]))
+        """Append a row, or several; errors as of references, and `ValueRefusedError` for a value that does not fit."""
+        cast(LazyArray, self.dataset).append(self._block(arg))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replace one row, or several rows by a list of them or by a structured array; errors as of `append`."""
         dataset = cast(LazyArray, self.dataset)
-        block = self._block([value] if count_axes(value) == 0 else list(value))
+        block = self._block(value)
         if dataset.ndim == 2 and isinstance(key, tuple):
             key = (*key, slice(None))
         dataset[key] = block
 
-    def _block(self, rows: list[Any]) -> Array:
-        """Return rows in their stored form."""
+    def _block(self, given: Any) -> Array:
+        """Return one row, or several, in their stored form."""
+        rows = [given] if count_axes(given) == 0 else list(given)
         dataset = cast(LazyArray, self.dataset)
         with at(dataset, dataset.name):
             encoders = [field_encoder(field, _deferred) for field in self.fields.values()]
@@ -323,15 +345,6 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
         EditableArray.__init__(self, edits, *arguments, **options)
         self._plain = EditableArray(edits, *arguments, **options)
         self._grows_wider = False
-
-    def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
-        """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
-        with at(self.location, self.name):
-            if self.dtype.names is not None and not self.dtype.hasobject:
-                ndim = count_axes(data)
-            else:
-                ndim = data.ndim if hasattr(data, "ndim") else len(flatten(data)[0])
-        return super().append(data if ndim == self.ndim else [data], axis)
 
     def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
         if self._grows_wider and not self.node.stored.filters:

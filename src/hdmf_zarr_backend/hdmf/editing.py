@@ -186,8 +186,11 @@ class Edit:
         needed = [f"{what} ({problem})" for what, problem in self._lost if problem is not None]
         if needed:
             problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
-            remedy = "Remove what has them too, in the same call; or first rows of a table, by io.remove(rows=...)."
-            raise self._error(ConflictError, problem, first, remedy)
+            remedies = (
+                f"Remove what has them too, in the same {call}; or first rows of a table, by {rows_by}."
+                for call, rows_by in (("call", "io.remove(rows=...)"), ("command", "`zarrio remove --rows`"))
+            )
+            raise self._error(ConflictError, problem, first, *remedies)
         self.done += [f"removed {what}" for what, _ in self._lost]
         self._keep_rows()
 
@@ -453,9 +456,10 @@ class Edit:
             if lost.any():
                 for each in index:  # with other lengths
                     self._kept.setdefault(each, np.ones(len(self._values_of(each)), bool))
-                text = few([str(row) for row in np.unique(numbers[lost])])
+                gone = [str(row) for row in np.unique(numbers[lost])]
+                text = f"row{'s' * (len(gone) > 1)} {few(gone)}"
                 reason = None if index else "it cannot be shorter than the column or the data that it belongs to"
-                self._lost.append((f"row {text} in {absolute(path)}", reason))
+                self._lost.append((f"{text} of {absolute(tables[0])}, to which {absolute(path)} points", reason))
 
     def _keep_rows(self) -> None:
         """Plan the arrays with the elements that stay, and let indices follow."""
