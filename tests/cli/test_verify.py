@@ -1,11 +1,13 @@
 """`zarrio verify`, `repair` and `consolidate`."""
 
 import json
+from os.path import relpath
 from pathlib import Path
 
 import pytest
 
 from hdmf_zarr_backend.cli.main import main
+from tests import documents, trees
 
 
 @pytest.fixture
@@ -38,6 +40,18 @@ def test_json(whole, zarrio):
     assert report["counts"] == {"unwritten": 1, "unchecked": 1}
     assert report["remarks"][0].keys() == {"path", "kind", "message", "remedy"}
     assert report["looked_at"]["chunks"] == 2
+
+
+def test_strict_fails_for_remarks(whole, tmp_path, zarrio):
+    zarrio("verify", whole, "--strict")  # chunks without a checksum do not count
+    other = trees.write_builder(tmp_path / "other" / "file.zarr", trees.root(trees.dataset("a", [1])))
+    links = [{"name": "far", "source": relpath(other, whole), "path": "/a"}]
+    documents.change_attributes(whole, "", lambda attributes: attributes.update(zarr_link=links))
+    zarrio("consolidate", whole)
+    refusing = ["verify", str(whole), "--external-links", "never"]
+    assert main(refusing) == 0
+    assert "remark: /far: link-refused" in zarrio(*refusing, "--strict", code=1).out
+    zarrio("verify", whole, "--strict")
 
 
 def test_repair_and_consolidate(whole, zarrio):

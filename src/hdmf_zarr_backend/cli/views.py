@@ -370,6 +370,7 @@ def _exists(output: str) -> StoreExistsError:
         "also check the requirements of the DANDI archive (depth, names, number and size of objects), and print the "
         "checksum that the file has there",
     ),
+    cli.flag("--strict", "exit with 1 for remarks too, except those about chunks without a checksum"),
     cli.shared("--jobs"),
     cli.shared("--external-links"),
     cli.shared("--limit", "findings of a file"),
@@ -392,8 +393,8 @@ def verify_command(arguments: Namespace) -> cli.Exit:
     The output has a line for each kind of problem and remark, with what to do and the number of similar ones,
     and at the end a summary of the file: whether damage was found, what was checked, and how many chunks have
     no checksum, in which changed bytes cannot be noticed. --verbose adds a line for each similar finding, and
-    what to do about missing checksums. Remarks are not damage, and do not change the exit code. A file that
-    cannot be read is reported, and the others follow.
+    what to do about missing checksums. Remarks, such as links that were not followed, are not damage, and
+    change the exit code only with --strict. A file that cannot be read is reported, and the others follow.
 
       zarrio verify session.nwb.zarr
       zarrio verify *.nwb.zarr --level links
@@ -402,6 +403,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
       zarrio verify session.nwb.zarr --dandi
     """
     # imported here: NumPy is slow to import
+    from hdmf_zarr_backend.check.findings import COMMON_REMARKS
     from hdmf_zarr_backend.check.verify import verify
 
     options = {"executor": cli.executor_of(arguments), "dandi": arguments.dandi, **cli.reading(arguments)}
@@ -424,7 +426,9 @@ def verify_command(arguments: Namespace) -> cli.Exit:
             "problems": [problem.as_json() for problem in report.problems],
             "remarks": [problem.as_json() for problem in report.remarks],
         },
-        is_good=lambda report: report.is_sound,
+        is_good=lambda report: (
+            report.is_sound and not (arguments.strict and any(each.kind not in COMMON_REMARKS for each in report.remarks))
+        ),
     )
 
 

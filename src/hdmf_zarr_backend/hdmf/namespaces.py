@@ -48,7 +48,7 @@ SPECIFICATIONS = "specifications"
 
 USE_INSTALLED = {
     "remedy": "Open with load_namespaces=False to read the file with the installed schema.",
-    "remedy_cli": "`zarrio validate --installed` and `zarrio convert --no-check` use the installed schema.",
+    "remedy_cli": "Check it with `zarrio validate --installed`, or copy it with `zarrio convert --no-check`.",
 }
 
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
