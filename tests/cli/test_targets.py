@@ -235,6 +235,10 @@ def test_a_pattern_has_to_match_in_one_file_of_a_batch(tmp_path, zarrio):
     arrays = [json.loads((out / name / ".zarray").read_text()) for name in ("a.zarr/all", "b.zarr/data_b")]
     assert [array["compressor"]["id"] for array in arrays] == ["zstd", "zlib"]
     assert "Did you mean 'data_a'" in zarrio(*call[:2], tmp_path / "c.zarr", *call[-2:], code=2).err
+    (out / "a.zarr").rename(tmp_path / "moved")
+    again = zarrio(*call, "--skip-existing")  # of the skipped file the patterns are known to be right
+    assert "1 of 2 files converted, 1 skipped" in again.out
+    assert f"warning: {files[0]}: no dataset matches 'data_b'" in again.err
 
 
 def test_shards_without_an_effect_are_remarked(nwb, tmp_path, zarrio):

@@ -23,13 +23,14 @@ _ONE_OF_BOTH = (
     "If another program has changed the chunk, run `zarrio consolidate`. Otherwise delete the chunk, and run "
     "`zarrio repair`, which writes it back."
 )
-_CONSOLIDATE = "Run `zarrio consolidate` on the file."
+_CONSOLIDATE = "Run `zarrio consolidate` on the file, after damaged documents are restored."
 _REWRITE = "Write the file again."
 
 # Programs compare kinds, as those of `zarrio verify --json`: a new message or remedy breaks nobody, a renamed kind
 # does.
 DAMAGE: Final[dict[str, str]] = {
-    "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",
+    "incomplete": "Wait until the file is complete. If its writer has stopped, run `zarrio repair --break-lock`, and "
+    "write the file again, over this one (`zarrio convert --overwrite`).",
     "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
     "journal-damaged": "Export what can be read now to a new file.",
     "limit": "If you trust the file, raise this limit.",
@@ -39,7 +40,8 @@ DAMAGE: Final[dict[str, str]] = {
     "`zarrio consolidate --forget`.",
     "document-damaged": _RESTORE,
     "object-damaged": _RESTORE,
-    "group-implied": "Write a .zgroup document there; other programs do not see the group without it.",
+    "group-implied": "Run `zarrio consolidate` and then `zarrio repair`, which write its document: other programs do "
+    "not see the group without it.",
     "consolidated-damaged": _CONSOLIDATE,
     "consolidated-stale": _CONSOLIDATE,
     "inlined-stale": _ONE_OF_BOTH,

@@ -137,8 +137,6 @@ class _Check:
             self._report.add(split(damaged)[0], "document-damaged", problem)
         if consolidated is not None:
             self._compare(consolidated, documents)
-        elif zarr2.CONSOLIDATED not in texts:
-            self._report.add("", "not-consolidated", "there is no consolidated document")
         if not {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
             # without any document of the root there is no file; with a consolidated one, it can be restored
             if consolidated is None:
@@ -148,7 +146,9 @@ class _Check:
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
             self._report.add("", "incomplete", f"the file is being written, or its writer died: {writing}")
-        elif not self._is_changing:
+        elif consolidated is None and zarr2.CONSOLIDATED not in texts:
+            self._report.add("", "not-consolidated", "there is no consolidated document")
+        if writing is None and not self._is_changing:
             self._check_unseen(documents, hierarchy, texts)
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
 

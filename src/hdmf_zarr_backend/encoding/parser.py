@@ -396,10 +396,14 @@ def _check_finished(text: bytes | None, document: bytes | None) -> None:
         attributes = as_dict(as_dict(_document(document, zarr3.DOCUMENT)).get("attributes"))
     if WRITING in notes_of(attributes):
         writing = notes_of(attributes)[WRITING]
-        remedy = "Wait until the file is complete; if its writer has stopped, write it again."
+        wait = "Wait until the file is complete; if its writer has stopped,"
+        remedy = f"{wait} write it again with mode 'w'."
+        remedy_cli = f"{wait} run `zarrio repair --break-lock`, and write it again with --overwrite."
         if as_dict(writing).get(CHANGING) is True:
-            remedy = "Wait a moment; if its writer has stopped, run `zarrio repair`, or open it with mode 'r+'."
-        raise IncompleteStoreError(f"the file is being written, or its writer died: {writing}", remedy=remedy)
+            remedy_cli = f"{wait} run `zarrio repair`."
+            remedy = f"{remedy_cli[:-1]}, or open it with mode 'r+'."
+        problem = f"the file is being written, or its writer died: {writing}"
+        raise IncompleteStoreError(problem, remedy=remedy, remedy_cli=remedy_cli)
 
 
 def _document(text: bytes, key: str) -> Any:
