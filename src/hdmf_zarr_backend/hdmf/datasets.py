@@ -61,6 +61,7 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
         """Maximum shape."""
         return cast(LazyArray, self.dataset).maxshape
 
+    _block: Callable[[Any], Array]  # of one element, or several, in their stored form
     _options: tuple[Any, ...] = ()  # of the constructor, besides dataset and resolver
 
     def _targets(self, references: Sequence[Any]) -> list[Any]:
@@ -79,6 +80,10 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
             self._inverted = self.get_inverse_class()(self.dataset, self.resolver, *self._options)
             self._inverted._inverted = self
         return self._inverted
+
+    def append(self, arg: Any) -> None:
+        """Append a row, a container or builder of this file to which a reference leads, or a list of them."""
+        self.dataset.append(self._block(arg))
 
     def extend(self, data: Iterable[Any]) -> None:
         """Append all elements of ``data``; errors as of `append`."""
@@ -125,17 +130,14 @@ class _References(_Resolving):
             return self._targets([references])[0]
         return _nested(references, self._targets)
 
-    def append(self, arg: Any) -> None:
-        """Append a reference to a container or builder of this file, or a list of them.
-
-        Their paths are looked up when they are written.
-        """
-        targets = _all_deferred(arg)
-        self.dataset.append(targets if targets.ndim == len(self.shape) else targets[np.newaxis])
-
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replace references by those to a container or builder, or to nested lists of them; errors as of `append`."""
         self.dataset[key] = _all_deferred(value)
+
+    def _block(self, given: Any) -> Array:
+        """Return one reference, or nested lists of them, in their stored form."""
+        targets = _all_deferred(given)
+        return targets[np.newaxis] if targets.ndim < len(self.shape) else targets
 
 
 def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
@@ -240,10 +242,6 @@ class _Table(_Resolving):
     def resolve(self, manager: Any) -> Any:
         """Return all rows with their references resolved."""
         return self[:]
-
-    def append(self, arg: Any) -> None:
-        """Append a row, or several; errors as of references, and `ValueRefusedError` for a value that does not fit."""
-        cast(LazyArray, self.dataset).append(self._block(arg))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replace one row, or several rows by a list of them or by a structured array; errors as of `append`."""
