@@ -190,6 +190,11 @@ def same(a: Any, b: Any) -> bool:
 zarr_formats = pytest.mark.parametrize("zarr_format", [2, 3, "both"])
 
 
+def test_no_two_rows_are_the_same_number_in_hdf5():
+    elements = [row.element for row in NUMBERS.values() if not row.is_of_numpy]
+    assert len(elements) == len(LIBRARY_NUMBERS)  # HDF5 knows a row by its `Precision` only
+
+
 @zarr_formats
 def test_a_number_of_another_library_is_one_row_for_all_formats(tmp_path, added, zarr_format):
     values, name = every(added), added.name

@@ -248,7 +248,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     read_options : ReadOptions, optional
         How the file is read: limits, chunks that are not stored, links to other files.
     write_options : WriteOptions, optional
-        How the file is written: executor, memory, progress, durability, form of the metadata.
+        How the file is written: executor, memory, progress, durability, form of the metadata. Mode ``r`` ignores it.
 
     Raises
     ------

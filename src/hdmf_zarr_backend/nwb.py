@@ -104,7 +104,7 @@ class NWBZarrIO(ZarrIO):
     read_options : ReadOptions, optional
         How the file is read: limits, chunks that are not stored, links to other files.
     write_options : WriteOptions, optional
-        How the file is written: executor, memory, progress, durability, form of the metadata.
+        How the file is written: executor, memory, progress, durability, form of the metadata. Mode ``r`` ignores it.
 
     Raises
     ------
