@@ -64,6 +64,8 @@ def test_over_http_and_s3(folder, web, s3):
     document = refer(folder, web.folder / "data.bin", url="data.bin")
     (web.folder / "b.nwb.zarr.json").write_text(json.dumps(document))
     assert samples.read_zarr(f"{web.url}/b.nwb.zarr.json").identifier == "rich"
+    assert samples.read_zarr(f"reference::{web.url}/b.nwb.zarr.json").identifier == "rich"
+    assert samples.read_zarr(f"reference::{web.folder}/b.nwb.zarr.json").identifier == "rich"
     bucket = open_store(s3.url("folder"), s3.options)
     for name in ("data.bin", "b.nwb.zarr.json"):
         put(bucket, name, (web.folder / name).read_bytes())
@@ -110,8 +112,9 @@ def test_no_local_file_by_a_reference_from_a_server(web, tmp_path):
     for url in (f"file://{secret}", str(secret)):
         references = {".zgroup": '{"zarr_format": 2}', ".zattrs": {}, "x": [url]}
         (web.folder / "b.json").write_text(json.dumps(references))
-        with pytest.raises(StoreError, match="files of this machine"):
-            open_store(f"{web.url}/b.json").get("x")
+        for prefix in ("", "reference::"):
+            with pytest.raises(StoreError, match="files of this machine"):
+                open_store(f"{prefix}{web.url}/b.json").get("x")
 
 
 @pytest.mark.parametrize(

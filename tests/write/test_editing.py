@@ -709,6 +709,14 @@ def test_rows_are_removed_with_all_that_belongs_to_them(path, rows):
         assert units["tags"][2] == ["b"]
 
 
+def test_all_rows_are_removed_and_nothing_of_them_stays(path):
+    with NWBZarrIO(path, "r+") as io:
+        io.remove("/intervals/trials", rows=slice(None))
+        assert len(io.read().trials) == 0
+    assert not verify(path).problems
+    check(path)
+
+
 def test_row_numbers_follow_and_those_of_removed_rows_are_refused(path):
     table = f"{GROUP}/electrodes"
     with NWBZarrIO(path, "r+") as io:

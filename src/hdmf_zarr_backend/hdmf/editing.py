@@ -823,10 +823,10 @@ class Edit:
                 yield key
 
     def _move_inlined(self) -> None:
-        inlined = self._file.parsed.inlined
+        inlined, written = self._file.parsed.inlined, tuple(f"{path}/" for path in self._plan.arrays)
         for key, value in list(inlined.items()):
             new = self.new_path(key)
-            if new != key or split(key)[0] in self._plan.arrays:
+            if new != key or key.startswith(written):
                 del inlined[key]
-                if new is not None and split(new)[0] not in self._plan.arrays:
+                if new is not None and not new.startswith(written):
                     inlined[new] = value

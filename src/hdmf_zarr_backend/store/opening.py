@@ -100,6 +100,9 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 NOWHERE = "object://"
 """Prefix of the location of a store without an address, which other files cannot refer to."""
 
+_OF_REFERENCES = frozenset({"fo", "fs", "remote_protocol", "target_options", "target_protocol"})
+"""Options that only fsspec's own reader of references has."""
+
 FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)
 """Suffixes of the names of local Zarr files that are not directories."""
 
@@ -163,6 +166,15 @@ def _of_location(location: str, options: dict[str, Any]) -> Store:
     if scheme in ARCHIVES and "::" not in location and "fo" not in options:
         remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
         raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
+    inner = location.removeprefix("reference::")
+    if (
+        inner != location
+        and inner.endswith(reference_files.SUFFIX)
+        and "::" not in inner
+        and not options.keys() & _OF_REFERENCES
+    ):
+        # fsspec would follow references to any file, also from a server to this machine
+        return ReferenceStore(location_of(inner), options, open_folder)
     # a folder may have any name, also "a.zip"; what a URL is, only a request could tell
     is_file = not _is_folder(location) if is_local else "::" not in location
     if is_file and location.endswith(reference_files.SUFFIX):
