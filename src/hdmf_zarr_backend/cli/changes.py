@@ -476,7 +476,7 @@ def _rows(text: str) -> list[int] | slice:
     *cli.output(json="print what was done as one JSON document"),
 )
 def remove_command(arguments: Namespace) -> cli.Exit:
-    """Remove objects, columns, links, attributes or rows of a table from a file.
+    """Remove objects, columns, attributes or rows from a file.
 
     Remove parts of a file in place, all in one change: if the command is interrupted, none or all of them are
     removed. A column is removed with its index, and the table stays valid. What the schema requires is not

@@ -523,8 +523,8 @@ def nothing_to_read(store: Store) -> ZarrBackendError:
     """Return the error for a store without the documents of a file."""
     # The target of a link is not opened for a message.
     if not store.read_rules.is_linked and is_of_hdf5(store):
-        remedy = "Open it with read_nwb, or convert it with `zarrio convert` first, or `--to virtual`, without a copy."
-        cli = "Convert it with `zarrio convert` first, or `--to virtual`, without a copy."
+        cli = "Convert it with `zarrio convert`, or `zarrio convert --to virtual`, without a copy."
+        remedy = f"Open it with read_nwb, HDF5IO or NWBHDF5IO. {cli}"
         if is_url(store.location):
             remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
         return NotZarrError("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
