@@ -442,6 +442,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 if self._edits is not None and self._store is not None and self._parsed is not None:
                     from hdmf_zarr_backend.hdmf.files import EditedFile, flush_edits
 
+                    if "_fields" in self.__dict__:  # something was read or written
+                        self._fields.check_lengths(self.manager, self.path)
                     file = EditedFile(self._store, self._parsed, self._edits, self._options)
                     with self._edits.gate:
                         flush_edits(file, partial(self._targets().encode_stored, is_written=self.get_written))

@@ -756,3 +756,42 @@ def test_all_rows_and_rows_of_categories_are_removed(tmp_path):
         io.write(table)
         assert io.read()["inner"]["y"][:].tolist() == ["new"]
     assert not verify(path).problems
+
+
+def _grow_a_new_column(io):
+    nwbfile = io.read()
+    nwbfile.add_trial_column("rt", "reaction time", data=[0.1, 0.2])
+    io.write(nwbfile)
+    nwbfile.add_trial(start_time=5.0, stop_time=6.0, rt=0.3)
+
+
+def _grow_a_new_series(io):
+    nwbfile = io.read()
+    nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="V", rate=1.0))
+    io.write(nwbfile)
+    nwbfile.acquisition["new"].data.append(3.0)
+
+
+def _grow_a_new_table(io):
+    nwbfile = io.read()
+    nwbfile.add_epoch(start_time=0.0, stop_time=1.0, tags=["a"])
+    io.write(nwbfile)
+    nwbfile.add_epoch(start_time=2.0, stop_time=3.0, tags=["a"])
+
+
+@pytest.mark.parametrize("is_written", [True, False], ids=["written", "closed"])
+@pytest.mark.parametrize("grow", [_grow_a_new_column, _grow_a_new_series, _grow_a_new_table])
+def test_what_was_added_in_this_session_does_not_grow_in_memory_only(tmp_path, grow, is_written):
+    nwbfile = mock_NWBFile()
+    for start in (0.0, 2.0):
+        nwbfile.add_trial(start_time=start, stop_time=start + 1)
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w") as io:
+        io.write(nwbfile)
+    with pytest.raises(ConflictError, match="close the file and open it again"), \
+            NWBZarrIO(tmp_path / "a.nwb.zarr", "r+") as io:  # fmt: skip
+        grow(io)
+        if is_written:
+            io.write(io.read())
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as io:
+        assert len(io.read().trials) == 2
+    assert verify(tmp_path / "a.nwb.zarr").is_sound

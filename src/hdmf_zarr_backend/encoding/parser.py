@@ -400,7 +400,7 @@ def _check_finished(text: bytes | None, document: bytes | None) -> None:
         remedy = f"{wait} write it again with mode 'w'."
         remedy_cli = f"{wait} run `zarrio repair --break-lock`, and write it again with --overwrite."
         if as_dict(writing).get(CHANGING) is True:
-            remedy_cli = f"{wait} run `zarrio repair`."
+            remedy_cli = "Wait a moment; if its writer has stopped, run `zarrio repair`."
             remedy = f"{remedy_cli[:-1]}, or open it with mode 'r+'."
         problem = f"the file is being written, or its writer died: {writing}"
         raise IncompleteStoreError(problem, remedy=remedy, remedy_cli=remedy_cli)

@@ -343,6 +343,15 @@ class _Known(NamedTuple):
     fields: dict[str, Any]
     children: tuple[Any, ...]
     data: Any
+    lengths: dict[str, int]
+    """Of lists and arrays in memory, which the file does not follow once they are written."""
+
+
+def _lengths(container: Any) -> dict[str, int]:
+    values = {**container.fields, **({"data": container.data} if isinstance(container, Data) else {})}
+    arrays = ((name, stored_array(value)) for name, value in values.items())
+    in_memory = (each for each in arrays if isinstance(each[1], list) or (type(each[1]) is np.ndarray and each[1].ndim))
+    return {name: len(value) for name, value in in_memory}
 
 
 class KnownFields:
@@ -359,7 +368,9 @@ class KnownFields:
         for container in containers_below(root):
             data = container.data if isinstance(container, Data) else None
             # the container itself is kept too, so that its id stays its own
-            self._known[id(container)] = _Known(container, dict(container.fields), tuple(container.children), data)
+            fields, children = dict(container.fields), tuple(container.children)
+            lengths = _lengths(container) if is_written else {}
+            self._known[id(container)] = _Known(container, fields, children, data, lengths)
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
@@ -380,6 +391,26 @@ class KnownFields:
             _warn_of_removed(known, location)
             if changed:
                 container.set_modified()
+        self.check_lengths(manager, location)
+
+    def check_lengths(self, manager: Any, location: str) -> None:
+        """Refuse to go on if a list or array that was written has another length now: the file would not get it.
+
+        Other columns of the table have the new row, since they were read from the file.
+        """
+        for known in self._known.values():
+            container, now = known.container, _lengths(known.container) if known.lengths else {}
+            changed = {name for name, length in known.lengths.items() if now.get(name, length) != length}
+            builder = manager.get_builder(container) if changed else None
+            if builder is None:
+                continue
+            mapper = manager.type_map.get_map(container)
+            paths = {mapper.get_attribute(spec): path for path, spec in untyped_members(mapper.spec) if path}
+            stored = {name: builder if name not in paths else member_at(builder, paths[name]) for name in changed}
+            for name in (name for name, member in stored.items() if isinstance(member, DatasetBuilder)):
+                problem = f"{now[name]} elements are in memory, and {known.lengths[name]} were written"
+                remedy = "After io.write, close the file and open it again before you append to what is new in it."
+                raise ConflictError(problem, store=location, path=builder_path(stored[name]), remedy=remedy)
 
 
 def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
