@@ -169,7 +169,7 @@ def test_advice_names_commands_and_the_file(tmp_path: Path) -> None:
     (path / ".zattrs").write_text('{"changed": 1}')
     text = report(path)
     assert "1 problem" in text
-    assert f"Run <code>zarrio consolidate &#x27;{path}&#x27;</code> on the file" in text
+    assert f"Run <code>zarrio consolidate &#x27;{path}&#x27;</code> on the file, after damaged" in text
     assert f"<code>zarrio verify &#x27;{path}&#x27;</code>" in text
 
 

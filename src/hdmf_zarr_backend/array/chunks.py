@@ -805,11 +805,8 @@ def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError 
         what = next((what for what, one, other in changes if one != other), None)
         if what is None:
             return None
-    return (
-        None
-        if what is None
-        else StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
-    )
+    problem = f"the array was given {what} while it was open"
+    return None if what is None else StoreError(problem, remedy="Open the file again.")
 
 
 def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[Index, Any, Any]]:

@@ -166,13 +166,9 @@ def _of_location(location: str, options: dict[str, Any]) -> Store:
     if scheme in ARCHIVES and "::" not in location and "fo" not in options:
         remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
         raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
-    inner = location.removeprefix("reference::")
-    if (
-        inner != location
-        and inner.endswith(reference_files.SUFFIX)
-        and "::" not in inner
-        and not options.keys() & _OF_REFERENCES
-    ):
+    chain, _, inner = location.partition("::")
+    is_one_file = inner.endswith(reference_files.SUFFIX) and "::" not in inner
+    if chain == "reference" and is_one_file and not options.keys() & _OF_REFERENCES:
         # fsspec would follow references to any file, also from a server to this machine
         return ReferenceStore(location_of(inner), options, open_folder)
     # a folder may have any name, also "a.zip"; what a URL is, only a request could tell
