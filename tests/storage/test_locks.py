@@ -276,12 +276,13 @@ def test_without_locks_of_the_system_the_note_decides(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_locks")
-def test_a_lock_is_broken_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["repair", "consolidate"])
+def test_a_lock_is_broken_on_the_command_line(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "a.zarr")
     leave_note(tmp_path / "a.zarr", ELSEWHERE)
-    assert main(["repair", str(tmp_path / "a.zarr")]) == 2
+    assert main([command, str(tmp_path / "a.zarr")]) == 2
     assert "zarrio repair --break-lock" in capsys.readouterr().err
-    assert main(["repair", "--break-lock", str(tmp_path / "a.zarr")]) == 0
+    assert main([command, "--break-lock", str(tmp_path / "a.zarr")]) == 0
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 

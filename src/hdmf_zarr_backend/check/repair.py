@@ -80,7 +80,13 @@ _NOT_CHECKED = (
 
 
 @known_arguments
-def consolidate(source: FileSource, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None) -> None:
+def consolidate(
+    source: FileSource,
+    *,
+    forget: bool = False,
+    break_lock: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
     """Write a new consolidated document from the documents of the nodes, with the scalars in it.
 
     Call this after another program has changed a file: until then, readers see the file as it was before.
@@ -92,6 +98,8 @@ def consolidate(source: FileSource, *, forget: bool = False, storage_options: Ma
     forget : bool
         Drop what only the consolidated document has, because another program removed nodes, attributes or values on
         purpose. False: raise an error instead, because the consolidated document may be the only good copy.
+    break_lock : bool
+        Take over the lock of a writer that has stopped, as for `repair`.
     storage_options : dict, optional
         Options for URLs, with the names of fsspec or obstore.
 
@@ -120,7 +128,7 @@ def consolidate(source: FileSource, *, forget: bool = False, storage_options: Ma
     """
     store = open_store(source, storage_options)
     _check_changeable(store)
-    with open_for_writing(store) as writer:
+    with open_for_writing(store, break_lock=break_lock) as writer:
         # if only format 3 was changed, a document consolidated from format 2 would make the change disappear
         _, state = current(store, store.get_many(FIRST_KEYS))
         check_derivable(store, state)

@@ -540,10 +540,7 @@ def _edited(arguments: Namespace, edit: Callable[[Any], list[str]]) -> cli.Exit:
     "PATH [options]",
     cli.argument("path", metavar="PATH", help="a Zarr file, a path or a URL"),
     cli.flag("--drop-links", "remove links that have no target, are circular, or are damaged"),
-    cli.flag(
-        "--break-lock",
-        "take over the lock of a writer that has stopped; for one on another machine, make sure of that first",
-    ),
+    cli.shared("--break-lock"),
     *cli.output(verbose=cli.EACH_FINDING, json="print what was done, and what is left, as one JSON document"),
 )
 def repair_command(arguments: Namespace) -> cli.Exit:
@@ -584,6 +581,7 @@ def repair_command(arguments: Namespace) -> cli.Exit:
         "--forget",
         "drop nodes that only the consolidated document has, because another program deleted them on purpose",
     ),
+    cli.shared("--break-lock"),
     *cli.output(json="print what was done as one JSON document"),
 )
 def consolidate_command(arguments: Namespace) -> cli.Exit:
@@ -599,10 +597,11 @@ def consolidate_command(arguments: Namespace) -> cli.Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.check.repair import consolidate
 
-    options = cli.storage_options(arguments)
+    options: dict[str, Any] = {"forget": arguments.forget, "break_lock": arguments.break_lock}
+    options["storage_options"] = cli.storage_options(arguments)
     return cli.each_file(
         arguments,
-        lambda path, _: consolidate(path, forget=arguments.forget, storage_options=options),
+        lambda path, _: consolidate(path, **options),
         lambda path, _: cli.say(f"{path}: consolidated"),
         labels=("consolidated", "not consolidated"),
         as_json=lambda _: {},

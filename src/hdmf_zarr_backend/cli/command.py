@@ -59,11 +59,12 @@ def painted(text: str, style: Style, stream: TextIO | None = None) -> str:
 
 
 class Exit(IntEnum):
-    """Exit codes of all commands, as those of ``diff`` and ``grep``."""
+    """Exit codes of all commands: those of ``diff`` and ``grep``, and after Ctrl-C that of shells."""
 
     OK = 0
     FOUND = 1
     FAILED = 2
+    INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,10 @@ def _setting(text: str) -> tuple[str, dict[str, Any]]:
 
 # One entry for an option of several commands: it has the same name, values and default in all of them.
 _SHARED: dict[str, dict[str, Any]] = {
+    "--break-lock": {
+        "action": "store_true",
+        "help": "take over the lock of a writer that has stopped; for one on another machine, make sure of that first",
+    },
     "--chunk-key-encoding": {
         "choices": ("default", "v2"),
         "help": "{}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which DANDI requires",

@@ -181,6 +181,7 @@ exit codes:
   0  done, and no differences or problems were found
   1  done, and differences or problems were found (compare, verify, validate, repair)
   2  an error with at least one file, or wrong arguments
+  130  interrupted by Ctrl-C
 """
 
 
@@ -195,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0: done; 1: done, with findings; 2: not done. Errors are on standard error.
+        0: done; 1: done, with findings; 2: not done; 130: interrupted. Errors are on standard error.
 
     Source: POSIX, ``diff`` and ``grep``, for the exit codes.
     """
@@ -282,6 +283,7 @@ def _run(arguments: Namespace) -> int:
         complain(f"the operating system refuses: {error}{remedy}")
     except KeyboardInterrupt:
         complain("interrupted")
+        return Exit.INTERRUPTED
     else:
         return code
     return Exit.FAILED
