@@ -306,7 +306,7 @@ class Case:
     error : str or None
         What a reader must refuse, in words; ``where`` has the path of the node. Everything else is still readable.
     where : str
-        As of ``error``.
+        The path of the node that ``error`` names.
     specifications : dict
         The cached specifications: ``{namespace: {version: {source: JSON text}}}``.
     """

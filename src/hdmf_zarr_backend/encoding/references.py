@@ -6,7 +6,7 @@ target and ``source_object_id`` of the file; a region reference also has ``regio
 ==========================================  ===========================================================================
 where                                       how
 ==========================================  ===========================================================================
-element of an array, cell of a row          the object; in chunks of format 3 its text, as of `reference_text`
+element of an array, cell of a row          the object; in chunks of format 3 its text, by `reference_text`
 attribute, format 2                         ``{"zarr_dtype": "object", "value": reference}``
 attribute, format 3; all of LINDI           ``{"_REFERENCE": reference}``
 type of an array, format 2 (``zarr_dtype``) ``"object"``, ``"region"``

@@ -86,13 +86,13 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
         self.dataset.append(self._block(arg))
 
     def extend(self, data: Iterable[Any]) -> None:
-        """Append all elements of ``data``; errors as of `append`."""
+        """Append all elements of ``data``; errors: see `append`."""
         elements = list(data)
         if elements:
             self.append(elements)
 
     def resize(self, size: Any, axis: int | None = None) -> None:
-        """Cut elements off, as `EditableArray.resize`; there is no fill value with which these data could grow."""
+        """Make the data shorter, like `EditableArray.resize`. They cannot grow, because they have no fill value."""
         lazy, ndim = cast(LazyArray, self.dataset), len(self.shape)
         shape = [*np.atleast_1d(size).tolist()]
         if axis is not None and len(shape) == 1 and -ndim <= axis < ndim:
@@ -131,7 +131,7 @@ class _References(_Resolving):
         return _nested(references, self._targets)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Replace references by those to a container or builder, or to nested lists of them; errors as of `append`."""
+        """Replace references by those to a container or builder, or nested lists of them; errors: see `append`."""
         self.dataset[key] = _all_deferred(value)
 
     def _block(self, given: Any) -> Array:
@@ -244,7 +244,7 @@ class _Table(_Resolving):
         return self[:]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Replace one row, or several rows by a list of them or by a structured array; errors as of `append`."""
+        """Replace one row, or several rows by a list of them or a structured array; errors: see `append`."""
         dataset = cast(LazyArray, self.dataset)
         block = self._block(value)
         if dataset.ndim == 2 and isinstance(key, tuple):

@@ -308,8 +308,8 @@ class Edit:
         planner.member(builder, group, name)
         name_axes(plan, specs_in(manager.namespace_catalog))
         remedy = "Copy what is missing first, or remove what leads to it."
-        taken = "This file has its own object of that name, such as its electrodes table. Create the container again, "
-        taken += "for a series with a region of this file's table, by create_electrode_table_region."
+        taken = "This file has its own object of that name. Create the copy again with the objects of this file, "
+        taken += "a series with a region by create_electrode_table_region, a table row by row (units: add_unit)."
         check_targets(plan, targets, self._file.store, added=[path], remedy=remedy, remedy_taken=taken)
         self._plan.apply(planner.request.options)
         self._plan.arrays |= plan.arrays

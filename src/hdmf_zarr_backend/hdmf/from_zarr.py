@@ -394,7 +394,7 @@ def plan_in_place(store: Store, hierarchy: Hierarchy) -> WritePlan:
 
 
 def plan_format_3(store: Store, hierarchy: Hierarchy) -> WritePlan:
-    """Return the plan of what a file of format 2 lacks for format 3, as of `plan_in_place`."""
+    """Return the plan of what a file of format 2 lacks for format 3, like `plan_in_place`."""
     plan = plan_in_place(store, hierarchy)
     for _, node in plan.hierarchy.walk():
         if isinstance(node, Dataset):

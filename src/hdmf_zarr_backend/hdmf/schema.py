@@ -179,7 +179,7 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
 
 
 class TypeCheck:
-    """Checks that the namespaces that are loaded have the types of builders; parameters as of `check_types`."""
+    """Checks that the namespaces that are loaded have the types of builders; with the parameters of `check_types`."""
 
     def __init__(self, catalog: Any, source: str) -> None:
         self._catalog = catalog
@@ -197,7 +197,7 @@ class TypeCheck:
         return builder.attributes.get(self._key) in self._types.get(builder.attributes.get("namespace"), ())
 
     def builder(self, builder: Any) -> None:
-        """Check one builder; errors and warnings as of `check_types`."""
+        """Check one builder; with the errors and warnings of `check_types`."""
         if self._key not in builder.attributes:
             return
         data_type, namespace = builder.attributes[self._key], builder.attributes.get("namespace")
