@@ -1015,6 +1015,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         before is outdated, as after `remove`. A dataset that is missing is added if the schema has its name there, such
         as ``/session_description``, without which an NWB file cannot be read.
 
+        A program that has the file open gets an error for data of another form, never wrong numbers: if type or shape
+        change and the chunks would have the size that they had, they get one more row.
+
         Parameters
         ----------
         path : str

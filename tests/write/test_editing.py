@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import zarr
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import LinkBuilder
 from hdmf.common import AlignedDynamicTable, DynamicTable, VectorData, get_manager
@@ -287,6 +288,51 @@ def test_an_array_of_a_closed_file_is_outdated_when_its_data_are_replaced(path, 
         io.replace("/acquisition/raw/data", values)
     with pytest.raises(StoreError, match=f"given {what} while it was open.* Open the file again"):
         array[3]
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "values", "new_options"),
+    [
+        ((60,), {}, np.arange(60), {}),
+        ((60,), {"chunks": (10,)}, np.arange(60), {"chunks": (10,)}),
+        ((60,), {"chunks": (2,)}, np.arange(30.0), {"chunks": (2,)}),
+        ((30, 2), {"chunks": (10, 2)}, np.arange(60.0).reshape(60, 1), {"chunks": (20, 1)}),
+        ((60,), {}, np.arange(60.0), {"filters": [{"id": "delta", "dtype": "<f8"}]}),
+        ((60,), {"chunks": (10,), "shards": (20,)}, np.arange(60), {"chunks": (10,), "shards": (20,)}),
+        ((60,), {"chunks": (10,), "shards": (20,)}, np.arange(40.0), {"chunks": (10,), "shards": (20,)}),
+    ],
+    ids=("type", "type, chunks", "shorter", "other shape", "filters", "type, shards", "shorter, shards"),
+)
+@FORMATS
+def test_an_open_reader_takes_no_new_chunk_for_an_old_one(tmp_path, zarr_format, shape, options, values, new_options):
+    if "shards" in options and zarr_format != 3:
+        pytest.skip("format 3 only")
+    path, old, name = tmp_path / "a.nwb.zarr", np.arange(60.0).reshape(shape), "/acquisition/raw/data"
+    nwbfile = mock_NWBFile()
+    nwbfile.add_acquisition(TimeSeries(name="raw", data=ZarrDataIO(old, **options), unit="V", rate=1.0))
+    kept = WriteOptions(consolidate_metadata=zarr_format == "both" or values.dtype.kind == "f")
+    with NWBZarrIO(path, "w", zarr_format=zarr_format, write_options=kept) as io:
+        io.write(nwbfile)
+    with NWBZarrIO(path, "r") as io:
+        array = io.read().acquisition["raw"].data
+        with NWBZarrIO(path, "r+") as other:
+            other.replace(name, ZarrDataIO(values, **new_options))
+        for last in (-1, slice(-1, None)):
+            with pytest.raises(StoreError, match=r"while it was open.* Open the file again"):
+                array[last]
+        with pytest.raises(StoreError, match="while it was open"):
+            array[:]
+    for number in (2, 3) if zarr_format == "both" else (zarr_format,):
+        read = zarr.open_group(path, mode="r", zarr_format=number)[name]
+        np.testing.assert_array_equal(read[:], values)
+        assert read.dtype == values.dtype
+    with NWBZarrIO(path, "r") as io:  # new values of the same form are read
+        array = io.read().acquisition["raw"].data
+        with NWBZarrIO(path, "r+") as other:
+            given = {**new_options, "chunks": read.chunks, "shards": getattr(read, "shards", None)}
+            other.replace(name, ZarrDataIO(values + 1, **given))
+        np.testing.assert_array_equal(array[:], values + 1)
+    assert not verify(path).problems
 
 
 @pytest.mark.parametrize("path", [2, 3, "both"], indirect=True)

@@ -741,9 +741,15 @@ class ChunkReader:
             if data is None:
                 if self.store.read_rules.refuses_absent:
                     raise absent_chunk(self.array.chunk_name(index))
-                # it would read as the fill value; the document is read again only for arrays that may get larger chunks
-                may_be_old = self.array.shards is None and math.prod(self.array.grid) <= FEW and self._may_be_old
-                if may_be_old and (error := _error_of_change(self.store, self.path, self.array)) is not None:
+                # it would read as the fill value; the document is read again for arrays that may get larger chunks, and
+                # in files that have all chunks
+                is_few = self.array.shards is None and math.prod(self.array.grid) <= FEW
+                is_odd = is_few or self.store.read_rules.is_whole
+                if (
+                    is_odd
+                    and self._may_be_old
+                    and (error := _error_of_change(self.store, self.path, self.array)) is not None
+                ):
                     raise error
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
             most = self._rules.limits.max_object_bytes
@@ -795,7 +801,7 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 
 def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
-    known = (array.chunks, array.data_type, array.compressor) if array.original is None else zarr3.stated_as_read(array)
+    known = (array.chunks, array.data_type, array.codecs) if array.original is None else zarr3.stated_as_read(array)
     # in a file of LINDI the model has more axes than the document
     if known is None or (array.original is None and array.stored_axes is not None):
         return None
@@ -823,7 +829,7 @@ def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[I
             if document is not None and name == zarr2.ARRAY:
                 own = document if key != first else zarr2.unwrap(document).get(join(path, name))
                 stored = zarr2.parse_array(own, {}, path).stored
-                yield stored.chunks, stored.data_type, stored.compressor
+                yield stored.chunks, stored.data_type, stored.codecs
             elif document is not None:
                 if key == first:
                     document = as_dict(as_dict(as_dict(document).get(zarr3.CONSOLIDATED)).get("metadata")).get(path)

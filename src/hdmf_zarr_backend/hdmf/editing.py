@@ -95,7 +95,7 @@ from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.write.array_planner import shape_of
-from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_name, shard_bytes_for
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan, adapt_plan, checked_name, shard_bytes_for, tell_apart
 from hdmf_zarr_backend.write.sources import EncodedSource
 from hdmf_zarr_backend.write.writer import PlannedKeys
 
@@ -256,6 +256,7 @@ class Edit:
             region = tuple(slice(0, length) for length in planned.source.shape)
             planned.source = EncodedSource(planned.source.read(region))
         if isinstance(node, Dataset):
+            tell_apart(planned, node.stored)
             first, stored = node.stored.first_chunk, planned.node.stored
             nested = sorted({f"{first}/", f"{stored.first_chunk}/"})
             if store.folder is not None and len(nested) > 1 and nested[1].startswith(nested[0]):
@@ -465,8 +466,8 @@ class Edit:
         """Plan the arrays with the elements that stay, and let indices follow."""
         held = 0
         for path, kept in self._kept.items():
-            node = self.hierarchy.get(path)
-            assert isinstance(node, Dataset)
+            node, old = self.hierarchy.get(path), self._known.get(path)
+            assert isinstance(node, Dataset) and isinstance(old, Dataset)
             held += node.stored.size * chunk_codec(node.stored).dtype.itemsize
             self._check_budget(held, path)
             stored, target = self._values_of(path), self._kept.get(self._indexed(path) or "")
@@ -475,7 +476,8 @@ class Edit:
                 values = np.array([0, *np.cumsum(target)])[stored]
             values = values[kept].astype(stored.dtype)
             node.stored.shape = values.shape
-            self._plan.arrays[path] = PlannedArray(node, EncodedSource(values))
+            self._plan.arrays[path] = planned = PlannedArray(node, EncodedSource(values))
+            tell_apart(planned, old.stored)
         rename_axes(self.hierarchy, self._kept)
         self._replaced |= self._kept.keys()
 

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import ge
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -224,6 +225,25 @@ def choose_layout(planned: PlannedArray, layout: Layout) -> None:
         planned.source = source.decoded()
 
 
+def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
+    """Give an array that is written again chunks of another size, if its open readers would take them for the old ones.
+
+    The keys stay. A chunk that has not the size of the old ones does not decode, and such a reader then explains it.
+    """
+    stored, before = planned.node.stored, _encoding(planned.node.stored)
+    is_longer = len(stored.shape) == len(old.shape) and all(map(ge, stored.shape, old.shape))
+    # what a compressor stores cannot be taken for that of another one
+    is_alike = is_longer and stored.chunks == old.chunks and _elements(stored) == _elements(old)
+    sizes = {math.prod(each.chunks) * chunk_codec(each).dtype.itemsize for each in (stored, old)}
+    if is_alike or len(sizes) > 1 or 0 in (len(stored.shape), stored.stored_axes):
+        return
+    stored.chunks = chunks = (stored.chunks[0] + 1, *stored.chunks[1:])
+    if stored.shards is not None:
+        shards = zip(stored.shards.shape, chunks, strict=True)
+        stored.shards = replace(stored.shards, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in shards))
+    _encode_again(planned, before)
+
+
 _BLOCK_CELLS = 65536
 
 
@@ -286,17 +306,27 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
     if itemsize is not None and stored.chunks[0] == default_chunks(stored.shape, OBJECT_BYTES)[0]:
         stored.chunks = (default_chunks(stored.shape[:1], itemsize)[0], *stored.chunks[1:])
     give_shards(planned, shard_bytes)
-    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(stored) != before:
-        planned.source = ValuesOnly(planned.source)
+    _encode_again(planned, before)
     if not hasattr(planned.source, "encoded"):  # copied chunks keep the frame that they have
         stored.compressor = in_core_words(stored.compressor)
     if planned.has_given_codecs:
         zarr3.encode_node(node)  # raises an error if the format lacks one of them
 
 
+def _encode_again(planned: PlannedArray, before: tuple[Any, ...]) -> None:
+    """Take the values of a source, not its encoded chunks, if an array was encoded in another way ``before``."""
+    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(planned.node.stored) != before:
+        planned.source = ValuesOnly(planned.source)
+
+
 def _encoding(stored: StoredArray) -> tuple[Any, ...]:
     """Return the properties that determine the bytes of a chunk."""
-    return stored.data_type, stored.filters, stored.compressor, stored.order, stored.chunks
+    return *_elements(stored), stored.compressor, stored.chunks
+
+
+def _elements(stored: StoredArray) -> tuple[Any, ...]:
+    """Return the properties that determine what the bytes of a decoded chunk mean."""
+    return stored.data_type, stored.filters or None, stored.order
 
 
 # Source: "Naming Files, Paths, and Namespaces" of the Windows documentation.
