@@ -449,6 +449,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                         flush_edits(file, partial(self._targets().encode_stored, is_written=self.get_written))
                 if self._commit_message is not None:
                     self._writer.commit_session(self._commit_message)
+        except BaseException as error:  # a refused change may have chunks that were written early
+            if self._edits is not None:
+                self._edits.undo(error)
+            raise
         finally:
             self._is_open = False
             if self._edits is not None:

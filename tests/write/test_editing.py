@@ -21,6 +21,7 @@ from pynwb.file import Subject
 from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, ZarrIO, compare, consolidate, convert, verify
+from hdmf_zarr_backend.array import edits
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import (
@@ -38,6 +39,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.io import UnsupportedModeError
 from tests import extensions, trees
+from tests.zarrs import open_group
 
 GROUP = "/general/extracellular_ephys"
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3, "both"])
@@ -841,3 +843,73 @@ def test_what_was_added_in_this_session_does_not_grow_in_memory_only(tmp_path, g
     with NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as io:
         assert len(io.read().trials) == 2
     assert verify(tmp_path / "a.nwb.zarr").is_sound
+
+
+# ---- tables whose columns are changed one by one --------------------------------------------------------------------
+
+
+def _cut_all(nwbfile):
+    for column in ("tags_index", "electrodes_index", "spike_times_index"):
+        nwbfile.units[column].data.resize((2,))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda nwbfile: nwbfile.trials["start_time"].data.append(9.0),
+            "3 rows in id.*; 4 rows in start_time",
+        ),
+        (lambda nwbfile: nwbfile.units["spike_times"].data.append(6), "4 rows in spike_times_index"),
+        (lambda nwbfile: nwbfile.units.spike_times.data.append(9.0), "'spike_times' would end at 6, and it has 7 val"),
+        (lambda nwbfile: nwbfile.units.spike_times_index.data.__setitem__(2, 7), "would end at 7, and it has 6 values"),
+        (_cut_all, "3 rows in id; 2 rows in "),
+    ],
+)
+@pytest.mark.parametrize("is_written", [False, True], ids=["closed", "written"])
+@pytest.mark.parametrize("path", [2, 3], indirect=True)
+def test_a_change_of_one_column_alone_is_refused(path, change, message, is_written):
+    with pytest.raises(ConflictError, match=rf"{message}.*Nothing was written"), NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        change(nwbfile)
+        if is_written:
+            with pytest.raises(ConflictError, match=message):
+                io.write(nwbfile)
+    check(path)
+    with NWBZarrIO(path) as io:
+        assert (len(io.read().units), len(io.read().trials)) == (3, 3)
+
+
+def test_chunks_of_a_refused_change_that_were_written_early_are_undone(path, monkeypatch):
+    monkeypatch.setattr(edits, "WAITING_BYTES", 0)
+    with pytest.raises(ConflictError, match="differ in length"), NWBZarrIO(path, "r+") as io:
+        io.read().trials["start_time"].data.append(9.0)
+    check(path)
+
+
+def test_columns_that_are_changed_together_are_written(path):
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        units = nwbfile.units
+        for _ in range(2):  # the second time, the arrays are those of a file that was written
+            units.spike_times.data.append(9.0)
+            with pytest.raises(ConflictError, match="would end at"):
+                io.write(nwbfile)
+            units.spike_times_index.data[-1] = len(units.spike_times.data)
+            io.write(nwbfile)
+        assert units["spike_times"][2].tolist() == [0.0, 1.0, 2.0, 9.0, 9.0]
+        nwbfile.add_unit(spike_times=[7.0], tags=["b"], electrodes=[3])
+    check(path)
+
+
+def test_an_uneven_table_of_another_program_is_damage_and_can_be_mended(path):
+    for number in (2, 3):
+        if (path / "zarr.json").exists() if number == 3 else (path / ".zgroup").exists():
+            open_group(path, "r+", zarr_format=number)["intervals/trials/start_time"].resize(4)
+    consolidate(path, forget=True)
+    message = "the columns differ in length: 3 rows in id, stop_time, timeseries_index; 4 rows in start_time"
+    found = [problem for problem in verify(path, "structure").problems if problem.kind == "table-uneven"]
+    assert [(problem.path, problem.message) for problem in found] == [("/intervals/trials", message)]
+    with NWBZarrIO(path, "r+") as io:
+        io.read_builder()["intervals/trials/start_time"].data.resize((3,))
+    check(path)

@@ -73,8 +73,9 @@ class _ChangedArray:
         self.reader = reader
         self.node = node
         self.path = reader.path
-        # the number of chunks along each axis as it is stored
+        # the number of chunks along each axis, and elements along the first one, as it is stored
         self.before: Index = reader.array.grid
+        self.length = reader.array.shape[:1]
         self.chunks: dict[Index, Array] = {}  # the changed ones, decoded
         # the stored chunks that are only cut, with the shape that is left of the array, in which they have values
         self.cut: dict[Index, Index] = {}
@@ -216,6 +217,18 @@ class Edits:
     def changed(self) -> dict[str, Dataset[Attributes]]:
         """``{path: node}`` of the datasets that have changed, and wait to be written."""
         return {path: array.node for path, array in self._arrays.items()}
+
+    @property
+    def resized(self) -> set[str]:
+        """Paths of the datasets whose first axis has another length than in the file."""
+        return {path for path, array in self._arrays.items() if array.length != array.reader.array.shape[:1]}
+
+    def last(self, path: str, node: Dataset[Attributes]) -> Any:
+        """Return the last element of a dataset of one axis as it is now, 0 if it has none."""
+        reader, own = self._open.get(path, (None, None))
+        if reader is None or own is not node:
+            reader = ChunkReader(self._store, path, node.stored, ChunkCache(0))
+        return reader.read(-1)[()] if node.stored.size else 0
 
     def opened(self, reader: ChunkReader, node: Dataset[Attributes]) -> ChunkReader:
         """Return the one reader of an array, which forgets what is rewritten."""

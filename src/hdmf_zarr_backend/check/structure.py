@@ -17,6 +17,7 @@ from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding.attributes import row_counts, shown_counts
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.parser import (
     check_document,
@@ -192,6 +193,10 @@ class _Check:
             self._report.add("", "formats-differ", f"{what}: {few(sorted(wrong))}", is_repairable=True)
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
+        for path, _ in hierarchy.walk():
+            with suppress(ZarrBackendError):  # its attributes are checked with the targets
+                if len({*(counts := row_counts(hierarchy, path)).values()}) > 1:
+                    self._report.add(path, "table-uneven", f"the columns differ in length: {shown_counts(counts)}")
         nodes = [node for _, node in hierarchy.walk()]
         arrays = sum(isinstance(node, Dataset) for node in nodes)
         self._report.arrays += arrays

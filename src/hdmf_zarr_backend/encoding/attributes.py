@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.casting import Array, infer, unmasked
+from hdmf_zarr_backend.encoding.casting import Array, infer, to_text, unmasked
 from hdmf_zarr_backend.encoding.data_types import code_of, json_float, letter_of, library_type
 from hdmf_zarr_backend.encoding.dtypes import element_of, from_zarr_type, has_unusual_nan, plain, zarr_type
 from hdmf_zarr_backend.encoding.hdf5_values import object_array, utf8_or_none
@@ -30,7 +30,8 @@ from hdmf_zarr_backend.encoding.references import decode_attribute_reference, is
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import UTF8, Element, Text, check_characters
-from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join, relative, split
+from hdmf_zarr_backend.model.render import counted, few
 
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
 Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -437,3 +438,49 @@ def default_element(value: Any) -> Element:
 def as_array(value: Any) -> Array:
     """Return an attribute as an array; text and bytes as objects, since types of NumPy lose NUL at the end."""
     return np.asarray(value, object if type(value) in (str, bytes) else None)
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def members_in(node: Node, attribute: str) -> list[str | bytes]:
+    """Return the names of members that an attribute of a table lists: ``colnames``, or ``categories``."""
+    about = {key: node.attributes[key] for key in (attribute, NOTES, NCZARR_ATTR) if key in node.attributes}
+    value = decode_attributes(about, resolve=lambda reference: None).get(attribute, [])
+    return list(np.atleast_1d(np.asarray(value, object)))
+
+
+def indices_in(group: Group[Attributes], path: str) -> dict[str, str]:
+    """Return the names of the indices in a table, by those of the columns, or other indices, to which they belong."""
+    indices = {}
+    for name, node in group.members.items():
+        target: Any = node.attributes.get("target")
+        if isinstance(node, Dataset) and is_reference(target):  # old files have no valid types
+            parent, column = split(relative(decode_attribute_reference(target).node_path))
+            if parent == path and column != name and isinstance(group.members.get(column), Dataset):
+                indices[column] = name
+    return indices
+
+
+def row_counts(hierarchy: Hierarchy, path: str) -> dict[str, int]:
+    """Return the number of rows of the ids, columns and categories of a table, ``{}`` for what is not a table.
+
+    A ragged column is named, and counted, by its outermost index. Links, and members that are missing, are left out.
+    """
+    group = hierarchy.get(path)
+    if not isinstance(group, Group) or "colnames" not in group.attributes:
+        return {}
+    names, indices = ["id", *map(to_text, members_in(group, "colnames"))], indices_in(group, path)
+    for position in range(len(names)):
+        left = dict(indices)
+        while names[position] in left:  # an index of an index, and so on
+            names[position] = left.pop(names[position])
+    names += [f"{to_text(name)}/id" for name in members_in(group, "categories")]
+    nodes = ((name, hierarchy.get(join(path, name))) for name in dict.fromkeys(names))
+    return {name: node.stored.shape[0] for name, node in nodes if isinstance(node, Dataset) and node.stored.shape}
+
+
+def shown_counts(counts: dict[str, int]) -> str:
+    """Return the numbers of rows of a table for a message, the members with the same number together."""
+    by_count = {count: [name for name, own in counts.items() if own == count] for count in counts.values()}
+    return "; ".join(f"{counted(count, 'row')} in {few(names)}" for count, names in by_count.items())

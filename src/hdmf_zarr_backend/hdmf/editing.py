@@ -25,7 +25,7 @@ from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.edits import wider_filters
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_grid
-from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
+from hdmf_zarr_backend.encoding.attributes import encode_attributes, members_in
 from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
@@ -110,13 +110,6 @@ _NOTES = {NOTES: "attributes", NCZARR_ATTR: "types"}
 
 _FIXED = LISTS | {*TYPE_KEYS, "namespace", "object_id"}
 """Attributes by which hdmf knows an object and its members."""
-
-
-def _listed(group: Group[Attributes], attribute: str) -> list[str | bytes]:
-    """Return the names of members that an attribute of a table lists."""
-    about = {key: group.attributes[key] for key in (attribute, *_NOTES) if key in group.attributes}
-    value = decode_attributes(about, resolve=lambda reference: None).get(attribute, [])
-    return list(np.atleast_1d(np.asarray(value, object)))
 
 
 class Edit:
@@ -417,9 +410,9 @@ class Edit:
             problem = f"{rows!r} are not rows of this table, which has {len(kept)}"
             remedy = "Give row numbers, which start at 0, a slice, or a boolean for each row."
             raise self._error(UsageError, problem, path, remedy) from error
-        tables = [path, *(join(path, to_text(name)) for name in _listed(node, "categories"))]
+        tables = [path, *(join(path, to_text(name)) for name in members_in(node, "categories"))]
         for table in tables:
-            for name in ("id", *_listed(self._group(table), "colnames")):
+            for name in ("id", *members_in(self._group(table), "colnames")):
                 self._cut_column(join(table, to_text(name)), kept)
         self._follow_rows(tables, kept)
         self.done.append(f"removed {counted(len(kept) - int(kept.sum()), 'row')} of {absolute(path)}")
@@ -552,7 +545,7 @@ class Edit:
             if new_name is not None:
                 group.members[new_name] = node
         for attribute in LISTS & group.attributes.keys():
-            listed = _listed(group, attribute)
+            listed = members_in(group, attribute)
             as_stored = {name: new_name, name.encode(): new_name and new_name.encode()}
             names = [as_stored.get(each, each) for each in listed]
             if names != listed:

@@ -22,11 +22,12 @@ from hdmf.container import HERDManager
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding import zarr2
+from hdmf_zarr_backend.encoding.attributes import indices_in, row_counts, shown_counts
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.registry import FORMATS
-from hdmf_zarr_backend.errors import DroppedChangesWarning, StoreError, at, warn
+from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, StoreError, at, warn
 from hdmf_zarr_backend.hdmf.assembler import Assembler
 from hdmf_zarr_backend.hdmf.datasets import FileResolver
 from hdmf_zarr_backend.hdmf.from_zarr import Before, before_change, derive, make_alike, with_format_3
@@ -36,7 +37,19 @@ from hdmf_zarr_backend.hdmf.planner import AppendPlanner, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import restore_types
 from hdmf_zarr_backend.hdmf.targets import check_targets
 from hdmf_zarr_backend.model.json_text import check_strict, dump
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, adopt, copy_hierarchy, gc_paused
+from hdmf_zarr_backend.model.nodes import (
+    Attributes,
+    Dataset,
+    Group,
+    Hierarchy,
+    absolute,
+    adopt,
+    copy_hierarchy,
+    gc_paused,
+    join,
+    split,
+)
+from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.options import Limits, WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.transaction import Writer, is_staged
@@ -398,10 +411,42 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
 
 
 def prepare(file: EditedFile) -> None:
-    """Check the metadata on disk, and name the axes of the arrays whose shapes have changed."""
+    """Check the metadata on disk and the tables, and name the axes of the arrays whose shapes have changed."""
     if file.options.strict_json:
         check_strict(file.parsed.hierarchy, file.store.location)
+    _check_tables(file)
     rename_axes(file.parsed.hierarchy, file.edits.changed)
+
+
+_ALL_COLUMNS = "Nothing was written. Append to every column and to `id`, or use add_row, add_trial or the like."
+_WITH_INDEX = "Nothing was written. Change both: a number in the index is where the values of that row end."
+
+
+def _check_tables(file: EditedFile) -> None:
+    """Refuse changes in place after which a table has columns of different lengths, or values that are in no row."""
+    edits, known, resized = file.edits, file.parsed.hierarchy, file.edits.resized
+    tables = {split(path)[0] for path in edits.changed}
+    for path in sorted(tables | {split(path)[0] for path in tables}):
+        with at(file.store, path):
+            counts, group = row_counts(known, path), known.get(path)
+            if resized & {join(path, name) for name in counts} and len({*counts.values()}) > 1:
+                problem = f"the columns of the table would differ in length: {shown_counts(counts)}"
+                raise ConflictError(problem, remedy=_ALL_COLUMNS)
+            for names in indices_in(group, path).items() if isinstance(group, Group) and counts else ():
+                column, index = (join(path, name) for name in names)
+                if not edits.changed.keys().isdisjoint((column, index)):
+                    _check_index(file, column, index)
+
+
+def _check_index(file: EditedFile, path: str, index: str) -> None:
+    """Refuse values of a ragged column beyond the end of its index that are new, and an index beyond its values."""
+    column, node = file.parsed.hierarchy.get(path), file.parsed.hierarchy.get(index)
+    if isinstance(column, Dataset) and isinstance(node, Dataset):
+        count, last = column.stored.shape[0], int(file.edits.last(index, node))
+        if last > count or (last < count and path in file.edits.resized):
+            what = f"it has {counted(count, 'value')}"
+            problem = f"the index of the column {split(path)[1]!r} would end at {last}, and {what}"
+            raise ConflictError(problem, remedy=_WITH_INDEX)
 
 
 def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
