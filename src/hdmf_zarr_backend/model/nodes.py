@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
-from hdmf_zarr_backend.errors import MetadataError, NestingError, at
+from hdmf_zarr_backend.errors import MetadataError, NestingError
 
 Order: TypeAlias = "str | tuple[int, ...]"
 """The layout inside a chunk: ``"C"``, ``"F"``, or the axes of the array in the order in which a chunk has them."""
@@ -188,12 +188,13 @@ _MOST_ELEMENTS = 2**512
 
 def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> None:
     """Raise a MetadataError for an array with too many axes for NumPy, or with chunks of another number of axes."""
-    with at(path=path):
-        if len(shape) > MOST_AXES:
-            problem = f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}"
-            raise MetadataError(problem, remedy="Write it with fewer axes.")
-        if len(shape) != len(chunks):
-            raise MetadataError(f"shape {shape} and chunks {chunks} differ in length")
+    if len(shape) == len(chunks) <= MOST_AXES:
+        return
+    where = absolute(path)
+    if len(shape) > MOST_AXES:
+        problem = f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}"
+        raise MetadataError(problem, path=where, remedy="Write it with fewer axes.")
+    raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=where)
 
 
 def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
