@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import zarr
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, verify
-from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, verify
+from hdmf_zarr_backend.errors import ChunkError, MetadataError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import trees
 from tests.checks.test_verify import FORMATS, chunk, found, is_v3, tree
@@ -34,6 +34,7 @@ def lose(store: Path, array: str) -> None:
         (store / array / name).unlink(missing_ok=True)
 
 
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 @pytest.mark.parametrize("array", ["numbers", "texts", "scalar", "box/target"])
 def test_an_array_whose_document_is_gone(store, array):
     lose(store, array)
@@ -41,6 +42,30 @@ def test_an_array_whose_document_is_gone(store, array):
     for report in (verify(store, "structure"), verify(in_memory, "structure")):
         assert found(report) == {(f"/{array}", "document-missing")}
         assert "zarr.json" in report.problems[0].message if is_v3(store) else ".zarray" in report.problems[0].message
+        assert "copy is likely incomplete" in report.problems[0].remedy
+    out = store.with_name("out.zarr")
+    for source in (store, in_memory):
+        with pytest.raises(MetadataError, match=rf"no document, as in a copy that stopped.*/{array}.*Copy it again"):
+            convert(source, out, check=False)
+    assert not out.exists()
+    consolidate(store)  # go on without it
+    convert(store, out, check=False)
+    assert not (out / array).exists()
+
+
+def test_a_group_whose_documents_are_gone(store):
+    lose(store, "box")
+    (store / "box/.zgroup").unlink(missing_ok=True)
+    (problem,) = verify(store, "structure").problems
+    assert (problem.path, problem.kind) == ("/box", "group-implied")
+    assert "Copy it again" in problem.remedy
+    with pytest.raises(MetadataError, match=r"as in a copy that stopped.*/box"):
+        convert(store, store.with_name("out.zarr"), check=False)
+    # where its attributes are there, nothing is lost
+    if not is_v3(store):
+        (store / "box/.zattrs").write_text("{}")
+        assert "zarrio repair" in verify(store, "structure").problems[0].remedy
+        convert(store, store.with_name("out.zarr"), check=False)
 
 
 def test_attributes_of_nothing_and_of_an_array_that_is_gone(tmp_path):

@@ -81,7 +81,7 @@ REPAIRABLE: Final[dict[str, str]] = {
 """What to do instead if the consolidated document has a good copy."""
 
 REMARKS: Final[dict[str, str]] = {
-    "not-consolidated": _CONSOLIDATE,
+    "not-consolidated": f"A copy may be incomplete: compare it with the original, or copy it again. {_CONSOLIDATE}",
     "write-unfinished": "If its writer is running, wait. If it has died, copy what you need from there: the next write "
     "of this file deletes it.",
     "format-3-incomplete": "Run `zarrio upgrade --keep`, which writes the documents of format 3 again.",
@@ -254,9 +254,9 @@ class Report(View):
         summary = f"{verdict(name, 'no damage found', len(self.problems), 'problem', form)} ({self.looked_at})"
         return [*lines, "; ".join([summary, *notes])]
 
-    def add(self, path: str, kind: str, message: str, *, is_repairable: bool = False) -> None:
-        """Add a `Problem` with ``path``, ``kind``, ``message`` and ``is_repairable`` to the findings."""
-        problem = Problem(absolute(path), kind, message, is_repairable)
+    def add(self, path: str, kind: str, message: str, *, is_repairable: bool = False, advice: str = "") -> None:
+        """Add a `Problem` with ``path``, ``kind``, ``message``, ``is_repairable`` and ``advice`` to the findings."""
+        problem = Problem(absolute(path), kind, message, is_repairable, advice)
         (self.problems if problem.is_damage else self.remarks).append(problem)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from hdmf_zarr_backend.check.findings import Problem, Report
+from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.comparison import UNREADABLE, blocks, element_bytes
 from hdmf_zarr_backend.errors import LimitError, LinkRefusedError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.reader import Hdf5Content
@@ -31,7 +31,7 @@ def verify_hdf5(store: Store, report: Report, progress: Progress) -> None:
         content = Hdf5Content(store.location, store.options, store.read_rules)
     except UNREADABLE as error:
         advice = error.remedy if isinstance(error, UnsupportedFileError) else ""
-        report.problems.append(Problem(error.path or "/", "object-damaged", error.problem, advice=advice))
+        report.add(error.path or "/", "object-damaged", error.problem, advice=advice)
         return
     with closing(content):
         datasets = dict(_checked(content, report))
@@ -53,7 +53,7 @@ def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, Datase
                 if report.level != "structure" and not content.leads_somewhere(node):
                     where = node.location or content.source
                     problem = f"there is no {node.target!r} in {where!r}"
-                    report.problems.append(Problem(path, "link-dangling", problem, advice=_ADVICE))
+                    report.add(path, "link-dangling", problem, advice=_ADVICE)
                 continue
         except _ERRORS as error:
             _add(report, path, error, "object-damaged")

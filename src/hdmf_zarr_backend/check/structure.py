@@ -7,7 +7,7 @@ good copy: writing a new consolidated document would lose it, and restoring it f
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,13 +20,17 @@ from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import row_counts, shown_counts
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.parser import (
+    COPY_AGAIN,
+    ancestors,
     check_document,
     check_outside,
     check_texts,
     current,
     difference_of,
+    implied,
     parse,
     read_documents,
+    undescribed,
     unfinished_write,
 )
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
@@ -40,16 +44,13 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import (
-    DEFAULT_PREFIX,
     Attributes,
     Dataset,
-    Group,
     Hierarchy,
     absolute,
-    is_small_number,
     split,
 )
-from hdmf_zarr_backend.model.render import FEW, few
+from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.journal import pending
 from hdmf_zarr_backend.write.tasks import Index
@@ -114,6 +115,7 @@ class _Check:
         self._state: registry.State | None = None
         self._is_changing = False
         self._has_remains = False
+        self._advice = ""
 
     def run(self) -> Structure:
         """Return what can be read."""
@@ -132,6 +134,8 @@ class _Check:
             self._report.add("", "not-listed", "this server cannot list its keys, so the documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
+        if consolidated is None and zarr2.CONSOLIDATED not in texts:  # nothing else says what there was
+            self._advice = f"The copy is likely incomplete. {COPY_AGAIN}"
         documents, problems = self._loaded({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
         self._damaged = set(problems)
         for damaged, problem in problems.items():
@@ -242,11 +246,11 @@ class _Check:
                 self._report.add(path, "document-damaged", f"it is inside the array {absolute(array)!r}")
             else:
                 good[key] = document
-        if zarr3.DOCUMENT not in documents:
-            # Zarr v2, "Hierarchies": each ancestor MUST have a .zgroup
-            known = {path for path, name in map(split, (*good, *self._copies)) if name in _MAIN}
-            for path in sorted(_ancestors(known) - known):
-                self._report.add(path, "group-implied", "it has members but no .zgroup")
+        what = zarr2.GROUP if zarr3.DOCUMENT not in documents else zarr3.DOCUMENT
+        for path in implied((*good, *self._copies)):
+            has_attributes = zarr2.key_of(path, zarr2.ATTRIBUTES) in documents
+            advice = "" if has_attributes else self._advice
+            self._report.add(path, "group-implied", f"it has members but no {what}", advice=advice)
         for key in sorted(good) if zarr3.DOCUMENT in good else ():
             try:
                 zarr3.parse_node(good[key], split(key)[0])
@@ -264,23 +268,14 @@ class _Check:
 
     def _check_unseen(self, documents: Documents, hierarchy: Hierarchy, texts: Mapping[str, bytes]) -> None:
         """Report what no reader shows: nodes with chunks or attributes but no document; format 3 without its root."""
-        known = [split(key) for key in (*documents, *self._damaged)]
-        described = {path for path, name in known if name != zarr2.ATTRIBUTES}
-        members = {path: [name] for path, name in known if path not in described and path not in hierarchy}
-        groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
-        # chunks of known arrays are checked with their values, by `contents`; here are only keys that belong to no
-        # array
-        for key in self._store.keys_outside(described - groups):
-            path = _array_path_of(key, hierarchy)
-            names = [] if path is None else members.setdefault(path, [])
-            if path is not None and len(names) <= FEW:
-                names.append(key[len(path) + 1 :])
+        members = undescribed(self._store, hierarchy, {*documents, *self._damaged})
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
         for path, names in sorted(members.items()):
             if path not in reported:
                 verb = "is" if len(names) == 1 else "are"
-                self._report.add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
+                message = f"there is no {what}, but there {verb} {few(sorted(names))}"
+                self._report.add(path, "document-missing", message, advice=self._advice)
         if self._state is None and zarr3.DOCUMENT not in texts and not self._store.abilities.is_remote:
             # what an upgrade leaves that was killed before its commit; on a server, a list of all keys costs too much
             remains = [key for key in self._store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
@@ -369,15 +364,6 @@ def _array_above(documents: Documents, path: str) -> str | None:
     return None
 
 
-def _ancestors(paths: Iterable[str]) -> set[str]:
-    """Return the paths above ``paths``, each of which is visited once: a crafted file may be nested deeply."""
-    above: set[str] = set()
-    for path in paths:
-        while path and (path := split(path)[0]) not in above:
-            above.add(path)
-    return above
-
-
 def _is_same(one: Any, other: Any) -> bool:
     """Tell whether two documents are equivalent: NaN equals NaN, and defaults may be left out."""
     # NaN is not equal to itself, but its JSON is
@@ -396,25 +382,6 @@ def _without(document: Any, keys: Collection[str]) -> Any:
     if not isinstance(document, dict):
         return document
     return {key: value for key, value in document.items() if key not in keys}
-
-
-def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
-    """Return the path of the array that a key looks like a chunk of, None for other keys."""
-    # from the end of the key, since a group may be named 0 too: `0`, `0.3`, `0/3`, and in format 3 `c`, `c/0/3`,
-    # `c.0.3`
-    parts = key.split("/")
-    prefix = DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None
-    end = len(parts) - 1
-    if prefix is None or parts[end] != prefix:  # else it is the only chunk of a scalar
-        numbers = parts[end].split(".")
-        if not all(map(is_small_number, numbers[1:] if numbers[0] == prefix else numbers)):
-            return None
-        while end and is_small_number(parts[end - 1]):
-            end -= 1
-        end -= end > 0 and parts[end - 1] == prefix
-    while end < len(parts) and "/".join(parts[:end]) in hierarchy:
-        end += 1  # this is a group, not an array
-    return "/".join(parts[:end]) if end < len(parts) else None
 
 
 # ---- differences between the consolidated document and the others ---------------------------------------------------
@@ -442,7 +409,7 @@ def _differences(consolidated: Documents, documents: Documents, damaged: Collect
     both_of = (as_dict(each.get(zarr2.ATTRIBUTES)) for each in (documents, consolidated))
     is_marked, was_marked = (WRITING in notes_of(attributes) for attributes in both_of)
     begun = {zarr2.ATTRIBUTES} | ({zarr2.GROUP} & consolidated.keys()) if is_marked and not was_marked else set()
-    parents = _ancestors(split(key)[0] for key in documents)
+    parents = ancestors(split(key)[0] for key in documents)
     for key in sorted(consolidated.keys() | documents.keys()):
         path, name = split(key)
         if key == zarr3.DOCUMENT or key in damaged:

@@ -46,8 +46,18 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, Resolver, inside_of, is_url, split_location, why_not
-from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, gc_paused, join, split
-from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.model.nodes import (
+    DEFAULT_PREFIX,
+    Damaged,
+    Group,
+    Hierarchy,
+    Node,
+    gc_paused,
+    is_small_number,
+    join,
+    split,
+)
+from hdmf_zarr_backend.model.render import FEW, size_text
 from hdmf_zarr_backend.options import DEFAULT_RULES, ExternalLinks, ReadOptions
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.files import conversions, unfinished
@@ -58,6 +68,9 @@ from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.store.opening import NOWHERE, is_of_hdf5, may_exist, open_neighbour, open_store
 
 _LONG_KEY = 256
+
+COPY_AGAIN = "Copy it again, or restore what is missing."
+"""What to do with a folder of which a part is missing."""
 
 
 def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
@@ -385,7 +398,75 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
         raise NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
+    if not store.read_rules.is_copied:
+        return hierarchy
+    bare = [path for path in implied(documents) if zarr2.key_of(path, zarr2.ATTRIBUTES) not in documents]
+    lost = [*undescribed(store, hierarchy, documents), *bare]
+    if lost:
+        problem = "this folder has chunks or members but no document, as in a copy that stopped"
+        more = f" ({len(lost):,} such folders, which `zarrio verify` lists)" if len(lost) > 1 else ""
+        remedy = f"{COPY_AGAIN} To go on without what is lost, call consolidate first."
+        cli = remedy.replace("call consolidate", "run `zarrio consolidate`")
+        raise MetadataError(problem + more, path=min(lost), remedy=remedy, remedy_cli=cli)
     return hierarchy
+
+
+# ---- nodes without a document ---------------------------------------------------------------------------------------
+
+
+def undescribed(store: Store, hierarchy: Hierarchy, documents: Collection[str]) -> dict[str, list[str]]:
+    """Return the nodes with chunks or attributes but no document, by path, with the names of some of these.
+
+    ``documents`` has the keys of all documents, also of those that are damaged.
+    """
+    known = [split(key) for key in documents]
+    described = {path for path, name in known if name != zarr2.ATTRIBUTES}
+    members = {path: [name] for path, name in known if path not in described and path not in hierarchy}
+    groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
+    # keys below known arrays are those of their chunks
+    for key in store.keys_outside(described - groups):
+        path = _array_path_of(key, hierarchy)
+        names = [] if path is None else members.setdefault(path, [])
+        if path is not None and len(names) <= FEW:
+            names.append(key[len(path) + 1 :])
+    return members
+
+
+def implied(documents: Iterable[str]) -> list[str]:
+    """Return the paths of groups without a document that are above nodes which have one.
+
+    Source: Zarr v2, "Hierarchies": each ancestor MUST have a .zgroup; Zarr v3 has no implicit groups.
+    """
+    known = {path for path, name in map(split, documents) if name != zarr2.ATTRIBUTES}
+    return sorted(ancestors(known) - known)
+
+
+def ancestors(paths: Iterable[str]) -> set[str]:
+    """Return the paths above ``paths``, each of which is visited once: a crafted file may be nested deeply."""
+    above: set[str] = set()
+    for path in paths:
+        while path and (path := split(path)[0]) not in above:
+            above.add(path)
+    return above
+
+
+def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
+    """Return the path of the array that a key looks like a chunk of, None for other keys."""
+    # from the end of the key, since a group may be named 0 too: `0`, `0.3`, `0/3`, and in format 3 `c`, `c/0/3`,
+    # `c.0.3`
+    parts = key.split("/")
+    prefix = DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None
+    end = len(parts) - 1
+    if prefix is None or parts[end] != prefix:  # else it is the only chunk of a scalar
+        numbers = parts[end].split(".")
+        if not all(map(is_small_number, numbers[1:] if numbers[0] == prefix else numbers)):
+            return None
+        while end and is_small_number(parts[end - 1]):
+            end -= 1
+        end -= end > 0 and parts[end - 1] == prefix
+    while end < len(parts) and "/".join(parts[:end]) in hierarchy:
+        end += 1  # this is a group, not an array
+    return "/".join(parts[:end]) if end < len(parts) else None
 
 
 def _check_finished(text: bytes | None, document: bytes | None) -> None:
