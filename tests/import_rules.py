@@ -28,7 +28,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "outline": "encoding store model",
         "dryrun": "outline conversion from_hdf5 io hdmf hdf5 write encoding store model",
         "conversion": "virtual from_hdf5 check hdmf hdf5 write encoding store model progress",
-        "reading": "virtual nwb hdf5 encoding store model",
+        "reading": "virtual nwb hdmf hdf5 encoding store model",
         "virtual": "from_hdf5 hdf5 write encoding store model progress",
         "upgrading": "check hdmf write array encoding store model progress",
         "from_hdf5": "nwb hdmf hdf5 write encoding store model",

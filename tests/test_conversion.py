@@ -19,7 +19,7 @@ from hdmf.common import get_manager
 from hdmf.testing import TestCase
 from pynwb import NWBHDF5IO
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, read_nwb
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -32,6 +32,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.hdf5 import datasets
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import samples
 from tests.documents import change_attributes, document
@@ -461,6 +462,32 @@ def test_what_pynwb_cannot_read_is_refused_unless_requested(
         convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb")
     convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb", check=False)
     assert differences(source, tmp_path / "b.nwb") == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("session_description", "licks"), ("identifier", "a"), ("session_start_time", samples.START)]
+)
+def test_a_field_that_is_missing_is_added_to_the_copy(tmp_path: Path, field: str, value: Any) -> None:
+    """As the messages say."""
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    with h5py.File(source, "r+") as file:
+        del file[field]
+    target = tmp_path / "a.nwb.zarr"
+    with pytest.raises(UnsupportedFileError, match=r"io\.replace adds it") as caught:
+        convert(source, target)
+    assert "--no-check" in caught.value.remedy_cli
+    with pytest.raises(ContainerError, match=r"zarrio convert --no-check.*io\.replace"):
+        read_nwb(source)
+    convert(source, target, check=False)
+    with pytest.raises(ContainerError, match=r"io\.replace\("):
+        read_nwb(target)
+    with NWBZarrIO(target, "r+") as io:
+        io.replace(f"/{field}", value.isoformat() if field == "session_start_time" else value)
+    convert(target, tmp_path / "b.nwb")
+    for path in (target, tmp_path / "b.nwb"):
+        nwbfile = read_nwb(path)
+        assert getattr(nwbfile, field) == value
+        nwbfile.read_io.close()
 
 
 def _reads_with_pynwb(source: Path) -> bool:

@@ -245,6 +245,7 @@ _UNREADABLE = (
 )  # fmt: skip
 
 _ANYWAY = {"remedy": "Pass check=False to convert it anyway.", "remedy_cli": "Use --no-check to convert it anyway."}
+_MENDED = " If a field is missing, io.replace adds it to the copy, such as io.replace('/session_description', 'text')."
 
 
 def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
@@ -354,8 +355,9 @@ def _check_read(source: str, read: Callable[[], T]) -> T:
         if isinstance(error, ZarrBackendError) and error.remedy == OTHER_VERSION:
             problem = f"pynwb cannot read this file here: {error.problem}"
             raise UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
+        remedies = {name: text + _MENDED for name, text in _ANYWAY.items()}
         raise UnsupportedFileError(
-            f"pynwb cannot read this file ({_reason(error)})", store=source, **_ANYWAY
+            f"pynwb cannot read this file ({_reason(error)})", store=source, **remedies
         ) from error
 
 

@@ -99,6 +99,8 @@ def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions |
     from pynwb import NWBHDF5IO
 
     from hdmf_zarr_backend.hdf5.files import reading  # on use: it imports h5py
+    from hdmf_zarr_backend.hdmf.lazy import construction_errors
+    from hdmf_zarr_backend.hdmf.schema import ContainerError
 
     given = sorted(read_options.given()) if read_options is not None else []
     unused = next(iter(given), "lazy" if lazy else None)
@@ -115,7 +117,10 @@ def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions |
         io = NWBHDF5IO(location, "r", load_namespaces=types["load_namespaces"], manager=manager)
     try:
         check_nwb_version(io.nwb_version, location)
-        return io.read()
-    except BaseException:
+        with construction_errors(io.read_builder(), location, None, None):
+            return io.read()
+    except BaseException as error:
+        if isinstance(error, ContainerError):
+            error.remedy = "Convert it with `zarrio convert --no-check`; io.replace adds to the copy what is missing."
         io.close()  # the caller gets no object that it could close
         raise

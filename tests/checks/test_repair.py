@@ -6,12 +6,20 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import zarr
 
 from hdmf_zarr_backend import ZarrIO, consolidate, convert, repair, verify
-from hdmf_zarr_backend.errors import ConflictError, MetadataError, ReadOnlyStoreError, StoreError, StoreNotFoundError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    MetadataError,
+    NotZarrError,
+    ReadOnlyStoreError,
+    StoreError,
+    StoreNotFoundError,
+)
 from tests import trees
 from tests.checks.test_verify import attributes_of, change_attributes, chunk, found, is_v3, links_of, store, written
 from tests.places import stored_files
@@ -296,3 +304,15 @@ def test_nothing_is_written_behind_a_symbolic_link(store):
     with pytest.raises(StoreError, match="leads out of the store"):
         repair(store)
     assert not (store.parent / "outside" / name).exists()
+
+
+@pytest.mark.parametrize("repair_", [repair, consolidate])
+def test_an_hdf5_file_is_not_repaired(tmp_path, repair_):
+    path = tmp_path / "a.nwb"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(1000)
+    before = path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(NotZarrError, match="If it is cut short, download or copy it again") as caught:
+        repair_(path)
+    assert "convert" not in str(caught.value)
+    assert path.stat().st_size == before

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.errors import (
     ChunkError,
     ConflictError,
     DamagedFileError,
+    NotZarrError,
     ReadOnlyStoreError,
     ZarrBackendError,
     known_arguments,
@@ -29,10 +30,11 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
+from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
-from hdmf_zarr_backend.store.opening import FileSource, open_store
+from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
 from hdmf_zarr_backend.store.transaction import Change, open_for_writing
 
 # while one of these is found, a new consolidated document would lose what only the old one has
@@ -155,6 +157,9 @@ def consolidate(
 
 def _check_changeable(store: Store) -> None:
     abilities = store.abilities
+    if not is_url(store.location) and is_of_hdf5(store):
+        remedy = "`zarrio verify` checks it. If it is cut short, download or copy it again."
+        raise NotZarrError("an HDF5 file cannot be repaired", store=store.location, remedy=remedy)
     if not (abilities.change and abilities.consolidates):
         raise ReadOnlyStoreError(
             f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there",

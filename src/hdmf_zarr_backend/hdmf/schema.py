@@ -357,7 +357,10 @@ def container_error(error: Exception, root: Any, source: str, conflicts: list[st
     if isinstance(error, ConstructError) and len(error.args) == 2:
         builder = error.args[0]
     problem = f"no container can be made from the file ({text})"
-    remedy = "Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing."
+    remedy = "Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing. "
+    remedy += (
+        "A field that is missing is added by io.replace, in mode 'r+': io.replace('/session_description', 'text')."
+    )
     if conflicts:
         problem = f"an extension has another version than in the file: {'; '.join(conflicts)} ({text})"
         remedy = OTHER_VERSION
