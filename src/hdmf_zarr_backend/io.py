@@ -787,7 +787,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         builder = self.manager.get_builder(container) if self._outdated else None
         if builder is not None and any(written.get_written(builder) for written in self._outdated):
             raise UsageError(
-                "the container was read or written before something in the file was removed, renamed or copied",
+                "the container is from before something in the file was removed, renamed, replaced or copied",
                 store=self.source,
                 remedy="Read the file again with io.read(), and change what that returns.",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from contextlib import nullcontext
 from typing import Any
 
 import h5py
@@ -39,6 +40,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.io import UnsupportedModeError
 from tests import extensions, trees
+from tests.contract.test_append_tables import segmentation
 from tests.zarrs import open_group
 
 GROUP = "/general/extracellular_ephys"
@@ -197,6 +199,54 @@ def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
     check(path)
 
 
+MASK = "/processing/ophys/ImageSegmentation/cells/pixel_mask"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.zeros((3, 3)), "rows with the fields x, y, weight, and the data are of type float64"),
+        (np.zeros(3, [("x", "u4"), ("y", "u4")]), "rows with the fields x, y, weight"),
+        ([(0, 1.5, 0.5)] * 3, "of the field 'y' without loss"),
+        ([(0, 1)] * 3, r"for each of the fields \('x', 'y', 'weight'\)"),
+        ([(7, 1, 0.5)] * 3, ""),
+        (np.array([(0.5, 1, 7)] * 3, [("weight", "f8"), ("y", "i8"), ("x", "i8")]), ""),
+    ],
+)
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_rows_are_replaced_by_rows_with_the_same_fields(tmp_path, rows, message, zarr_format):
+    convert(segmentation(tmp_path / "a.nwb.zarr", "pixel_mask"), tmp_path / "b.nwb.zarr", zarr_format=zarr_format)
+    with NWBZarrIO(tmp_path / "b.nwb.zarr", "r+") as io:
+        with pytest.raises(ValueRefusedError, match=message) if message else nullcontext():
+            io.replace(MASK, rows)
+        mask = io.read().processing["ophys"]["ImageSegmentation"]["cells"]["pixel_mask"]
+        assert tuple(mask[0][0]) == ((0, 1, 0.5) if message else (7, 1, 0.5))
+    check(tmp_path / "b.nwb.zarr")
+
+
+@pytest.mark.parametrize("path", [2, 3], indirect=True)
+def test_text_is_no_number_of_an_index(path):
+    with NWBZarrIO(path, "r+") as io:
+        index = io.read().units.spike_times_index.data
+        for value in ("x", ["x", "y", "z"], b"x", None):
+            with pytest.raises(ValueRefusedError):
+                index[:] = value
+    check(path)
+
+
+@pytest.mark.parametrize("path", [3], indirect=True)
+def test_a_series_of_another_file_as_data_is_refused_and_its_array_is_linked(path, tmp_path):
+    shutil.copytree(path, tmp_path / "other.nwb.zarr")
+    for is_array in (False, True):
+        with NWBZarrIO(tmp_path / "other.nwb.zarr") as other, NWBZarrIO(path, "r+") as io:
+            nwbfile, series = io.read(), other.read().acquisition["raw"]
+            data = series.data if is_array else series
+            nwbfile.add_acquisition(TimeSeries(name="new", data=data, unit="V", rate=1.0))
+            with nullcontext() if is_array else pytest.raises(UsageError, match=r"Give its array, series\.data"):
+                io.write(nwbfile)
+    check(path)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -264,7 +314,7 @@ def test_what_was_read_before_is_outdated_and_says_so(path):
         assert copy[1] == 1
         with pytest.raises(UsageError, match=r"io\.read\(\)"):
             copy[1] = 2
-        with pytest.raises(UsageError, match="before something in the file was removed"):
+        with pytest.raises(UsageError, match="before something in the file was removed, renamed, replaced or copied"):
             io.write(nwbfile)
         assert io.read().acquisition["renamed"].data[0] == 7
     check(path)
@@ -734,7 +784,7 @@ def test_a_subject_whose_age_has_no_reference_is_edited(tmp_path, zarr_format):
 # ---- rows of tables -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [[1], slice(1, 2), [False, True, False], np.array([-2])], ids=repr)
+@pytest.mark.parametrize("rows", [[1], slice(-2, -1), [False, True, False], np.array([1])], ids=repr)
 def test_rows_are_removed_with_all_that_belongs_to_them(path, rows):
     with NWBZarrIO(path, "r+") as io:
         before = io.read().units
@@ -755,6 +805,15 @@ def test_rows_are_removed_with_all_that_belongs_to_them(path, rows):
         units = io.read().units
         assert [list(region.index) for region in units["electrodes"][:]] == [[0], [2], [3]]
         assert units["tags"][2] == ["b"]
+
+
+@pytest.mark.parametrize("rows", [-1, [0, -1], [3], ["a"], 0.5], ids=repr)
+@pytest.mark.parametrize("path", [3], indirect=True)
+def test_what_is_no_row_is_refused(path, rows):
+    with NWBZarrIO(path, "r+") as io, pytest.raises(UsageError, match=r"not rows of this table, which has 3 \(/units"):
+        io.remove("/units", rows=rows)
+    assert main(["remove", str(path), "/units", f"--rows={rows}"]) == 2
+    check(path)
 
 
 def test_all_rows_are_removed_and_nothing_of_them_stays(path):

@@ -538,11 +538,13 @@ class EditableArray(LazyArray):
         """
         if axis < 0:
             axis += self.ndim
-        values = self._values(self._as_block(data) if axis == 0 else data)
+        block = self._as_block(data) if axis == 0 else data
+        values = self._values(block)
         if not 0 <= axis < values.ndim == self.ndim or any(
             n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis
         ):
-            problem = f"data of shape {values.shape} cannot be appended to shape {self.shape} along axis {axis}"
+            given = f"data of shape {values.shape}" if block is data else f"an element of shape {values.shape[1:]}"
+            problem = f"{given} cannot be appended to shape {self.shape} along axis {axis}"
             remedy = "Give one element, or as many axes with the same lengths except along the one that grows."
             raise self._unusable(problem, remedy)
         start = self.shape[axis]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 from functools import cached_property
@@ -448,27 +448,33 @@ def _warn_of_dropped(location: str, what: str) -> None:
 
 def check_origin(root: Any, manager: Any, location: str) -> None:
     """Refuse containers from other files that hdmf cannot build for this file."""
-    stack = [root]
+    stack = [(root, False)]
     while stack:
-        container = stack.pop()
+        container, is_data = stack.pop()
         origin = container.container_source
         if origin is None or origin == location:
-            stack += container.children
-            for name, value in container.fields.items():  # and what it links to, which has another parent
-                if isinstance(value, dict):
-                    members = (each for each in value.values() if isinstance(each, AbstractContainer))
-                    stack += (member for member in members if member.parent is not container)
-                elif isinstance(value, AbstractContainer) and value.parent is not container:
-                    spec = manager.type_map.get_map(container).get_attr_spec(name)
-                    # not a series that shares its timestamps
-                    if isinstance(spec, (LinkSpec, GroupSpec)):
-                        stack.append(value)
+            stack += [*((child, False) for child in container.children), *_linked(container, manager, location)]
         elif container is root or manager.get_builder(container) is None:
+            remedy = "To copy it, use io.copy. For a link, create this io with the manager of the io that has read it."
+            if container is root:
+                remedy = "Use export to copy a file: read it and pass its io as src_io, with a changed container."
+            elif is_data:
+                remedy = (
+                    "Give its array, series.data, for a link to its file, or series.data[:] for a copy of the values."
+                )
             what = f"{type(container).__name__} {container.name!r}"
-            remedy = (
-                "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
-                if container is root
-                else "To copy it, use io.copy. For a link, create this io with the manager of the io that has read it."
-            )
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)
+
+
+def _linked(container: Any, manager: Any, location: str) -> Iterator[tuple[Any, bool]]:
+    """Yield the containers that a container links to, which have another parent, and whether one stands for data."""
+    for name, value in container.fields.items():
+        if isinstance(value, dict):
+            members = (each for each in value.values() if isinstance(each, AbstractContainer))
+            yield from ((member, False) for member in members if member.parent is not container)
+        elif isinstance(value, AbstractContainer) and value.parent is not container:
+            spec = manager.type_map.get_map(container).get_attr_spec(name)
+            is_data = not isinstance(spec, (LinkSpec, GroupSpec))  # a series that shares its data or timestamps
+            if not is_data or value.container_source not in (None, location):
+                yield value, is_data

@@ -24,7 +24,7 @@ from hdmf.utils import generate_array_html_repr, get_basic_array_info
 from hdmf_zarr_backend.array.edits import DeferredReference, Edits
 from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding import dtypes
-from hdmf_zarr_backend.encoding.casting import count_axes, flatten
+from hdmf_zarr_backend.encoding.casting import count_axes, flatten, infer
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.elements import to_hdmf
 from hdmf_zarr_backend.encoding.references import RegionReference, ZarrReference, decode_reference
@@ -346,7 +346,8 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 
     def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
         if self._grows_wider and not self.node.stored.filters:
-            wanted = np.min_scalar_type(np.max(data, initial=0))
+            data = infer(data)
+            wanted = np.min_scalar_type(np.max(data, initial=0) if data.dtype.kind in "iu" else 0)
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
                 dtype = wanted.newbyteorder(dtype.byteorder)
 

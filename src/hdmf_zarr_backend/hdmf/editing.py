@@ -405,8 +405,11 @@ class Edit:
         kept = np.ones(ids.stored.shape[0], bool)
         try:
             given: Any = rows if isinstance(rows, slice) else np.atleast_1d(rows)
+            # -1 is the last row in NumPy, and no row by its number in pandas
+            if not isinstance(given, slice) and given.dtype != bool and given.min(initial=0) < 0:
+                raise IndexError
             kept[given if isinstance(given, slice) or given.size else []] = False
-        except (IndexError, ValueError) as error:
+        except (IndexError, TypeError, ValueError) as error:
             problem = f"{rows!r} are not rows of this table, which has {len(kept)}"
             remedy = "Give row numbers, which start at 0, a slice, or a boolean for each row."
             raise self._error(UsageError, problem, path, remedy) from error

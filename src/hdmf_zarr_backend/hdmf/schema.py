@@ -298,16 +298,19 @@ def why_required(
 
 def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple[Any, Any]:
     """Return values for the dataset of a builder, with their type, as its specification asks for; or refuse them."""
-    spec = next(iter(specs), None)
-    if spec is None:
+    if not specs:
         return data, None
+    # a column has the type that its table states, and the shape of its own type
+    spec, with_shape = (next((each for each in specs if each.get(key)), specs[0]) for key in ("dtype", "shape"))
     with at(location, builder_path(builder)):
+        if isinstance(spec.dtype, list):
+            data = _checked_rows([field.name for field in spec.dtype], data)
         try:
             values, dtype = ObjectMapper.convert_dtype(spec, data)
         except ValueError as error:
             raise ValueRefusedError(f"the schema has another type ({error})", remedy=_REMEDY) from error
         _check(data, values, builder, None, location)
-        shape, wanted = shape_of(data.data if isinstance(data, DataIO) else data), spec.shape
+        shape, wanted = shape_of(data.data if isinstance(data, DataIO) else data), with_shape.shape
         shapes = wanted if wanted and isinstance(wanted[0], (list, tuple)) else [wanted] if wanted else []
         if shapes and not any(_fits(shape, each) for each in shapes):
             problem = f"the schema allows the shapes {shapes}, and the data have {shape}"
@@ -318,6 +321,15 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
         if spec.dtype == "isodatetime" and not shape:
             _check_time(values)
     return values, dtype
+
+
+def _checked_rows(names: list[str], data: Any) -> Any:
+    """Return rows, which are checked and converted when they are stored; refuse an array without the fields."""
+    dtype = getattr(data.data if isinstance(data, DataIO) else data, "dtype", None)
+    if isinstance(dtype, np.dtype) and not dtype.hasobject and set(dtype.names or ()) != set(names):
+        problem = f"the schema has rows with the fields {', '.join(names)}, and the data are of type {dtype}"
+        raise ValueRefusedError(problem, remedy="Give a list of tuples, or a structured array with these fields.")
+    return list(data) if isinstance(data, np.ndarray) and data.dtype.names is not None else data
 
 
 def _check_time(value: Any) -> None:
