@@ -361,7 +361,7 @@ FOLLOWING = {
     "former_names": {"encoding/references", "model/links"},
     "names_siblings": {"encoding/references", "model/links"},
     "sibling_source": {"model/links"},
-    "resolve_source": {"hdf5/reader", "hdf5/tree", "model/links", "store/reference_files"},  # of other formats
+    "resolve_source": {"hdf5/files", "model/links", "store/reference_files"},  # of other formats
     "may_exist": {"encoding/parser", "model/links", "store/opening"},
 }
 """What a function needs to follow links, and the modules that use it; HDF5 files and LINDI have links of their own."""

@@ -17,6 +17,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend import virtual as writing
+from hdmf_zarr_backend.check.verify import verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.conversion import convert
@@ -455,6 +456,8 @@ def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
     with h5py.File(web.folder / "a.h5", "w") as file:
         file["absolute"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/secret")
         file["above"] = h5py.ExternalLink("../secret.h5", "/secret")
+        file["escaped"] = h5py.ExternalLink("%2e%2e/secret.h5", "/secret")
+        file["url"] = h5py.ExternalLink(f"{web.url}/b.h5", "/data")
         file["soft"] = h5py.SoftLink("/absolute")
         file["root"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "/")
         file["through"] = h5py.SoftLink("/root/secret")
@@ -467,6 +470,15 @@ def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
     assert {key.partition("/")[0] for key in said if key.endswith(".zarray")} == {"neighbour"}
     assert {value[0] for value in said.values() if isinstance(value, list)} == {f"{web.url}/b.h5"}
     np.testing.assert_array_equal(read(tmp_path / "a.zarr.json", "neighbour"), DATA)
+    # a check names the location that the conversion keeps
+    kept = {link["name"]: link["source"] for link in json.loads(said[".zattrs"])["zarr_link"]}
+    checked = {remark.path[1:]: remark.message for remark in verify(f"{web.url}/a.h5", "links").remarks}
+    for name in ("absolute", "above", "escaped", "url"):
+        assert checked[name].startswith(
+            f"{kept[name]!r} was not checked: links of a file on a server out of its folder"
+        )
+    assert checked["neighbour"].startswith(f"'{web.url}/b.h5' was not checked: other files at a URL")
+    assert kept["absolute"].endswith(f"{tmp_path}/secret.h5")
 
 
 # ---- what a stranger's file of references may name ------------------------------------------------------------------

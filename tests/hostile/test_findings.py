@@ -106,12 +106,17 @@ def test_rows_and_references_of_another_kind_or_size(key, part, value):
         look(change(listed(2), key, lambda d: d.update(changes)))
 
 
-@pytest.mark.parametrize("step", [[1, 0, 5], [[1], 0, []], [1, 0, None], [1], 5], ids=str)
+@pytest.mark.parametrize(
+    "step", [[1, 0, 5], [[1], 0, []], [1, 0, None], [1], 5, ["x", 0, []], [1, 0, ["x"]], [-1, 0, []]], ids=str
+)
 def test_a_note_of_filters_of_another_kind(tmp_path, step):
     files = change(listed(2), "plain/.zattrs", lambda d: d.update(_hdmf={"hdf5": {"filters": [step]}}))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["plain"] = np.arange(3)
     assert "/plain" in {difference.path for difference in compare(files, tmp_path / "a.h5")}
+    convert(files, tmp_path / "b.h5", check=False)
+    with h5py.File(tmp_path / "b.h5") as file, ZarrIO(files) as io:
+        np.testing.assert_array_equal(file["plain"][()], io.read_builder()["plain"].data[()])
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from pynwb.file import Subject
 from pynwb.image import GrayscaleImage, ImageSeries, RGBImage
 from pynwb.misc import AnnotationSeries
 
-from hdmf_zarr_backend import ZarrDataIO, convert, report
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert, report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from tests.report.test_page import Page
@@ -206,7 +206,8 @@ def test_a_cell_shows_the_path_of_a_target(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("times", "said"), [
     ([(0.0, np.nan), (1.0, np.nan)], "no interval has a stop time : /intervals/trials, 2 rows"),
     ([(0.0, 1.0), (2.0, 1.5), (3.0, np.nan)], "intervals stop before they start : /intervals/trials, 1 of 3"),
-    ([(0.0, 1.0), (2.0, np.nan)], ""),
+    ([(0.0, 1.0), (2.0, np.nan)], "intervals have no stop time : /intervals/trials, 1 of 2"),
+    ([(0.0, 1.0), (2.0, 3.0)], ""),
 ])  # fmt: skip
 def test_what_is_odd_in_intervals_is_a_remark(times: list[tuple[float, float]], said: str, tmp_path: Path) -> None:
     nwbfile = nwbfile_with(subject=mouse())
@@ -389,6 +390,23 @@ def test_a_crafted_array_ends_neither_the_page_nor_the_memory(
     document = path / node / ".zarray"
     document.write_text(json.dumps(json.loads(document.read_text()) | change))
     Page(report(path, check=False))
+
+
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+def test_data_linked_from_another_file_are_said_to_be(tmp_path: Path) -> None:
+    raw = write_zarr(tmp_path / "raw.nwb.zarr", nwbfile_with(series("own", timestamps=[0.0, 1.0, 2.0])))
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(raw, "r") as io, NWBZarrIO(path, "w") as new:
+        own = io.read().acquisition["own"]
+        new.write(nwbfile_with(series("linked", own.data, timestamps=own.timestamps), series()), link_data=True)
+    text = data_text(path)
+    assert text.count("data in ../raw.nwb.zarr, which is not read") == 1
+    assert text.count("timestamps in ../raw.nwb.zarr, which is not read") == 1
+    path = write_hdf5(tmp_path / "a.nwb", nwbfile_with(series()))
+    with h5py.File(path, "r+") as file:
+        del file["acquisition/a/data"]
+        file["acquisition/a/data"] = h5py.ExternalLink("raw.nwb", "/acquisition/own/data")
+    assert "raw.nwb, which is not read" in data_text(path)
 
 
 def test_external_links_of_hdf5_are_shown_and_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     SCALE_OFFSET,
     SHUFFLE,
     Pipeline,
+    filter_entries,
     filters_of,
     pipeline_of,
     set_filters,
@@ -270,15 +271,14 @@ def _is_worth_compressing(stored: StoredArray) -> bool:
 
 def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipeline:
     """Return the noted filters, else those of the codecs; with shuffle and gzip in place of unusable ones."""
-    if note is not None:
-        # the note is of a file, and not trusted
-        listed = [step for step in note.get("filters", []) if isinstance(step, list) and len(step) == 3]
-        steps = [[int(number), int(flags), [int(value) for value in values]] for number, flags, values in listed]
-    elif not _is_worth_compressing(stored):
-        return []
-    else:
+    # the note is of a file, and not trusted
+    noted = None if note is None else filter_entries(note.get("filters", []))
+    if noted is None:
+        if not _is_worth_compressing(stored):
+            return []
         own = pipeline_of(stored.filters, stored.compressor, numpy_dtype(stored.data_type))
         return own if own and {number for number, _, _ in own} <= BUILT_IN else _default_filters(tid)
+    steps = list(map(list, noted))
     # a lossy filter would lose more the second time: the values in Zarr are those that it left of the original ones
     lossy = _LOSSY | {SCALE_OFFSET} if tid.get_class() == h5t.FLOAT else _LOSSY
     kept = [step for step in steps if step[0] not in lossy and usable([step])]

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import h5py
 from h5py import h5d, h5g, h5l, h5o
@@ -43,7 +43,7 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.model.links import is_url, why_not
+from hdmf_zarr_backend.model.links import is_url, resolve_source, to_posix, why_not
 from hdmf_zarr_backend.model.nodes import gc_paused, grid_of
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
 from hdmf_zarr_backend.store.base import FileState, Store, resource_failure
@@ -315,6 +315,22 @@ def check_depth(rules: ReadOptions, location: str, path: str) -> None:
 
 
 # ---- other files ----------------------------------------------------------------------------------------------------
+
+
+def external_link(name: str, origin: str, policy: ExternalLinks | None) -> tuple[str, str]:
+    """Return the location to which an external link leads, and why it is not followed there; ``""`` if it is."""
+    if not is_url(origin):
+        location = os.path.abspath(os.path.join(os.path.dirname(origin), name))
+        refused = why_not(location, origin, policy, free=True)
+        if refused is None and os.path.exists(location) and not os.path.isfile(location):
+            return location, "it is not a regular file"  # HDF5 blocks on a pipe
+        return location, "" if refused is None else refused[0]
+    is_elsewhere = is_url(name) or name.startswith("/")
+    location = resolve_source(name if is_elsewhere else f"../{name}", origin)
+    # a file on a server may name any other; the server may resolve %2e%2e as ".."
+    if is_elsewhere or ".." in to_posix(unquote(name)).split("/"):
+        return location, "links of a file on a server out of its folder are not followed"
+    return location, "links to other files are not followed" if policy == "never" else ""
 
 
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:

@@ -112,7 +112,7 @@ _codec = Memo(lambda config: make_codec(config, np.dtype("u1")))
 
 def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecPipeline | None:
     """Return the codecs that read the raw chunks of a dataset as Zarr chunks, None if a filter has no counterpart."""
-    entries = _entries(pipeline)
+    entries = filter_entries(pipeline)
     if entries is None or not _is_ordered(entries):
         return None
     configs = [_config_of(number, options, dtype) for number, _, options in entries]
@@ -121,7 +121,7 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
     return CodecPipeline(codecs, reframed=is_lz4) if len(codecs) == len(configs) else None
 
 
-def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
+def filter_entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
     """Return the filters as numbers, None for an invalid pipeline (notes in files are not trusted)."""
     entries = []
     for entry in pipeline if isinstance(pipeline, (list, tuple)) else [None]:
@@ -185,7 +185,7 @@ def pipeline_of(
     configs = [*(filters or ()), compressor] if compressor else list(filters or ())
     known = codecs_of(noted, dtype)  # None for None
     if known is not None and list(known.codecs) == list(map(_plain, configs)):
-        return list(map(list, _entries(noted) or ()))
+        return list(map(list, filter_entries(noted) or ()))
     steps = [_filter_of(config, dtype) for config in configs]
     pipeline = [step for step in steps if step is not None]
     return pipeline if len(pipeline) == len(steps) and _is_ordered(pipeline) else None

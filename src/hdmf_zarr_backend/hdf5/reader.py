@@ -44,6 +44,7 @@ from hdmf_zarr_backend.hdf5.files import (
     check_allocated,
     check_depth,
     check_other_files,
+    external_link,
     reading,
     warn_broken,
 )
@@ -63,7 +64,7 @@ from hdmf_zarr_backend.model.content import (
     hdf5_filter,
 )
 from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
-from hdmf_zarr_backend.model.links import is_url, relative_source, resolve_source, why_not
+from hdmf_zarr_backend.model.links import is_url, relative_source
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import ReadOptions
 
@@ -380,17 +381,17 @@ class Hdf5Content(Mapping[str, NodeContent]):
         if form == h5l.TYPE_SOFT:
             return LinkContent("soft", text_of(soft_target(raw, value)))
         file = os.fsdecode(value[0])
-        location = resolve_source(f"../{file}", self.source) if is_url(self.source) else ""
-        location = location or os.path.abspath(os.path.join(os.path.dirname(self.source), file))
+        location, _ = external_link(file, self.source, self._rules.external_links)
         return LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
 
     def leads_somewhere(self, link: LinkContent) -> bool:
         """Tell whether the target of a link exists; raise an error for one in a file that may not be opened."""
         if not link.location:
             return link.form != "soft" or address_of(self._file, raw_of(link.target)) is not None
-        refused = why_not(link.location, self.source, self._rules.external_links, free=True)
-        if refused is not None or is_url(link.location):
-            problem = refused[0] if refused is not None else "other files at a URL are not opened"
+        _, problem = external_link(link.file, self.source, self._rules.external_links)
+        if is_url(link.location):
+            problem = problem or "other files at a URL are not opened"
+        if problem:
             raise LinkRefusedError(f"{link.location!r} was not checked: {problem}", store=self.source)
         return holds(link.location, link.target)
 

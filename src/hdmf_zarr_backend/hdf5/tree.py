@@ -30,11 +30,12 @@ from hdmf_zarr_backend.hdf5.files import (
     SourceFile,
     check_depth,
     check_other_files,
+    external_link,
     opened_file,
     reading,
     warn_broken,
 )
-from hdmf_zarr_backend.model.links import THIS_FILE, Resolver, is_url, relative_source, resolve_source, why_not
+from hdmf_zarr_backend.model.links import THIS_FILE, Resolver, is_url, relative_source, why_not
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import resource_failure
@@ -165,22 +166,13 @@ class Hdf5Tree:
 
     def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
         raw, origin = b"/" + value.strip(b"/"), link.file.location
-        if is_url(origin):
-            location = resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
-            # a file on a server may name any other, so only those in its folder or below are opened
-            is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
-            is_followed = is_beside and self._rules.external_links != "never"
-        else:
-            location = os.path.abspath(os.path.join(os.path.dirname(origin), name))
-            # HDF5 blocks on a pipe; a missing file is reported elsewhere
-            is_readable = os.path.isfile(location) or not os.path.exists(location)
-            is_followed = is_readable and why_not(location, origin, self._rules.external_links, free=True) is None
-        file = self._open(location) if is_followed else None
+        location, refused = external_link(name, origin, self._rules.external_links)
+        file = None if refused else self._open(location)
         address = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
         if file is None or address is None:
-            policy = self._rules.external_links
-            _warn_kept(text_of(link.raw), origin, f"{name}:{text_of(raw)}", location, policy)
+            policy = self._rules.external_links or "within" if refused else None  # by default, of files on a server
+            _warn_kept(text_of(link.raw), origin, f"{name}:{text_of(raw)}", policy)
             self.links.append(PlacedLink(link.path, ZarrReference(source, text_of(raw))))
             return
         note = {"source": source, "path": text_of(raw)}
@@ -249,12 +241,10 @@ def address_of(file: SourceFile, raw: bytes) -> Address | None:
     return info.fileno, info.addr
 
 
-def _warn_kept(link: str, origin: str, target: str, location: str = "", policy: str | None = None) -> None:
-    """Warn that a link leads to nothing, or to the location of another file that the policy does not allow."""
-    is_free = location in ("", origin) or why_not(location, origin, policy, free=True) is None
-    policy = policy or "within"  # by default, of files on a server
+def _warn_kept(link: str, origin: str, target: str, policy: str | None = None) -> None:
+    """Warn that a link leads to nothing, or to another file that the ``policy`` does not allow."""
     refused = f"was not followed (external_links={policy!r}, --external-links {policy}); the link"
-    problem = "does not exist; it" if is_free else refused
+    problem = "does not exist; it" if policy is None else refused
     warn_broken(f"The link {link} in {origin} points to {target}, which {problem} is kept.")
 
 
@@ -391,7 +381,9 @@ class Placement:
     def _warn_kept(self, pending: _PendingLink) -> None:
         target, policy = pending.link.target, self.main.store.read_rules.external_links
         location, origin = self._resolver.locate(pending.file, target.source), pending.file.location
-        _warn_kept(absolute(pending.path), origin, f"{target.source}:{target.path}", location, policy)
+        is_free = location in ("", origin) or why_not(location, origin, policy, free=True) is None
+        kept = None if is_free else policy or "within"
+        _warn_kept(absolute(pending.path), origin, f"{target.source}:{target.path}", kept)
 
     def _find(self, file: LinkedFile, target: ZarrReference) -> tuple[LinkedFile, str, Node] | None:
         """Return file, path and node that a link or reference leads to, None if it leads to nothing."""

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.encoding.reserved import data_type_of
 from hdmf_zarr_backend.errors import NotZarrError, ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
-from hdmf_zarr_backend.model.links import THIS_FILE, is_url
+from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pattern, size_text
 from hdmf_zarr_backend.outline import Outline, outline_of
@@ -100,6 +100,14 @@ class NodeReader:
             except ZarrBackendError:
                 return None
         return (path, node) if isinstance(node, Dataset) else None
+
+    def linked_from(self, path: str, name: str) -> str:
+        """Return the other file to which a member of a group is a link, ``""`` if it is none."""
+        group = self.hierarchy.get(path)
+        links = self._resolver.main.links(path, group) if isinstance(group, Group) else ()
+        return next(
+            (link.target.source for link in links if link.name == name and link.target.source not in OWN_SOURCES), ""
+        )
 
     def numbers(self, group: str, name: str, *selection: slice) -> Values | None:
         """Return a dataset in a group, or a part of it, if it is numbers along at most one axis, and not too many."""
@@ -372,8 +380,11 @@ class DataView:
         starts, stops = (self._reader.numbers(path, name) for name in _ENDS)
         if starts is None or stops is None or len(starts) != len(stops):
             return None
-        if len(stops) and np.isnan(stops).all():
+        open_ended = int(np.isnan(stops).sum())
+        if 0 < open_ended == len(stops):
             self._remark("no interval has a stop time", path, counted(len(stops), "row"))
+        elif open_ended:
+            self._remark("intervals have no stop time", path, f"{open_ended:,} of {len(stops):,}")
         if back := int((stops < starts).sum()):
             self._remark("intervals stop before they start", path, f"{back:,} of {len(stops):,}")
         times = np.concatenate([starts, stops])
@@ -431,6 +442,10 @@ class DataView:
         facts += [duration_text(span[1] - span[0])] if span else []
         if data is not None:
             facts.append(_form(data[1]))
+        for name in ("data", "timestamps"):
+            if other := self._reader.linked_from(path, name):
+                facts.append(f"{name} in {other}, which is not read")
+        if data is not None:
             is_picture = len(describe_any(data[1]).axes) > 2 and any(name in kind for name in _FRAMES)
             drawing = self._frame(*data, slice(0, 1)) if is_picture else self._envelope(path, *data, span)
         external = self._reader.dataset(path, "external_file")
