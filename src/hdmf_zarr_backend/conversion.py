@@ -372,7 +372,7 @@ class Request:
     def __post_init__(self) -> None:
         if self.chunks not in (None, "keep"):
             problem, store = f"chunks={self.chunks!r} is unknown", _location_of(self.target)
-            raise UsageError(problem, store=store, remedy='Use "keep", or leave it out.')
+            raise UsageError(problem, store=store, remedy='Use "keep", or settings={"**": {"chunks": ...}}.')
         if self.options.commit_message is not None and not self.abilities.commits:
             raise UsageError(
                 "commit_message= does not apply here: it is for Icechunk",
