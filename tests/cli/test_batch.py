@@ -2,9 +2,14 @@
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 
 from hdmf_zarr_backend import WriteOptions
@@ -81,7 +86,9 @@ def test_each_file_is_told_when_it_is_done(files, capsys, monkeypatch):
 
 def test_one_file_needs_no_sum(files, zarrio):
     assert zarrio("consolidate", files[0]).out == f"{files[0]}: consolidated\n"
-    assert json.loads(zarrio("consolidate", "--json", files[0]).out) == [{"source": str(files[0]), "error": None}]
+    assert json.loads(zarrio("consolidate", "--json", files[0]).out) == [
+        {"source": str(files[0]), "error": None, "warnings": []}
+    ]
 
 
 @pytest.mark.parametrize("command", ["convert", "verify", "upgrade"])
@@ -126,3 +133,52 @@ def test_several_files_are_inspected(files, zarrio):
     assert "the file does not exist" in gone["error"]
     assert bad["error"]
     assert "--model is about one file" in zarrio("inspect", "--model", *files, code=2).err
+
+
+@pytest.mark.parametrize("command", [*MANY, "inspect"])
+def test_a_folder_means_the_files_in_it(command, files, zarrio):
+    """Folders in it are not searched, and a line says so; an error names a path once, as it was typed."""
+    folder = files[0].parent
+    code = int(command.startswith("validate"))  # these files are not valid
+    (folder / "notes").mkdir()
+    shutil.rmtree(files[1])
+    documents = json.loads(zarrio(*command.split(), "--json", folder, code=code).out)
+    assert [document["source"] for document in documents] == [str(files[0]), str(files[3])]
+    advice = f"give the paths of folders too, such as {folder}/notes"
+    assert zarrio(*command.split(), folder, code=code).err.splitlines() == [
+        f"zarrio: warning: {folder}: 1 folder in it was not searched; {advice}"
+    ]
+    assert f"the folder has no files to {command.split()[0]}" in zarrio(*command.split(), folder / "notes", code=2).err
+
+
+def test_an_error_names_a_path_once_as_it_was_typed(files, zarrio, monkeypatch):
+    monkeypatch.chdir(files[0].parent)
+    assert zarrio("verify", "./gone.zarr", code=2).err.startswith("zarrio: ./gone.zarr: the file does not exist")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT between processes")
+def test_what_was_converted_before_ctrl_c_is_in_the_json(tmp_path):
+    """In a process of its own: Ctrl-C comes while the second file is converted."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["data"] = [1, 2, 3]
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["data"] = np.random.default_rng(0).integers(0, 200, (2000, 50_000), "u1")
+    call = [sys.executable, "-m", "hdmf_zarr_backend", "convert", "--json", "--codec", "zlib", "--jobs", "1"]
+    files = [f"{tmp_path}/{name}.h5" for name in "abc"]
+    with subprocess.Popen(
+        [*call, *files, "-o", f"{tmp_path}/out"], stdout=subprocess.PIPE, stderr=-1, text=True
+    ) as process:
+        while not any((tmp_path / "out").glob("*b.h5.zarr*/data/*")) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    first, second = json.loads(out)
+    assert (first["source"], first["error"], second["source"], second["state"]) == (
+        files[0],
+        None,
+        files[1],
+        "interrupted",
+    )
+    assert "--resume" in second["error"]
+    assert f"zarrio: {second['error']}" in err

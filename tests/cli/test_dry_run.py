@@ -1,6 +1,7 @@
 """`zarrio dry-run`: the options that say how a file is stored, as `zarrio convert` has them."""
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -9,6 +10,7 @@ import pytest
 
 from hdmf_zarr_backend import dry_run
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.model.render import size_text
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def source(tmp_path: Path) -> Path:
 ])  # fmt: skip
 def test_a_plan_is_what_a_conversion_with_these_options_makes(source, options, zarrio):
     target = Path(f"{source}.zarr")
-    planned = json.loads(zarrio("dry-run", "--json", *options.split(), source).out)
+    (planned,) = json.loads(zarrio("dry-run", "--json", *options.split(), source).out)
     model = zarrio("dry-run", "--model", *options.split(), source).out
     zarrio("convert", *options.split(), source, target)
     (result,) = json.loads(zarrio("inspect", "--json", target).out)
@@ -43,7 +45,7 @@ def test_small_chunks_are_joined_unless_they_are_kept(source, zarrio):
     with h5py.File(source, "a") as file:
         file.create_dataset("small", data=np.arange(1000), chunks=(10,))
     for options, length in (([], 1000), (["--chunks", "keep"], 10)):
-        arrays = json.loads(zarrio("dry-run", "--json", *options, source).out)["arrays"]
+        arrays = json.loads(zarrio("dry-run", "--json", *options, source).out)[0]["arrays"]
         assert [array["chunks"] for array in arrays if array["path"] == "/small"] == [[length]]
     with pytest.raises(UsageError, match="chunks='kept' is unknown"):
         dry_run(source, chunks="kept")
@@ -61,3 +63,21 @@ def test_what_is_wrong_is_said_in_options(source, options, said, zarrio):
 
 def test_both_formats_are_named(source, zarrio):
     assert "as Zarr formats 2 and 3" in zarrio("dry-run", "--zarr-format", "both", source).out
+
+
+def test_several_files_and_folders_have_a_total(source, zarrio):
+    shutil.copy(source, source.with_name("b.h5"))
+    (source.parent / "more").mkdir()
+    shutil.copy(source, source.parent / "more/c.h5")
+    documents = json.loads(zarrio("dry-run", "--json", source.parent, source.parent / "more").out)
+    assert [Path(document["source"]).name for document in documents] == ["a.h5", "b.h5", "c.h5"]
+    shown = zarrio("dry-run", source.parent, source.with_name("gone.h5"), "--depth", "0", code=2)
+    assert shown.out.splitlines()[-3:] == [
+        "2 of 3 files can be converted",
+        f"  cannot be converted: {source.with_name('gone.h5')}: the file does not exist",
+        f"objects: {2 * documents[0]['objects']:,}; on disk: about {size_text(2 * documents[0]['stored_bytes'])}",
+    ]
+    assert "1 folder in it was not searched" in shown.err
+    set_for_one = ("dry-run", source.parent, "--no-estimate", "--set", "all: codec=zstd")
+    assert zarrio(*set_for_one, code=2).err.count(f"{source}: ") == 1
+    assert "--model is about one file" in zarrio("dry-run", "--model", source.parent, code=2).err

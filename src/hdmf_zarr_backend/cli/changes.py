@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli import command as cli
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable
-from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ _SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "s
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
 _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
-# a folder with one of these is one file, whatever its name: hdmf-zarr writes to any name
-_ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
 
 
 @cli.command(
@@ -137,64 +135,44 @@ def convert_command(arguments: Namespace) -> cli.Exit:
       zarrio convert https://host/session.nwb session.nwb.zarr.json --to virtual
       zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
     """
-    documents: list[dict[str, Any]] = []
-    failed: dict[str, str] = {}
-    options, pairs, began = cli.reading(arguments), pairs_of(arguments), time.time()
-    from hdmf_zarr_backend.encoding.layout import NoMatchError  # imported here: NumPy is slow to import
+    pairs, options = pairs_of(arguments), cli.reading(arguments)
+    targets = dict(pairs)
 
-    # a file in which a pattern of --set has no match waits for one that has: a mistyped pattern converts nothing
-    matched: set[str] = set()
-    waiting: dict[str, NoMatchError] = {}
-    queue = list(pairs)
-    for source, target in queue:
-        error = report = None
-        without = waiting[source].patterns if source in waiting else frozenset()
-        settings = [each for each in arguments.settings or () if each[0] not in without]
-        start = time.perf_counter()
-        with cli.grouped_warnings(arguments) as warned:
-            try:
-                if without - matched:
-                    raise waiting[source]
-                warned += [f"{source}: no dataset matches {pattern!r}" for pattern in sorted(without)]
-                with cli.shown_progress(source, len(documents) + 1, len(pairs), began) as progress:
-                    report = _converted(source, target, arguments, {**options, "settings": settings or None}, progress)
-                matched |= {pattern for pattern, _ in settings}
-            except (ZarrBackendError, OSError) as reason:
-                if isinstance(reason, NoMatchError) and len(pairs) > 1 and source not in waiting:
-                    matched |= {pattern for pattern, _ in settings} - reason.patterns
-                    waiting[source] = reason
-                    queue.append((source, target))
-                    warned.clear()
-                    continue
-                error, failed[source] = cli.failure_of(reason, source)
-            except KeyboardInterrupt as stop:
-                # what is interrupted adds a note on what it leaves, such as how to continue a conversion
-                cli.complain(" ".join(getattr(stop, "__notes__", [])) or f"no part of {target} was finished")
-                raise
-        is_skipped = report is None and error is None
-        seconds = 0.0 if is_skipped else time.perf_counter() - start
-        files = {"source": source, "target": target}
-        outcome = {"seconds": round(seconds, 3), "skipped": is_skipped, "error": error, "warnings": warned}
-        documents.append({**({} if report is None else asdict(report)), **files, **outcome})
-        if error is None and not arguments.json:
-            name = f"{source} -> {target}"
-            unchanged = [printable(f"{name}: skipped, a complete file exists")]
-            first, *remarks = unchanged if report is None else report.lines(name=name)
-            print("\n".join([first if report is None else f"{first} in {seconds:.1f} s", *remarks]))
-    if arguments.json:
-        cli.print_json(documents)
-    elif len(pairs) > 1:
-        skipped = sum(document["skipped"] for document in documents)
-        also = f", {skipped} skipped" if skipped else ""
-        print(f"{len(pairs) - len(failed) - skipped} of {len(pairs)} files converted{also}")
-        cli.print_failed(failed, "not converted")
-    return cli.Exit.FAILED if failed else cli.Exit.OK
+    def work(source: str, progress: Progress, settings: Any) -> tuple[ConversionReport | None, float]:
+        began = time.perf_counter()
+        report = _converted(source, targets[source], arguments, {**options, "settings": settings}, progress)
+        return report, time.perf_counter() - began
+
+    def show(source: str, done: tuple[ConversionReport | None, float]) -> None:
+        report, seconds = done
+        name = f"{source} -> {targets[source]}"
+        if report is None:
+            cli.say(f"{name}: skipped, a complete file exists")
+        else:
+            first, *remarks = report.lines(name=name)
+            print("\n".join([f"{first} in {seconds:.1f} s", *remarks]))
+
+    def as_json(done: tuple[ConversionReport | None, float]) -> dict[str, Any]:
+        report, seconds = done
+        known = {} if report is None else asdict(report)
+        return {**known, "skipped": report is None, "seconds": round(seconds, 3)}
+
+    return cli.each_file(
+        arguments,
+        list(targets),
+        cli.with_settings(arguments, len(targets), work),
+        show,
+        labels=("converted", "not converted"),
+        as_json=as_json,
+        is_skipped=lambda done: done[0] is None,
+        about=lambda source: {"target": targets[source]},
+    )
 
 
 def _converted(
     source: str, target: str, arguments: Namespace, options: dict[str, Any], progress: Progress
 ) -> ConversionReport | None:
-    """Convert one file, or skip it; a folder without files is an error that names a folder in it that has some."""
+    """Convert one file, or skip it."""
     why = why_not_done(source, target, arguments, options["storage_options"]) if arguments.skip_existing else None
     if why == "":
         return None
@@ -216,22 +194,10 @@ def _converted(
             error.problem = f"the target exists and {why}: it was not skipped"
             error.remedy_cli = "Use --overwrite to replace it."
         raise
-    # what a folder contains is looked at only now: the folder may be a Zarr file of another program
-    except NotZarrError as error:
-        if not _is_folder_of_files(source):
-            raise
-        is_zarr = arguments.to == "hdf5"
-        suffixes = ZARR_SUFFIXES if is_zarr else (*ZARR_SUFFIXES, *HDF5_SUFFIXES)
-        what = "Zarr files" if is_zarr else f"HDF5 files ({', '.join(HDF5_SUFFIXES)}) or Zarr files"
-        members = (os.path.join(source, name) for name in sorted(os.listdir(source)))
-        has_files = (
-            each for each in members if os.path.isdir(each) and any(n.endswith(suffixes) for n in os.listdir(each))
-        )
-        folder = next(has_files, None)
-        remedy = (
-            "Give the path of a file." if folder is None else f"Folders in it are not searched; {folder!r} has some."
-        )
-        raise UsageError(f"the folder has no {what}", store=source, remedy=remedy) from error
+    except KeyboardInterrupt as stop:
+        if not hasattr(stop, "__notes__"):
+            stop.add_note(f"No part of {target} was finished.")
+        raise
 
 
 # ---- the target of each source --------------------------------------------------------------------------------------
@@ -245,14 +211,15 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     is written to the folder of its source, or from a URL to the current folder.
     """
     paths, folder = list(arguments.paths), arguments.output
+    kinds: list[cli.FileKind] = ["Zarr"] if arguments.to == "hdf5" else ["HDF5", "Zarr"]
     if folder is None and len(paths) > 1:
         target = paths.pop()
         # one file to one file; all else needs a folder
-        if len(paths) == 1 and not _is_folder(target) and _files_of(paths[0], arguments) == paths:
+        if len(paths) == 1 and not _is_folder(target) and not cli.is_folder_of_files(paths[0]):
             return [(paths[0], target)]
         folder = _checked_folder(target, arguments.paths)
     pairs: dict[str, str] = {}
-    for source in (file for path in paths for file in _files_of(path, arguments)):
+    for source in (file for path in paths for file in cli.files_of(path, *kinds, of_one_kind=True)):
         target = name = _target_name(source, arguments)
         if folder is not None:
             target = f"{folder.removesuffix('/')}/{name}" if is_url(folder) else os.path.join(folder, name)
@@ -280,31 +247,12 @@ def _checked_folder(target: str, paths: list[str]) -> str:
             f"{len(paths)} paths are given, and the last one, {target}, is not a folder",
             remedy="Give a source and a target; or several sources and a folder, with a / at its end if it is new.",
         )
-    if _is_zarr(target) or target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
+    if cli.is_zarr(target) or target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
         raise UsageError(
             f"{paths[0]} is a folder of files, and {target} is the name of one file",
             remedy="Give a folder for the new files.",
         )
     return target
-
-
-def _is_folder_of_files(path: str) -> bool:
-    """Return whether a source is a folder that is not a Zarr file."""
-    is_named_zarr = path.rstrip("/").endswith(ZARR_SUFFIXES)
-    return not is_url(path) and os.path.isdir(path) and not is_named_zarr and not _is_zarr(path)
-
-
-def _files_of(path: str, arguments: Namespace) -> list[str]:
-    """Return the files in a folder that are to be converted, or the path of a single file.
-
-    HDF5 files, or Zarr files if the folder has no HDF5 files or the target is HDF5. Folders in it are not searched.
-    """
-    if not _is_folder_of_files(path):
-        return [path]
-    files = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
-    hdf5 = [file for file in files if file.endswith(HDF5_SUFFIXES) and os.path.isfile(file)]
-    zarr = [file for file in files if file.endswith(ZARR_SUFFIXES) or _is_zarr(file)]
-    return (zarr if arguments.to == "hdf5" else hdf5 or zarr) or [path]
 
 
 def _is_folder(target: str) -> bool:
@@ -313,12 +261,8 @@ def _is_folder(target: str) -> bool:
     if target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
         return False
     if target.endswith(("/", os.sep)):
-        return is_url(target) or not _is_zarr(target)
-    return not is_url(target) and os.path.isdir(target) and not _is_zarr(target)
-
-
-def _is_zarr(folder: str) -> bool:
-    return any(os.path.lexists(os.path.join(folder, name)) for name in _ZARR_MARKS)
+        return is_url(target) or not cli.is_zarr(target)
+    return not is_url(target) and os.path.isdir(target) and not cli.is_zarr(target)
 
 
 def _target_name(source: str, arguments: Namespace) -> str:
@@ -426,6 +370,7 @@ def upgrade_command(arguments: Namespace) -> cli.Exit:
     labels = ("can be upgraded", "cannot be upgraded") if arguments.dry_run else (f"are of {result}", "not upgraded")
     return cli.each_file(
         arguments,
+        cli.files(arguments, "Zarr"),
         lambda path, progress: upgrade(path, write_options=cli.write_options(arguments, progress=progress), **options),
         lambda path, report: cli.say(f"{path}: {report}"),
         labels=labels,
@@ -601,6 +546,7 @@ def consolidate_command(arguments: Namespace) -> cli.Exit:
     options["storage_options"] = cli.storage_options(arguments)
     return cli.each_file(
         arguments,
+        cli.files(arguments, "Zarr"),
         lambda path, _: consolidate(path, **options),
         lambda path, _: cli.say(f"{path}: consolidated"),
         labels=("consolidated", "not consolidated"),

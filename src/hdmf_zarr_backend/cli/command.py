@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
-from hdmf_zarr_backend.model.links import is_url, split_chain
-from hdmf_zarr_backend.model.render import Form, View, finding_lines
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable
+from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url, split_chain
+from hdmf_zarr_backend.model.render import Form, View, counted, finding_lines
 from hdmf_zarr_backend.options import CODECS, ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Batch, Progress, terminal_progress
 
@@ -353,9 +353,97 @@ def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
                 complain(text, is_warning=True)
 
 
-def failure_of(error: ZarrBackendError | OSError, source: str) -> tuple[str, str]:
+class PostponedError(Exception):
+    """The work on a file waits until the other files are done."""
+
+
+def with_settings(
+    arguments: Namespace, count: int, work: Callable[[str, Progress, Any], T]
+) -> Callable[[str, Progress], T]:
+    """Return the work on one of ``count`` files, which gets the settings of ``--set`` that match in the file.
+
+    A file in which a pattern has no match waits for one that has: a mistyped pattern converts nothing.
+    """
+    from hdmf_zarr_backend.encoding.layout import NoMatchError  # on use: NumPy is slow to import
+
+    matched: set[str] = set()
+    waiting: dict[str, NoMatchError] = {}
+
+    def run(path: str, progress: Progress) -> T:
+        without = waiting[path].patterns if path in waiting else frozenset()
+        if without - matched:
+            raise waiting[path]
+        with warnings.catch_warnings(action="always", category=UserWarning):  # Python shows one once
+            for pattern in sorted(without):
+                warnings.warn(f"{path}: no dataset matches {pattern!r}", stacklevel=2)
+        settings = [each for each in arguments.settings or () if each[0] not in without]
+        patterns = {pattern for pattern, _ in settings}
+        try:
+            result = work(path, progress, settings or None)
+        except NoMatchError as error:
+            matched.update(patterns - error.patterns)
+            if count == 1 or path in waiting:
+                raise
+            waiting[path] = error
+            raise PostponedError from error
+        matched.update(patterns)
+        return result
+
+    return run
+
+
+FileKind: TypeAlias = Literal["HDF5", "Zarr"]
+
+# a folder with one of these is one file, whatever its name: hdmf-zarr writes to any name
+_ZARR_MARKS = (".zgroup", ".zmetadata", "zarr.json")
+
+
+def is_zarr(folder: str) -> bool:
+    """Return whether a folder is a Zarr file."""
+    return any(os.path.lexists(os.path.join(folder, name)) for name in _ZARR_MARKS)
+
+
+def is_folder_of_files(path: str) -> bool:
+    """Return whether a path is a folder that is not a Zarr file."""
+    # one with the name of a file is a Zarr file that has lost the document of its root
+    is_named = path.rstrip("/").endswith((*ZARR_SUFFIXES, *HDF5_SUFFIXES))
+    return not is_url(path) and os.path.isdir(path) and not is_named and not is_zarr(path)
+
+
+def files_of(path: str, *kinds: FileKind, of_one_kind: bool = False) -> list[str]:
+    """Return the files of these kinds in a folder, or the path of a file; ``of_one_kind``: the first that it has.
+
+    A warning tells of folders in it, which are not searched. Without files: the folder, which may be a damaged file.
+    """
+    if not is_folder_of_files(path):
+        return [path]
+    entries = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
+    folders = {entry for entry in entries if os.path.isdir(entry)}
+    known: dict[str, FileKind] = {entry: "Zarr" for entry in entries if entry.endswith(ZARR_SUFFIXES)}
+    known |= {entry: "Zarr" if entry in folders else "HDF5" for entry in entries if entry.endswith(HDF5_SUFFIXES)}
+    others = sorted(folders - known.keys())
+    if others:
+        were = "was" if len(others) == 1 else "were"
+        advice = f"give the paths of folders too, such as {others[0]}"
+        complain(f"{path}: {counted(len(others), 'folder')} in it {were} not searched; {advice}", is_warning=True)
+    chosen = [kind for kind in kinds if kind in known.values()][: 1 if of_one_kind else None]
+    return [entry for entry in entries if known.get(entry) in chosen] or [path]
+
+
+def files(arguments: Namespace, *kinds: FileKind) -> list[str]:
+    """Return the files that the paths of a command mean."""
+    return [file for path in arguments.paths for file in files_of(path, *kinds)]
+
+
+def failure_of(arguments: Namespace, error: ZarrBackendError | OSError, source: str) -> tuple[str, str]:
     """Report an error about a file; return its text, and the problem alone, without file and advice."""
+    if isinstance(error, NotZarrError) and is_folder_of_files(source):
+        names = ", ".join((*ZARR_SUFFIXES, *HDF5_SUFFIXES))
+        remedy = f"The names of files in a folder end in {names}; give the path of any other file."
+        error = UsageError(f"the folder has no files to {arguments.command.name}", remedy=remedy)
     if isinstance(error, ZarrBackendError):
+        if error.store is None or error.store == os.path.abspath(source):
+            error.store = source  # as it was typed
         text, problem = error.cli_text(), error.problem
     else:
         text, problem = str(error), error.strerror or str(error)
@@ -365,43 +453,54 @@ def failure_of(error: ZarrBackendError | OSError, source: str) -> tuple[str, str
 
 def each_file(
     arguments: Namespace,
+    paths: Sequence[str],
     work: Callable[[str, Progress], T],
     show: Callable[[str, T], None],
     *,
     labels: tuple[str, str] | None,
     as_json: Callable[[T], dict[str, Any]],
     is_good: Callable[[T], bool] = lambda _: True,
+    is_skipped: Callable[[T], bool] = lambda _: False,
+    about: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> Exit:
-    """Do the same work with each of ``arguments.paths``, and write the JSON of all or the totals of several."""
+    """Do the same work with each file, and write the JSON of all or the totals of several, also after Ctrl-C."""
     documents: list[dict[str, Any]] = []
     bad: list[str] = []
     failed: dict[str, str] = {}
-    count, began = len(arguments.paths), time.time()
-    for position, path in enumerate(arguments.paths, 1):
-        try:
-            with grouped_warnings(arguments), shown_progress(path, position, count, began) as progress:
-                result = work(path, progress)
-        except (ZarrBackendError, OSError) as error:
-            text, failed[path] = failure_of(error, path)
-            documents.append({"source": path, "error": text})
-            continue
-        if not is_good(result):
-            bad.append(path)
-        if arguments.json:
-            documents.append({"source": path, "error": None} | as_json(result) | {"source": path})
-        else:
-            show(path, result)
+    code, skipped, count, began, queue = Exit.OK, 0, len(paths), time.time(), list(paths)
+    for path in queue:
+        document: dict[str, Any] = {"source": path, "error": None}
+        results: list[T] = []
+        with grouped_warnings(arguments) as warned:
+            try:
+                with shown_progress(path, len(documents) + 1, count, began) as progress:
+                    results.append(work(path, progress))
+            except PostponedError:
+                warned.clear()
+                queue.append(path)
+                continue
+            except (ZarrBackendError, OSError) as error:
+                document["error"], failed[path] = failure_of(arguments, error, path)
+            except KeyboardInterrupt as stop:
+                # what is interrupted adds a note on what it leaves, such as how to continue a conversion
+                failed[path] = document["state"] = "interrupted"
+                document["error"] = ". ".join(["interrupted", *getattr(stop, "__notes__", [])])
+                complain(document["error"])
+                code = Exit.INTERRUPTED
+                queue.clear()  # which ends the loop
+        for result in results:
+            document |= as_json(result)
+            bad += [] if is_good(result) else [path]
+            skipped += is_skipped(result)
+            if not arguments.json:
+                show(path, result)
+        documents.append(document | {"source": path, **about(path), "warnings": warned})
     if arguments.json:
         print_json(documents)
     elif count > 1 and labels is not None:
-        print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
-        for path in bad:
-            say(f"  problems found: {path}")
-        print_failed(failed, labels[1])
-    return Exit.FAILED if failed else Exit.FOUND if bad else Exit.OK
-
-
-def print_failed(failed: dict[str, str], label: str) -> None:
-    """Print the files that failed, each with the reason."""
-    for path, reason in failed.items():
-        say(f"  {label}: {path}: {reason}")
+        done = len(documents) - len(bad) - len(failed) - skipped
+        print(f"{done} of {count} files {labels[0]}{f', {skipped} skipped' if skipped else ''}")
+        lines = [f"  problems found: {path}" for path in bad]
+        for line in [*lines, *(f"  {labels[1]}: {path}: {reason}" for path, reason in failed.items())]:
+            say(line)
+    return code or (Exit.FAILED if failed else Exit.FOUND if bad else Exit.OK)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.cli import command as cli
 from hdmf_zarr_backend.errors import NotZarrError, StoreExistsError, UsageError, printable
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, item_tree, render
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, item_tree, render, size_text
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 
@@ -107,17 +107,14 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
                 reader.outline.datasets = small_values(reader)
             return reader.outline
 
+    paths = cli.files(arguments, "HDF5", "Zarr")
     if arguments.model:
-        if len(arguments.paths) > 1:
-            raise UsageError(
-                f"--model is about one file, and {len(arguments.paths)} are given", remedy="Run the command for each."
-            )
-        _print_model(work(arguments.paths[0]).hierarchy)
+        _print_model(work(_only(paths)).hierarchy)
         return cli.Exit.OK
 
     # each file when it is read: the first of many is not kept back until the last
     def show(path: str, outline: Outline) -> None:
-        space = [""] if path != arguments.paths[0] else []
+        space = [""] if path != paths[0] else []
         lines, width = [outline.heading(path)], _output_width()
         if width is not None:
             lines = textwrap.wrap(
@@ -126,8 +123,14 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
         print("\n".join([*space, *map(printable, lines), "", *_tree_lines(outline, arguments)]))
 
     return cli.each_file(
-        arguments, work, show, labels=None, as_json=lambda outline: outline.document(depth=arguments.depth)
+        arguments, paths, work, show, labels=None, as_json=lambda outline: outline.document(depth=arguments.depth)
     )
+
+
+def _only(paths: list[str]) -> str:
+    if len(paths) > 1:
+        raise UsageError(f"--model is about one file, and {len(paths)} are given", remedy="Run the command for each.")
+    return paths[0]
 
 
 def _print_model(hierarchy: Any) -> None:
@@ -141,8 +144,8 @@ def _print_model(hierarchy: Any) -> None:
 
 @cli.command(
     "dry-run",
-    "PATH [options]",
-    cli.argument("path", metavar="PATH", help="an HDF5 file on this machine"),
+    "PATH... [options]",
+    cli.argument("paths", nargs="+", metavar="PATH", help="HDF5 files on this machine, or folders of them"),
     cli.shared(
         "--zarr-format",
         "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
@@ -156,41 +159,51 @@ def _print_model(hierarchy: Any) -> None:
     cli.shared("--chunk-key-encoding", "in Zarr format 3"),
     *_TREE_OPTIONS,
     cli.flag("--no-estimate", "read no values, and do not estimate stored sizes"),
-    cli.flag("--json", "print one JSON document: totals and arrays"),
-    cli.flag("--model", "print the Zarr Object Model as JSON"),
+    cli.flag("--json", "print one JSON document: a list of the files, with totals and arrays of each"),
+    cli.flag("--model", "print the Zarr Object Model of one file as JSON"),
 )
 def dry_run_command(arguments: Namespace) -> cli.Exit:
     """Show what a conversion to Zarr would write.
 
-    Show the tree of the Zarr file that `zarrio convert` would make from an HDF5 file: groups, arrays, chunks,
-    codecs, the number of objects, and an estimate of their size from one chunk of each array. Nothing is
-    written.
+    Show the tree of the Zarr file that `zarrio convert` would make from each HDF5 file: groups, arrays, chunks,
+    codecs, the number of objects, and an estimate of their size from one chunk of each array; and the totals
+    of several files. Nothing is written. A file that cannot be converted is reported, and the others follow.
 
       zarrio dry-run session.nwb
       zarrio dry-run session.nwb --codec zstd --depth 2
+      zarrio dry-run *.nwb --depth 0
+      zarrio dry-run recordings/ --json | jq 'map(.stored_bytes) | add'
       zarrio dry-run session.nwb --zarr-format 3 --shards auto --json
       zarrio dry-run session.nwb --zarr-format both
       zarrio dry-run session.nwb --set 'acquisition/*/data: chunks=30000,64 codec=zstd'
       zarrio dry-run session.nwb --model | jq '.members | keys'
     """
-    # what `zarrio convert` refuses is refused before anything is loaded
-    if is_url(arguments.path) and not arguments.path.startswith("file://"):
-        raise UsageError(
-            "a dry run needs an HDF5 file on this machine",
-            store=arguments.path,
-            remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
-        )
     # on use: hdmf is slow to import
-    from hdmf_zarr_backend.dryrun import dry_run
+    from hdmf_zarr_backend.dryrun import DryRun, dry_run
     from hdmf_zarr_backend.outline import key_encoding
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
-    given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "chunks", "shards", "settings")}
-    target, estimate = f"{arguments.path}.zarr", not arguments.no_estimate
-    plan = dry_run(arguments.path, target, write_options=writing, estimate=estimate, **given)
-    if arguments.model:
-        _print_model(plan.hierarchy)
-    elif arguments.json:
+    given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "chunks", "shards")}
+    given |= {"write_options": writing, "estimate": not arguments.no_estimate}
+    paths = cli.files(arguments, "HDF5")
+    plans: list[DryRun] = []
+
+    def work(path: str, _: Progress, settings: Any) -> DryRun:
+        if is_url(path) and not path.startswith("file://"):
+            raise UsageError(
+                "a dry run needs an HDF5 file on this machine",
+                store=path,
+                remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
+            )
+        plan = dry_run(path, f"{path}.zarr", settings=settings, **given)
+        plans.append(plan)
+        return plan
+
+    def show(path: str, plan: DryRun) -> None:
+        tree = _tree_lines(plan.outline(specs=arguments.specs), arguments)
+        print("\n".join([*plan.heading(path), "", *tree, *([""] if len(paths) > 1 else [])]))
+
+    def as_json(plan: DryRun) -> dict[str, Any]:
         nodes: dict[str, Any] = plan.hierarchy.flat()
         arrays = [
             {
@@ -202,11 +215,20 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         ]
         totals = {name: getattr(plan, name) for name in ("zarr_format", "objects", "documents")}
         sizes = {"bytes": plan.nbytes, "stored_bytes": plan.stored_bytes, "unknown": plan.unknown}
-        cli.print_json({"source": arguments.path, **totals, **sizes, "arrays": arrays})
-    else:
-        tree = _tree_lines(plan.outline(specs=arguments.specs), arguments)
-        print("\n".join([*plan.heading(arguments.path), "", *tree]))
-    return cli.Exit.OK
+        return {**totals, **sizes, "arrays": arrays}
+
+    if arguments.model:
+        _print_model(work(_only(paths), SILENT, arguments.settings).hierarchy)
+        return cli.Exit.OK
+    run = cli.with_settings(arguments, len(paths), work)
+    labels = ("can be converted", "cannot be converted")
+    code = cli.each_file(arguments, paths, run, show, labels=labels, as_json=as_json)
+    if len(plans) > 1 and not arguments.json:
+        objects, stored = ([getattr(plan, name) for plan in plans] for name in ("objects", "stored_bytes"))
+        number = "unknown" if None in objects else f"{sum(objects):,}"
+        size = "unknown" if None in stored else f"about {size_text(sum(stored))}"
+        print(f"objects: {number}; on disk: {size}")
+    return code
 
 
 # ---- compare --------------------------------------------------------------------------------------------------------
@@ -410,6 +432,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
 
     return cli.each_file(
         arguments,
+        cli.files(arguments, "HDF5", "Zarr"),
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         lambda path, report: cli.show(report, arguments, path),
         labels=("without damage", "not checked"),
@@ -462,6 +485,7 @@ def validate_command(arguments: Namespace) -> cli.Exit:
 
     return cli.each_file(
         arguments,
+        cli.files(arguments, "HDF5", "Zarr"),
         lambda path, _: validate(path, namespace=arguments.namespace, use_cached=use_cached, **options),
         lambda path, validation: cli.show(validation, arguments, path),
         labels=("valid", "not validated"),
