@@ -54,6 +54,7 @@ from hdmf_zarr_backend.model.element import (
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, limited
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store, path_or_store
 
@@ -390,7 +391,7 @@ _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 def open_content(path: FileSource, *, as_hdf5: bool = False) -> FileContent:
     """Open a file for comparing; HDF5 is recognised by its signature."""
-    return _opened(*_recognised(path, None), as_hdf5=as_hdf5)
+    return _opened(*_recognised(path), as_hdf5=as_hdf5)
 
 
 def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
@@ -402,14 +403,17 @@ def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
 
 
 def _recognised(
-    path: FileContent | FileSource, storage_options: Mapping[str, Any] | None
+    path: FileContent | FileSource,
+    storage_options: Mapping[str, Any] | None = None,
+    read_options: ReadOptions | None = None,
 ) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | tuple[str, Any] | Store]:
     """Return the format of a file, and what opens it."""
     source = path_or_store(path)
     if isinstance(source, str) and is_hdf5(source):
         return "HDF5", source
     try:
-        store = source if isinstance(source, Store) else open_store(source, storage_options)
+        options = None if isinstance(source, Store) else storage_options
+        store = open_store(source, options, read_options)
         documents = existing_documents(store, _MARKS)
     except (StoreError, UsageError):
         if not isinstance(source, str) or is_url(source):
@@ -438,6 +442,7 @@ def compare(
     ignore: Collection[str] = (),
     values: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    read_options: ReadOptions | None = None,
 ) -> Differences:
     """List all differences between two files, ordered by path.
 
@@ -452,6 +457,8 @@ def compare(
         Whether to compare the values of datasets.
     storage_options : mapping, optional
         Options for those of the two that are URLs.
+    read_options : ReadOptions, optional
+        Limits for files in Zarr.
 
     Returns
     -------
@@ -483,7 +490,7 @@ def compare(
     known: list[tuple[str, Any]] = []
     for file in (a, b):
         is_opened = isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
-        known.append(("", file) if is_opened else _recognised(file, storage_options))
+        known.append(("", file) if is_opened else _recognised(file, storage_options, read_options))
     # the notes of a conversion tell what each object was in HDF5, so a lossless conversion shows no difference
     as_hdf5 = known[0][0] != known[1][0]
     with ExitStack() as stack:

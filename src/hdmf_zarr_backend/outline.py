@@ -52,6 +52,7 @@ from hdmf_zarr_backend.model.render import (
     size_text,
     sum_of,
 )
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.opening import FileSource, open_store
@@ -290,9 +291,10 @@ def open_outline(
     specs: bool = False,
     values: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    read_options: ReadOptions | None = None,
 ) -> Outline:
     """Read the metadata of a file."""
-    store = open_store(path, storage_options)
+    store = open_store(path, storage_options, read_options)
     if store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store)
     parsed = parse(store, use_inlined=False, leave_out=True)

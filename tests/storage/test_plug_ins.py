@@ -16,6 +16,7 @@ from numcodecs.abc import Codec
 from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, upgrade, verify
+from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -336,6 +337,19 @@ def test_limits_forbid_them(place, tmp_path, zarr_format):
     with pytest.raises(LimitError, match=r"test_signal"):
         convert(place, tmp_path / "file.nwb", read_options=ReadOptions(limits=limits))
     assert not (tmp_path / "file.nwb").exists()
+
+
+@pytest.mark.parametrize(("command", "more"), [
+    ("verify", []), ("convert", ["{}/a.h5"]), ("compare", ["{}/file.nwb.zarr"]),
+    ("report", ["--level", "chunks", "-o", "{}/a.html"]),
+])  # fmt: skip
+def test_the_command_line_forbids_them(place, tmp_path, command, more, capsys):
+    call = [command, str(place), *(word.format(tmp_path) for word in more), "--no-plug-in-codecs"]
+    assert main(call) == {"verify": 1, "convert": 2, "compare": 2, "report": 0}[command]
+    shown = (tmp_path / "a.html").read_text() if command == "report" else "".join(capsys.readouterr())
+    assert "is of another package, and plug_in_codecs is False" in shown
+    (tmp_path / "a.html").unlink(missing_ok=True)
+    assert main(call[:-1]) == 0
 
 
 @both_formats

@@ -50,6 +50,7 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
             "--no-link-data", "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)"
         ),
         cli.shared("--external-links"),
+        cli.shared("--no-plug-in-codecs"),
     ),
     cli.group(
         "where it is written",

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url, split_chain
 from hdmf_zarr_backend.model.render import Form, View, counted, finding_lines
-from hdmf_zarr_backend.options import CODECS, ReadOptions, WriteOptions
+from hdmf_zarr_backend.options import CODECS, Limits, ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Batch, Progress, terminal_progress
 
 T = TypeVar("T")
@@ -196,6 +196,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "N",
         "help": "print at most N {}; 0 prints all (default: %(default)s)",
     },
+    "--no-plug-in-codecs": {
+        "action": "store_true",
+        "help": "read no chunks with codecs of other installed packages; for files that you do not trust",
+    },
     "--nczarr": {"action": "store_true", "help": "to Zarr format 2: let netcdf-c open the file as NCZarr"},
     "--set": {
         "type": _setting,
@@ -313,8 +317,8 @@ def write_options(arguments: Namespace, **options: Any) -> WriteOptions:
 
 def reading(arguments: Namespace) -> dict[str, Any]:
     """Return the arguments of a call that reads a file: its options for URLs, and ``read_options``."""
-    missing = getattr(arguments, "missing_chunks", None)
-    options = ReadOptions(external_links=arguments.external_links, missing_chunks=missing)
+    given = {name: getattr(arguments, name, None) for name in ("external_links", "missing_chunks")}
+    options = ReadOptions(limits=Limits(plug_in_codecs=not arguments.no_plug_in_codecs), **given)
     return {"storage_options": storage_options(arguments), "read_options": options}
 
 

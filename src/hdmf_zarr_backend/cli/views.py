@@ -71,6 +71,7 @@ def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     cli.flag("--values", "show the values of scalars and short arrays, cut to one line; they are read"),
     cli.flag("--sizes", "show the stored bytes of each array, from a list of all chunks"),
     cli.flag("--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents"),
+    cli.shared("--no-plug-in-codecs"),
     *cli.output(json="print one JSON document: a list of the files, with all nodes of each"),
 )
 def inspect_command(arguments: Namespace) -> cli.Exit:
@@ -91,18 +92,17 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
     # imported here: `zarrio --help` does not need it
     from hdmf_zarr_backend.outline import open_outline
 
-    options = cli.storage_options(arguments)
-
+    options = cli.reading(arguments)
     shown = {"sizes": arguments.sizes, "specs": arguments.specs, "values": arguments.attributes}
 
     def work(path: str, _: Progress = SILENT) -> Outline:
         if not arguments.values:
             with suppress(NotZarrError):  # perhaps HDF5
-                return open_outline(path, storage_options=options, **shown)
+                return open_outline(path, **options, **shown)
         # on use: it imports NumPy
         from hdmf_zarr_backend.reporting.data import opened, small_values
 
-        with opened(path, options, **shown) as reader:
+        with opened(path, **options, **shown) as reader:
             if arguments.values:
                 reader.outline.datasets = small_values(reader)
             return reader.outline
@@ -247,6 +247,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         metavar="KIND",
         help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
     ),
+    cli.shared("--no-plug-in-codecs"),
     cli.shared("--limit", "differences"),
     *cli.output(json="print all differences as one JSON document"),
 )
@@ -269,8 +270,9 @@ def compare_command(arguments: Namespace) -> cli.Exit:
 
     # --ignore chunks --ignore filters, and --ignore chunks,filters
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
-    values, storage = not arguments.structure, cli.storage_options(arguments)
-    differences = compare(arguments.a, arguments.b, ignore=ignored, values=values, storage_options=storage)
+    differences = compare(
+        arguments.a, arguments.b, ignore=ignored, values=not arguments.structure, **cli.reading(arguments)
+    )
     counts = summarise(differences)
     if arguments.json:
         names = ("path", "attribute", "kind", "place", "count", "a", "b")
@@ -310,6 +312,7 @@ def compare_command(arguments: Namespace) -> cli.Exit:
         ),
     ),
     cli.flag("--structure", "of two files: do not compare the values of datasets"),
+    cli.shared("--no-plug-in-codecs"),
     cli.shared("--storage-option"),
 )
 def report_command(arguments: Namespace) -> cli.Exit:
@@ -331,8 +334,7 @@ def report_command(arguments: Namespace) -> cli.Exit:
     _check_report(arguments, output)
     choices: dict[str, Any] = {"values": not arguments.structure, "check": not arguments.no_check}
     level: Any = arguments.level or "links"
-    storage = cli.storage_options(arguments)
-    page = report(arguments.path, arguments.other, level=level, storage_options=storage, **choices)
+    page = report(arguments.path, arguments.other, level=level, **choices, **cli.reading(arguments))
     # mode x: nothing that appeared while the file was checked is replaced
     try:
         # names may not be UTF-8
@@ -395,6 +397,7 @@ def _exists(output: str) -> StoreExistsError:
     cli.flag("--strict", "exit with 1 for remarks too, except those about chunks without a checksum"),
     cli.shared("--jobs"),
     cli.shared("--external-links"),
+    cli.shared("--no-plug-in-codecs"),
     cli.shared("--limit", "findings of a file"),
     *cli.output(
         verbose=f"{cli.EACH_FINDING}, and what to do about chunks without a checksum",
@@ -465,6 +468,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
     ),
     cli.flag("--installed", "use the installed namespaces instead of those that are cached in the files"),
     cli.shared("--external-links"),
+    cli.shared("--no-plug-in-codecs"),
     cli.shared("--limit", "findings of a file"),
     *cli.output(verbose=cli.EACH_FINDING, json="print all findings as one JSON document"),
 )

@@ -772,6 +772,7 @@ def reading_codec(array: StoredArray, rules: ReadOptions) -> ChunkCodec:
         if refused:
             problem = f"the codec {', '.join(map(repr, refused))} is of another package, and plug_in_codecs is False"
             allow = "read_options=ReadOptions(limits=Limits(plug_in_codecs=True))"
-            remedy = f"If you trust this file and that package, allow it: {allow}."
-            raise LimitError(problem, remedy=remedy)
+            trust = "If you trust this file and that package,"
+            cli = f"{trust} leave --no-plug-in-codecs out."
+            raise LimitError(problem, remedy=f"{trust} allow it: {allow}.", remedy_cli=cli)
     return chunk_codec(array)

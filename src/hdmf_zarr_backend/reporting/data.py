@@ -34,6 +34,7 @@ from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pattern, size_text
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import Outline, outline_of
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
@@ -213,10 +214,15 @@ def duration_text(seconds: float) -> str:
 
 @contextmanager
 def opened(
-    source: FileSource, storage_options: Mapping[str, Any] | None, *, sizes: bool = True, **shown: Any
+    source: FileSource,
+    storage_options: Mapping[str, Any] | None,
+    read_options: ReadOptions | None = None,
+    *,
+    sizes: bool = True,
+    **shown: Any,
 ) -> Iterator[NodeReader]:
     """Yield the reader of a file, which is open inside the block; ``shown`` are arguments of `outline_of`."""
-    store = open_store(source, storage_options)
+    store = open_store(source, storage_options, read_options)
     try:
         parsed = parse(store)
     except NotZarrError:

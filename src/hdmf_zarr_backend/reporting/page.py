@@ -25,6 +25,7 @@ from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.model.render import RUN, UNICODE, counted, escape, natural, pattern, size_text
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import TREE_STYLE, Outline, tree_html
 from hdmf_zarr_backend.reporting.data import Area, DataView, NodeReader, Remark, opened, treemap_svgs
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
@@ -49,6 +50,7 @@ def report(
     values: bool = True,
     check: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    read_options: ReadOptions | None = None,
 ) -> str:
     """Return an HTML page about a file, in Zarr or HDF5: session, data, sizes, problems, chunks, tree.
 
@@ -72,6 +74,8 @@ def report(
         Check the file for damage and against its schema. False: leave both out.
     storage_options : mapping, optional
         Options for URLs, with the names of fsspec or obstore.
+    read_options : ReadOptions, optional
+        Limits for the files, and other files that they may lead to.
 
     Returns
     -------
@@ -89,19 +93,20 @@ def report(
     >>> from hdmf_zarr_backend import report
     >>> size = Path("session.html").write_text(report("session.nwb.zarr"), encoding="utf-8")
     """
+    reading: dict[str, Any] = {"storage_options": storage_options, "read_options": read_options}
     if other is not None:
-        with opened(source, storage_options) as one, opened(other, storage_options) as two:
+        with opened(source, **reading) as one, opened(other, **reading) as two:
             first, second = _FileFigures(one.outline), _FileFigures(two.outline)
-        differences = compare(source, other, values=values, storage_options=storage_options)
+        differences = compare(source, other, values=values, **reading)
         return _page("Two files", _comparison(first, second, differences))
-    with opened(source, storage_options) as reader:
+    with opened(source, **reading) as reader:
         figures = _FileFigures(reader.outline)
         location = figures.outline.location
         name = os.path.basename(location.rstrip("/"))
         view = DataView(reader)
         session = session_of(reader, view.spans, view.intervals)
         data = view.sections()
-        checks = _checks(reader, source, level, storage_options) if check else _unchecked(location)
+        checks = _checks(reader, source, level, reading) if check else _unchecked(location)
     parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
     amount = f"{size_text(reader.read_bytes)} of values were read for this page, of at most {size_text(reader.most)}."
     body = [
@@ -284,9 +289,9 @@ def _unchecked(location: str) -> str:
     return f"<p>The file was not checked. Run {damage} to look for damage, and {schema} to check the schema.</p>"
 
 
-def _checks(reader: NodeReader, source: FileSource, level: Level, storage_options: Mapping[str, Any] | None) -> str:
+def _checks(reader: NodeReader, source: FileSource, level: Level, reading: dict[str, Any]) -> str:
     """Return the results of `verify` and `validate`, and what they checked."""
-    report = verify(source, level, storage_options=storage_options, executor="threads")
+    report = verify(source, level, executor="threads", **reading)
     command = _command("verify", report.source)
     # no number of groups and arrays: verify counts those of the cached schema, and the page does not
     targets = f"in the metadata, {counted(report.links, 'link')} and {counted(report.references, 'reference')}"
