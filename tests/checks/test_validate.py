@@ -198,6 +198,16 @@ def test_a_file_without_namespaces_is_checked_against_the_installed_ones(plain):
     assert places(plain) == [("/", "missing")]
 
 
+@pytest.mark.parametrize("options", [{}, {"use_cached": False}])
+def test_a_version_of_nwb_that_is_not_that_of_the_schema_is_told(plain, options):
+    version = validate(plain).namespaces["core"]
+    assert "nwb_version" not in str(validate(plain, **options))
+    change(plain, "", lambda attributes: attributes.update(nwb_version="2.99.0"))
+    report = validate(plain, **options)
+    assert (report.is_valid, report.namespaces["core"], report.nwb_version) == (True, version, "2.99.0")
+    assert str(report).endswith("; its nwb_version is 2.99.0)")
+
+
 def test_a_namespace_by_name(plain):
     assert validate(plain, namespace="core").is_valid
     assert places(plain, namespace="hdmf-common") == [("/", "failed")]

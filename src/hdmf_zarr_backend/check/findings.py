@@ -330,12 +330,15 @@ class Validation(View):
         Whether these are cached in the file, rather than installed.
     findings : list of Finding
         What the schema does not allow, without duplicates, in the order of the file; at the end links to nothing.
+    nwb_version : str or None
+        The attribute of the root. It does not choose the schema; the command prints it if it is not that of core.
     """
 
     source: str
     namespaces: dict[str, str] = field(default_factory=dict)
     cached: bool = True
     findings: list[Finding] = field(default_factory=list)
+    nwb_version: str | None = None
 
     @property
     def is_valid(self) -> bool:
@@ -351,5 +354,8 @@ class Validation(View):
         """Return what the command prints in a ``form``, of a file ``name``: findings, and a summary."""
         lines = finding_lines(self.findings, str, lambda finding: f"{finding.rule} {finding.message}", form)
         against = ", ".join(f"{namespace} {version}" for namespace, version in self.namespaces.items())
+        against += "" if self.cached else ", installed"
         summary = verdict(name or self.source, "valid", len(self.findings), "finding", form)
-        return [*limited(lines, form), f"{summary} ({printable(against)}{'' if self.cached else ', installed'})"]
+        if self.nwb_version is not None and self.namespaces.get("core", self.nwb_version) != self.nwb_version:
+            against += f"; its nwb_version is {self.nwb_version}"
+        return [*limited(lines, form), f"{summary} ({printable(against)})"]

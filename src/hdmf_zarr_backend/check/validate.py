@@ -121,7 +121,8 @@ def validate_parsed(
         for problem in without_target(resolver_of(store, parsed.hierarchy)):
             findings.append(Finding(problem.path, None, "target", problem.message))
     versions = {name: str(catalog.get_namespace(name).version) for name in names}
-    return Validation(store.location, versions, is_cached, findings)
+    stated = parsed.hierarchy.root.attributes.get("nwb_version")
+    return Validation(store.location, versions, is_cached, findings, stated if isinstance(stated, str) else None)
 
 
 def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -> None:
