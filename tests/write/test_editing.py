@@ -225,6 +225,18 @@ def test_rows_are_replaced_by_rows_with_the_same_fields(tmp_path, rows, message,
 
 
 @pytest.mark.parametrize("path", [2, 3], indirect=True)
+def test_references_are_replaced_by_objects_only(path):
+    name = f"{GROUP}/electrodes/group"
+    with NWBZarrIO(path, "r+") as io:
+        for values in ([1, 2, 3, 4], np.arange(4.0), ["shank0"] * 4):
+            with pytest.raises(ValueRefusedError, match="the schema has references here"):
+                io.replace(name, values)
+        io.replace(name, [io.read().electrode_groups["shank1"]] * 4)
+        assert {group.name for group in io.read().electrodes["group"][:]} == {"shank1"}
+    check(path)
+
+
+@pytest.mark.parametrize("path", [2, 3], indirect=True)
 def test_text_is_no_number_of_an_index(path):
     with NWBZarrIO(path, "r+") as io:
         index = io.read().units.spike_times_index.data

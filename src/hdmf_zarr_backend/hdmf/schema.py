@@ -53,7 +53,7 @@ from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, USE_INSTALLED, is_reg
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.write.array_planner import shape_of
+from hdmf_zarr_backend.write.array_planner import first_leaf, shape_of
 
 # hdmf-zarr writes the bare tokens NaN and Infinity, which are no JSON (hdmf-zarr#381); strict writers have these texts.
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -303,6 +303,10 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
     # a column has the type that its table states, and the shape of its own type
     spec, with_shape = (next((each for each in specs if each.get(key)), specs[0]) for key in ("dtype", "shape"))
     with at(location, builder_path(builder)):
+        if isinstance(spec.dtype, RefSpec):
+            if isinstance(first_leaf(data), (*_NUMBERS, str, bytes)):
+                raise ValueRefusedError("the schema has references here", remedy="Give objects of the file.")
+            spec = specs[0]  # hdmf converts no containers
         if isinstance(spec.dtype, list):
             data = _checked_rows([field.name for field in spec.dtype], data)
         try:
