@@ -426,7 +426,7 @@ class Request:
                 "the source is HDF5 already",
                 store=_location_of(self.source),
                 remedy=f"{_TO_ZARR} or pass to='zarr'. {_COPY}",
-                remedy_cli=f"{_TO_ZARR} or use --to zarr. {_COPY}",
+                remedy_cli=f"{_TO_ZARR} or use --to zarr; for several sources, name a folder with --output. {_COPY}",
             )
         nczarr = self.options.nczarr
         possible = self.abilities.formats

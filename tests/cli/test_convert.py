@@ -161,7 +161,8 @@ def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(tmp_path, zarrio)
 
 
 def test_the_name_of_the_target_says_the_format_unless_told(nwb, zarrio):
-    assert "use --to" in zarrio("convert", nwb, nwb.with_name("b.nwb"), code=2).err
+    said = zarrio("convert", nwb, nwb.with_name("b.nwb"), code=2).err  # as `zarrio convert *.nwb` of two files
+    assert "use --to zarr; for several sources, name a folder with --output." in said
     zarrio("convert", nwb, nwb.with_name("folder"), "--to", "zarr")
     zarrio("compare", nwb, nwb.with_name("folder"))
 

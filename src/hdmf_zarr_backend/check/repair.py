@@ -159,7 +159,11 @@ def _check_changeable(store: Store) -> None:
     abilities = store.abilities
     if not is_url(store.location) and is_of_hdf5(store):
         remedy = "`zarrio verify` checks it. If it is cut short, download or copy it again."
-        raise NotZarrError("an HDF5 file cannot be repaired", store=store.location, remedy=remedy)
+        raise NotZarrError(
+            "this is an HDF5 file, and only Zarr files are repaired and consolidated",
+            store=store.location,
+            remedy=remedy,
+        )
     if not (abilities.change and abilities.consolidates):
         raise ReadOnlyStoreError(
             f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there",
