@@ -1,15 +1,21 @@
 """The benchmarks run (in their quick form: tiny sizes), and their verdicts have the documented meaning."""
 
+import cProfile
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
+from pstats import Stats
 
 import pytest
 
 from benchmarks.bench_before import report
 from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3
 from benchmarks.harness.interleave import Results
+from benchmarks.harness.job import Job
+from benchmarks.harness.meter import Meter
 from benchmarks.harness.targets import Cell, Figures, Target, judge
+from benchmarks.workloads import scale
 from benchmarks.workloads.catalog import WORKLOADS
 
 
@@ -99,3 +105,40 @@ def test_the_cases_of_nwb_benchmarks_are_read_without_peers(pytestconfig, tmp_pa
     assert (opened["ours"], opened["ours, virtual"]) == (2, 1)
     sliced = [each["requests"] for each in records if (each["engine"], each["place"]) == ("ours", "remote")][1:]
     assert sliced == [1, 2, 3, 4, 5]
+
+
+class CallMeter(Meter):
+    """Counts the calls of functions, which unlike seconds are the same in each run."""
+
+    @contextmanager
+    def measured(self):
+        with cProfile.Profile() as profile:
+            yield
+        self.figures["calls"] = Stats(profile).total_calls
+
+
+GROWING = {"S1": (100, 2000), "S2": (20, 2000)}
+
+
+@pytest.mark.parametrize(
+    ("workload", "piece"),
+    [(name, piece) for name in GROWING for piece in scale.PIECES if piece not in scale.SCANS[name]],
+)
+def test_what_is_not_a_scan_makes_as_many_calls_in_a_file_of_any_size(monkeypatch, tmp_path, workload, piece):
+    small, large = GROWING[workload]
+    monkeypatch.setattr(scale, "SERIES", 10)
+    phases = {phase.name: phase for each in scale.WORKLOADS if each.name == workload for phase in each.phases}
+    calls = []
+    for size in (small, small, large):  # the first one fills caches
+        meter = CallMeter(enabled=True)
+        phases[piece].work[OURS](Job(size, tmp_path, tmp_path, meter))
+        calls.append(meter.figures["calls"])
+    assert calls[2] < 1.2 * calls[1]
+
+
+@pytest.mark.slow
+def test_the_pieces_of_a_file_of_any_size_run(pytestconfig, tmp_path):
+    command = [sys.executable, pytestconfig.rootpath / "benchmarks" / "bench_scale.py", "--quick"]
+    answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.count("| open |") == len(scale.WORKLOADS)

@@ -11,6 +11,7 @@ from benchmarks.workloads import (
     guarantees,
     references,
     remote,
+    scale,
     small_objects,
     strings,
 )
@@ -30,3 +31,6 @@ WORKLOADS: dict[str, Workload] = {
         guarantees.WORKLOAD,
     )
 }
+"""Those of `bench_backends.py`."""
+
+ALL = WORKLOADS | {workload.name: workload for workload in scale.WORKLOADS}

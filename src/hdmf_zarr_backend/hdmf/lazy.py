@@ -30,7 +30,7 @@ from hdmf.spec import GroupSpec
 from hdmf.utils import LabelledDict, get_docval
 
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
-from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS, data_type_of
+from hdmf_zarr_backend.encoding.reserved import LINKS, TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken
 from hdmf_zarr_backend.hdmf.internals import (
@@ -501,6 +501,18 @@ _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 """Datasets of a series that can be links to those of another, and pynwb's field of the other that lists the series."""
 
 
+def _linking_groups(root: Any) -> list[tuple[str, Group[Any]]]:
+    """Return path and node of all groups with a type and links."""
+    linking: list[tuple[str, Group[Any]]] = []
+    stack: list[tuple[str, Any]] = [("", root)]
+    while stack:
+        path, node = stack.pop()
+        if LINKS in node.attributes and data_type_of(node) is not None:
+            linking.append((path, node))
+        stack += [(join(path, name), each) for name, each in node.members.items() if isinstance(each, Group)]
+    return linking
+
+
 def _small_builder(path: str, node: Any) -> Any:
     """Return a builder that has the type of the node at ``path``, and nothing in it."""
     parent, name = split(path)
@@ -522,6 +534,8 @@ class LazyContainers:
         self._notify = on_made
         self._manager = manager
         self._lock = file.lock
+        # the groups with a type and links: noted while a file is opened, and not by the first access to a member
+        self._linking: list[tuple[str, Group[Any]]] = []
         # of members without a container: their parent and subspec
         self._waiting: dict[str, tuple[Any, Any]] = {}
         # by id of a container: its children in hdmf's order, as paths, or as containers that came with their parent
@@ -605,6 +619,7 @@ class LazyContainers:
         with self._lock:
             if "" not in self._containers:
                 self._file.open_group("")
+                self._linking = _linking_groups(self._file.hierarchy.root)
                 with self._errors(self._file.builders[""]):
                     self._containers[""] = self._open_container("", None)
             return self._containers[""]
@@ -733,12 +748,7 @@ class LazyContainers:
         """
         file = self._file
         sharing: dict[str, dict[tuple[str, str], list[str]]] = {}
-        stack: list[tuple[str, Any]] = [("", file.hierarchy.root)]
-        while stack:
-            path, node = stack.pop()
-            stack.extend((join(path, name), each) for name, each in node.members.items() if isinstance(each, Group))
-            if data_type_of(node) is None:
-                continue
+        for path, node in self._linking:
             try:
                 links = [link for link in file.file.links(path, node) if link.name in _SHARED]
             except ZarrBackendError:

@@ -225,7 +225,10 @@ class Store(ABC):
     def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
         """Yield the keys that are not below an array."""
         for key in () if "" in arrays else self.list_prefix(""):
-            if not any(key[: slash.start()] in arrays for slash in re.finditer("/", key)):
+            above = key.rpartition("/")[0]  # from the end: the key of a chunk is right below its array in format 2
+            while above and above not in arrays:
+                above = above.rpartition("/")[0]
+            if not above:
                 yield key
 
     # ---- writing: likewise; only a `store.transaction.Change` calls these --------------------------------------------
