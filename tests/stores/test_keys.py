@@ -15,7 +15,14 @@ from fsspec.implementations.dirfs import DirFileSystem
 from zarr import storage as zarr_storage
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreFullError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.errors import (
+    ReadOnlyStoreError,
+    StoreError,
+    StoreFullError,
+    StoreNotFoundError,
+    StoreUnreachableError,
+    UsageError,
+)
 from hdmf_zarr_backend.model.links import resolve_source
 from hdmf_zarr_backend.store import memory, remote
 from hdmf_zarr_backend.store.base import Abilities
@@ -106,6 +113,21 @@ def test_documents_of_both_formats_are_listed_without_reading_one(tmp_path):
     store.get = calls.append  # type: ignore[method-assign]
     assert set(store.list_documents()) == {*documents}
     assert not calls
+
+
+def test_keys_of_a_server_are_listed_as_they_come():
+    class Endless(remote.RemoteStore):
+        _get = _get_ranges = None
+
+        def _list(self, prefix):
+            yield "a/0", 1
+            raise ConnectionResetError(errno.ECONNRESET, "connection reset")
+
+    keys = Endless("s3://bucket/a.zarr").list_prefix("a")
+    assert next(keys) == "a/0"
+    with pytest.raises(StoreUnreachableError, match="'a' could not be listed") as caught:
+        next(keys)
+    assert caught.value.store == "s3://bucket/a.zarr"
 
 
 @EVERY

@@ -289,11 +289,20 @@ class RemoteStore(Store):
             self._refuse_change()
             self._call(lambda: self._remove(gone), gone[0], "deleted")
 
-    def sizes(self, prefix: str) -> dict[str, int]:
+    def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield key and size of all keys below ``prefix/`` as they come: ten million in memory take gigabytes."""
         if not self.abilities.listing:
             remedy = "Files are read from it by their consolidated metadata alone; consolidate before the upload."
             raise StoreError("this server cannot list its keys", store=self.location, remedy=remedy)
-        return self._call(lambda: dict(self._list(prefix)), prefix, "listed")
+        entries = self._call(lambda: self._list(prefix), prefix, "listed")
+        with library_errors_named(self.location, prefix, "listed"):
+            yield from entries
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        return dict(self._listed(prefix))
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        return (key for key, _ in self._listed(prefix))
 
     def exists(self) -> bool:
         if not self.abilities.listing:
