@@ -58,8 +58,9 @@ _HERE = Peer("here", Path(sys.executable))
 #: hdmf-zarr 0.13 refuses to read the references that it writes unless this is set.
 _PICKLES = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
 
-LOCAL = tuple(Engine(name, _HERE) for name in (OURS, OURS_3, "HDF5", "hdmf", "files"))
-NAMES = (OURS, OURS_3, BASE, PEER_3, "HDF5", "hdmf", "files")
+_READERS = ("zarr-python", "TensorStore", "TensorStore + cache")
+LOCAL = tuple(Engine(name, _HERE) for name in (OURS, OURS_3, "HDF5", "hdmf", "files", *_READERS))
+NAMES = (OURS, OURS_3, BASE, PEER_3, "HDF5", "hdmf", "files", *_READERS)
 
 #: What hdmf-zarr needs to read from servers, in environments apart from those of the tests.
 _FAR = {

@@ -21,7 +21,7 @@ from tests.peers import PeerError
 ROOT = Path(__file__).resolve().parents[2]
 _SCRIPT = f"""
 import sys
-sys.path.insert(0, {os.fspath(ROOT)!r})
+sys.path[:0] = {[os.fspath(ROOT), os.fspath(ROOT / "src")]!r}
 from benchmarks.harness.worker import main
 if __name__ == "__main__":
     main()
@@ -129,7 +129,7 @@ def _make_inputs(workload: Workload, folder: Path, sizes: Sequence[int]) -> None
     inputs = folder / "inputs"
     inputs.mkdir(exist_ok=True)
     if workload.make_inputs:
-        for size in sizes:
+        for size in filter(None, sizes):
             workload.make_inputs(inputs, size)
 
 

@@ -341,6 +341,18 @@ _GUARANTEES: tuple[Target, ...] = (
     Target("default guarantees: read all", Cell("W10", "read"), 1.05, Cell("W10", "bare-read"), "cpu", "x without"),
 )
 
+_PEERS = ("zarr-python", "TensorStore", "TensorStore + cache")
+_WINDOWS: tuple[Target, ...] = tuple(
+    Target(f"windows, {work}: {figure}", Cell("W11", phase), limit, Cell("W11", phase, base), figure, f"x {base}")
+    for phase, work, limit, bases in (
+        ("local", "one reader", 0.5, (*_PEERS, "HDF5", "files")),
+        ("loader", "four processes", 0.5, (*_PEERS, "HDF5", "files")),
+        ("remote", "20 ms per request", 1.1, _PEERS),
+    )
+    for base in bases
+    for figure in ("cpu", "wall")
+)
+
 TARGETS: tuple[Target, ...] = (
     _against_peer("write, 1,600 small TimeSeries + 1,600 units", "W1", "write", 0.45),
     _against_peer("open and read(), 400", "W1", "read", 0.50, size=0),
@@ -385,6 +397,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     *_FORMAT_3,
     *_GUARANTEES,
+    *_WINDOWS,
 )
 
 

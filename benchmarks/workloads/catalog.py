@@ -14,6 +14,7 @@ from benchmarks.workloads import (
     scale,
     small_objects,
     strings,
+    windows,
 )
 
 WORKLOADS: dict[str, Workload] = {
@@ -29,6 +30,7 @@ WORKLOADS: dict[str, Workload] = {
         big_array.SHARDED,
         far.WORKLOAD,
         guarantees.WORKLOAD,
+        windows.WORKLOAD,
     )
 }
 """Those of `bench_backends.py`."""

@@ -39,6 +39,7 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, Zarr
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import StoredArray, join
 from hdmf_zarr_backend.store.base import DOCUMENTS, OpenValue, Store
+from hdmf_zarr_backend.store.remote import cpus, in_threads
 
 IntArray: TypeAlias = npt.NDArray[np.intp]
 AxisPart: TypeAlias = tuple[int, "slice | IntArray", "slice | IntArray"]
@@ -222,6 +223,12 @@ Recordings have chunks of 16 MiB, and a slice of several should take the time of
 """
 
 FETCHED_CHUNKS = 512
+DECODERS = min(8, cpus())
+"""Threads that decode; more would wait for memory."""
+
+PARALLEL_BYTES = 2**20
+"""Fewer values are decoded by one thread."""
+
 BLOCKWISE_BYTES = 2**20
 """A smaller chunk is always decoded completely."""
 
@@ -264,6 +271,10 @@ class ChunkCache:
     def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
         return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
 
+    def fits(self, count: int, nbytes: int) -> bool:
+        """Return whether so many chunks of ``nbytes`` are kept."""
+        return nbytes <= self._largest and count * nbytes <= self._max
+
     def get(self, key: str, form: str = CHUNK) -> Any:
         """Return the chunk of ``key`` in one of its forms, None if it is not in the cache."""
         key += form
@@ -286,6 +297,11 @@ class ChunkCache:
             self._bytes += size
             while self._bytes > self._max:
                 self._drop(next(iter(self._chunks)))
+
+    def drop(self, key: str) -> None:
+        """Forget one chunk."""
+        with self._lock:
+            self._drop(key)
 
     def forget(self, path: str) -> None:
         """Forget all chunks of the array at ``path``."""
@@ -442,6 +458,8 @@ class ChunkReader:
         self._is_remote = store.abilities.is_remote
         self._opens = array.shards is None and store.opens_values
         self._fetched_chunks: dict[Index, bytes | None] = {}
+        self._last: list[tuple[int, int, int]] = []  # bounds of the selection before
+        self._of_window: set[str] = set()  # chunks in the cache because of it
         self._shards = None if array.shards is None else ShardReader(store, path, array)
 
     def _stored(self, index: Index) -> bytes | None:
@@ -508,11 +526,41 @@ class ChunkReader:
         if (values := self._single_chunk(axes)) is not None:  # no second array to copy into
             return values
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
-        for reader, batch in self._fetching(overlaps(axes, self.array.chunks), FETCHED_BYTES):
-            for part in batch:
-                if not (reader._load_blocks(part, result) or reader._load_into(part, result)):
-                    copy_part(reader.chunk(part.chunk), part.inner, result, part.outer)
+        parts, is_kept = self._kept(axes, overlaps(axes, self.array.chunks))
+        is_parallel = self._is_parallel(result)
+        for reader, batch in self._fetching(parts, FETCHED_BYTES):
+            load = functools.partial(reader._load, result=result, is_kept=is_kept)
+            in_threads(load, batch, DECODERS if is_parallel else 1)
         return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
+
+    def _load(self, part: Overlap, *, result: Array, is_kept: bool) -> None:
+        """Fill the part of ``result`` in one chunk, which is kept in the cache or decoded where it is needed."""
+        if is_kept or not (self._load_blocks(part, result) or self._load_into(part, result)):
+            copy_part(self.chunk(part.chunk), part.inner, result, part.outer)
+
+    def _is_parallel(self, result: Array) -> bool:
+        """Return whether threads fill ``result``: codecs of numbers run without the lock of the interpreter."""
+        # changes are under a lock that this thread has; codecs of other packages may not be made for threads
+        is_shareable = self.changed is None and not self.codec.is_object and not self.codec.plug_ins
+        return is_shareable and DECODERS > 1 and result.nbytes >= PARALLEL_BYTES
+
+    def _kept(self, axes: list[Axis], parts: Iterator[Overlap]) -> tuple[Iterator[Overlap], bool]:
+        """Return the parts of a selection, and whether their chunks are kept even if they are large or complete.
+
+        They are if it begins inside of the one before, as windows do: the next window begins inside of this one.
+        """
+        bounds = [(axis.start, axis.stop, axis.step) for axis in axes if axis.indices is None]
+        before, self._last = self._last, bounds
+        is_window = 0 < len(before) == len(bounds) == len(axes) and before[1:] == bounds[1:]
+        is_window = is_window and before[0][0] < bounds[0][0] < before[0][1]
+        count = math.prod(axis.chunks(chunk) for axis, chunk in zip(axes, self.array.chunks, strict=True))
+        is_window &= self.cache.fits(count, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
+        listed = list(parts) if is_window else []
+        names = {join(self.path, self.array.chunk_name(part.chunk)) for part in listed}
+        for name in self._of_window - names:  # the window has moved on
+            self.cache.drop(name)
+        self._of_window = names
+        return (iter(listed), True) if is_window else (parts, False)
 
     def _fetching(self, parts: Iterator[Overlap], nbytes: int) -> Iterable[tuple[ChunkReader, Iterable[Overlap]]]:
         """Return parts of a selection with their reader; from a remote store, as many together as have ``nbytes``."""

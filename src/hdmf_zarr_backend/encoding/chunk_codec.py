@@ -557,7 +557,7 @@ class ChunkCodec:
         self._filters = [_guarded_codec(config, self.dtype) for config in filters]
         self._compressor: Any = _guarded_codec(compressor, self.dtype) if compressor else None
         codecs = [*self._filters, self._compressor]
-        self._plug_ins = [codec.codec_id for codec in codecs if isinstance(codec, PlugIn)]
+        self.plug_ins = [codec.codec_id for codec in codecs if isinstance(codec, PlugIn)]
         self.is_object = self.dtype.hasobject
         ids = [config["id"] for config in filters]
         if self.is_object and OBJECT_CODECS.isdisjoint(ids):
@@ -576,7 +576,7 @@ class ChunkCodec:
                 chunk = chunk.transpose(self._axes)
             buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=self.order)
             # As zarr does: codecs for signals, such as WavPack and FLAC, compress by channel.
-            if self._plug_ins and not self.is_object:
+            if self.plug_ins and not self.is_object:
                 buffer = buffer.reshape(chunk.shape if self.order == "C" else chunk.shape[::-1])
             for codec in self._filters:
                 buffer = codec.encode(buffer)
@@ -666,8 +666,8 @@ class ChunkCodec:
                 assert lack is not None
                 return lack
         reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
-        if self._plug_ins and not isinstance(error, PlugInError):
-            reason += f"; codec {', '.join(map(repr, self._plug_ins))}"
+        if self.plug_ins and not isinstance(error, PlugInError):
+            reason += f"; codec {', '.join(map(repr, self.plug_ins))}"
         problem = f"{what} cannot be decoded ({reason})"
         return ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
 

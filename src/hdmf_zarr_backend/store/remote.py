@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -39,17 +41,21 @@ A = TypeVar("A")
 B = TypeVar("B")
 Name = TypeVar("Name")
 
-_pools: dict[int, ThreadPoolExecutor] = {}
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
-def request_pool() -> ThreadPoolExecutor:
-    """Return the threads of this process that wait for requests."""
+def request_pool(threads: int = REQUESTS) -> ThreadPoolExecutor:
+    """Return the threads of this process that wait for requests, or as many as decode."""
     # threads do not survive a fork, and a task for them would wait for ever
-    pid = os.getpid()
-    if pid not in _pools:
-        _pools.clear()
-        _pools[pid] = ThreadPoolExecutor(REQUESTS, thread_name_prefix="hdmf-zarr-requests")
-    return _pools[pid]
+    key = os.getpid(), threads
+    if key not in _pools:
+        _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="hdmf-zarr-requests")
+    return _pools[key]
+
+
+def cpus() -> int:
+    """Return the processors that this process may use, which in a job of a cluster are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
@@ -68,6 +74,28 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
     finally:
         for future in [future for future in running if not future.cancel()]:
             future.exception()
+
+
+def in_threads(function: Callable[[A], None], items: Iterable[A], threads: int) -> None:
+    """Call ``function(item)`` of each item, in this thread and in others; an error is raised when all have ended."""
+    left, lock = iter(items), threading.Lock()
+
+    def taken() -> list[A]:
+        with lock:
+            return list(islice(left, 1))
+
+    def work() -> None:
+        while item := taken():
+            function(*item)
+
+    # one that starts when nothing is left does nothing
+    helpers = [submit(request_pool(threads), work) for _ in range(threads - 1)]
+    try:
+        work()
+    finally:
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in filter(None, errors):
+        raise error
 
 
 def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:

@@ -259,12 +259,12 @@ class WebStore(RemoteStore):
             raise OSError("range request not supported")
         if response.content_length is not None and response.method == "GET" and not is_range:
             check_value_size(self, key, response.content_length)
-        body = bytearray()
+        pieces: list[bytes] = []
         async for piece in response.content.iter_any():
-            body += piece
-            if most is not None and len(body) >= most:
+            pieces.append(piece)
+            if most is not None and (most := most - len(piece)) <= 0:
                 break
-        return response.headers, bytes(body)
+        return response.headers, b"".join(pieces)
 
     def _session(self) -> Any:
         """Return the session of aiohttp, whose connections are used again."""

@@ -8,7 +8,6 @@ threads, in processes, in any executor, or on a dask cluster.
 from __future__ import annotations
 
 import math
-import os
 import pickle
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -44,6 +43,7 @@ from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, indices_of, join, lengths_of
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.store.base import Write, resource_failure
+from hdmf_zarr_backend.store.remote import cpus
 from hdmf_zarr_backend.store.transaction import Change
 from hdmf_zarr_backend.write.sources import Array, ArraySource
 
@@ -440,7 +440,7 @@ def runner(executor: Any = None) -> Iterator[Runner]:
         if given is None or given in ("auto", "serial", 1):
             yield Runner()
         elif isinstance(given, Executor):
-            workers = getattr(given, "_max_workers", None) or _cpus()
+            workers = getattr(given, "_max_workers", None) or cpus()
             yield Runner(given, workers, needs_pickle=not isinstance(given, ThreadPoolExecutor))
         elif hasattr(given, "get_executor"):  # a dask.distributed.Client, without importing dask
             # not pure: dask would run equal tasks once, and return the result of the first for the second
@@ -448,7 +448,7 @@ def runner(executor: Any = None) -> Iterator[Runner]:
             yield Runner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
         else:
             is_number = isinstance(given, int) and not isinstance(given, bool) and given > 1
-            workers = given if is_number else _cpus()
+            workers = given if is_number else cpus()
             pool: Executor
             if is_number or given == "threads":
                 pool = ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr")
@@ -465,8 +465,3 @@ def runner(executor: Any = None) -> Iterator[Runner]:
                 yield Runner(pool, workers, needs_pickle=given == "processes")
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _cpus() -> int:
-    # those that this process may use, which in a container or a job of a cluster are fewer than the machine has
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
