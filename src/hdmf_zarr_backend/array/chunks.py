@@ -33,6 +33,7 @@ from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.fills import EMPTY_OBJECTS, fill_scalar
 from hdmf_zarr_backend.encoding.lindi import external_of
+from hdmf_zarr_backend.encoding.references import CELLS
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.encoding.zarr3 import has_records
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
@@ -850,8 +851,9 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
     known = (array.chunks, array.data_type, array.codecs) if array.original is None else zarr3.stated_as_read(array)
-    # in a file of LINDI the model has more axes than the document
-    if known is None or (array.original is None and array.stored_axes is not None):
+    # in a file of LINDI the model has other filters than the document, and more axes
+    of_model = array.original is None and array.stored_axes is not None
+    if known is None or of_model or CELLS in array.first_filter:
         return None
     what: str | None = None
     for stored in _stated_now(store, path, array):
