@@ -493,10 +493,11 @@ def each_file(
                 code = Exit.INTERRUPTED
                 queue.clear()  # which ends the loop
         for result in results:
-            document |= as_json(result)
             bad += [] if is_good(result) else [path]
             skipped += is_skipped(result)
-            if not arguments.json:
+            if arguments.json:
+                document |= as_json(result)
+            else:
                 show(path, result)
         documents.append(document | {"source": path, **about(path), "warnings": warned})
     if arguments.json:
