@@ -23,7 +23,7 @@ from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 import hdmf_zarr_backend
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import MissingTargetError, NotZarrError, StoreError, UsageError, WrongArgumentError
+from hdmf_zarr_backend.errors import NotZarrError, StoreError, UsageError, WrongArgumentError
 from hdmf_zarr_backend.options import WriteOptions
 from tests.places import stored_files
 from tests.samples import plain_nwbfile, write_hdf5, write_zarr
@@ -215,7 +215,7 @@ def test_links_to_another_file_are_written_with_the_manager_that_has_read_it(nwb
             out.write(sharing())
         with (
             NWBZarrIO(tmp_path / "d.nwb.zarr", "w") as out,
-            pytest.raises(MissingTargetError, match="'data' of the TimeSeries 'trace'") as caught,
+            pytest.raises(UsageError, match="'trace' was read from or written to another file") as caught,
         ):
             out.write(sharing())
         expected = series.data[:].tolist()

@@ -455,13 +455,13 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
         if origin is None or origin == location:
             stack += [*((child, False) for child in container.children), *_linked(container, manager, location)]
         elif container is root or manager.get_builder(container) is None:
-            remedy = "To copy it, use io.copy. For a link, create this io with the manager of the io that has read it."
+            remedy = "For a link, create this io with the manager of the io that has read it."
             if container is root:
                 remedy = "Use export to copy a file: read it and pass its io as src_io, with a changed container."
             elif is_data:
-                remedy = (
-                    "Give its array, series.data, for a link to its file, or series.data[:] for a copy of the values."
-                )
+                remedy = f"Give its array, series.data, or a copy of the values, series.data[:]. {remedy}"
+            else:
+                remedy = f"To copy it, use io.copy. {remedy}"
             what = f"{type(container).__name__} {container.name!r}"
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)
