@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, is_dataclass, replace
 from itertools import takewhile, zip_longest
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,16 +17,8 @@ import numpy.typing as npt
 from hdmf_zarr_backend.array.content import ZarrContent
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.dtypes import widened
-from hdmf_zarr_backend.encoding.parser import existing_documents, not_found
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    StoreError,
-    StoreNotFoundError,
-    UnsupportedFileError,
-    UsageError,
-    known_arguments,
-    printable,
-)
+from hdmf_zarr_backend.encoding.parser import IsHdf5Error, existing_documents, nothing_to_read
+from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError, UsageError, at, known_arguments, printable
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -51,12 +42,11 @@ from hdmf_zarr_backend.model.element import (
     Text,
     Time,
 )
-from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, limited
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store, path_or_store
+from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
 
 __all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
 
@@ -411,27 +401,15 @@ def _recognised(
     source = path_or_store(path)
     if isinstance(source, str) and is_hdf5(source):
         return "HDF5", source
+    store = open_store(source, None if isinstance(source, Store) else storage_options, read_options)
     try:
-        options = None if isinstance(source, Store) else storage_options
-        store = open_store(source, options, read_options)
-        documents = existing_documents(store, _MARKS)
-    except (StoreError, UsageError):
-        if not isinstance(source, str) or is_url(source):
-            raise  # a path is neither a folder nor a zip file
-    else:
-        if not documents and is_of_hdf5(store):
-            return "HDF5", (store.location, store.options)
-        if documents:
-            return "Zarr 3" if zarr3.DOCUMENT in documents else "Zarr 2", store
-    if isinstance(source, Store):
-        raise StoreNotFoundError("the file does not exist", store=source.location, remedy="Give a store with a file.")
-    if not is_url(source) and not Path(source).exists():
-        raise not_found(source, source)
-    raise UsageError(
-        "this file has no format that can be compared",
-        store=source,
-        remedy="Check the URL." if is_url(source) else "Give a file of HDF5 or Zarr.",
-    )
+        with at(store):
+            documents = existing_documents(store, _MARKS)
+            if not documents:
+                raise nothing_to_read(store)
+    except IsHdf5Error:
+        return "HDF5", (store.location, store.options)
+    return "Zarr 3" if zarr3.DOCUMENT in documents else "Zarr 2", store
 
 
 @known_arguments
@@ -468,9 +446,9 @@ def compare(
     Raises
     ------
     UsageError
-        If `ignore` has an unknown kind, or a file has no format that can be compared.
-    StoreNotFoundError
-        If nothing exists at a path.
+        If `ignore` has an unknown kind.
+    StoreNotFoundError, NotZarrError
+        If nothing exists at a path, or something else than a file of HDF5 or Zarr.
     ZarrBackendError
         If a file cannot be read.
 

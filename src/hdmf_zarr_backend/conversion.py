@@ -50,7 +50,7 @@ from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdmf.namespaces import name_axes
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url, split_location
+from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, ends_with, is_url, split_location
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size_text
 from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
@@ -289,7 +289,7 @@ def convert(
     source_format: Format = "hdf5" if to == "virtual" else _format_of(origin)
     if to is None:
         is_folder = source_format == "hdf5" and isinstance(goal, str) and os.path.isdir(goal)
-        to = "zarr" if isinstance(goal, Store) or is_folder or goal.endswith(ZARR_SUFFIXES) else "hdf5"
+        to = "zarr" if isinstance(goal, Store) or is_folder or ends_with(goal, ZARR_SUFFIXES) else "hdf5"
     request.refuse_idle(source_format, to)
     if to == "virtual":
         return request.hdf5_to_references(zarr_format)
@@ -330,22 +330,16 @@ def _format_of(source: str | Store) -> Format:
         return "zarr"
     if is_hdf5(source):
         return "hdf5"
-    if is_url(source) and source.endswith(HDF5_SUFFIXES):
-        raise UsageError(
-            "an HDF5 file at a URL is not copied",
-            store=source,
-            remedy='Convert it with to="virtual", which leaves the data where they are, or download it first.',
-            remedy_cli="Convert it with --to virtual, which leaves the data where they are, or download it first.",
-        )
+    if is_url(source) and ends_with(source, HDF5_SUFFIXES):
+        remedy = 'Convert it with to="virtual", which leaves the data where they are, or download it first.'
+        cli = remedy.replace('to="virtual"', "--to virtual")
+        raise UsageError("an HDF5 file at a URL is not copied", store=source, remedy=remedy, remedy_cli=cli)
     if is_url(source) or os.path.isdir(source) or (source.endswith(FILE_SUFFIXES) and os.path.isfile(source)):
         return "zarr"
     if not os.path.lexists(source):
         raise not_found(source, source)
-    raise NotZarrError(
-        "this is neither an HDF5 file nor a Zarr directory",
-        store=source,
-        remedy="Give a file of one of these formats; if it should be HDF5, it may be damaged or incomplete.",
-    )
+    remedy = "Give a file of one of these formats; if it should be HDF5, it may be damaged or incomplete."
+    raise NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=source, remedy=remedy)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -690,14 +684,10 @@ def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
 
 def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> int:
     """Return the format; refuse a target that cannot hold references, or whose references could not be followed."""
-    if zarr_format == BOTH:
-        raise UsageError(
-            "a virtual file has one Zarr format",
-            store=target,
-            remedy="Use zarr_format=2 or 3.",
-            remedy_cli="Use --zarr-format 2 or 3.",
-        )
-    if not target.endswith(".json"):
+    if zarr_format not in (None, 2, 3):
+        remedies = {"remedy": "Use zarr_format=2 or 3.", "remedy_cli": "Use --zarr-format 2 or 3."}
+        raise UsageError(f"a virtual file has one Zarr format, not {zarr_format!r}", store=target, **remedies)
+    if not ends_with(target, ".json"):
         remedy = "Use a name that ends in '.zarr.json'."
         raise UsageError("references are written to one JSON file", store=target, remedy=remedy)
     if is_url(target) and not is_url(source):
@@ -708,8 +698,6 @@ def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> 
         )
     if not is_url(target) and os.path.isdir(target):
         raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
-    if zarr_format not in (None, 2, 3):
-        raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
     return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.parser import not_found
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
+from hdmf_zarr_backend.encoding.parser import IsHdf5Error, not_found
+from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.nwb import NWBZarrIO, check_nwb_version, extended_type_map
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, is_of_hdf5, open_store
+from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store
 
 if TYPE_CHECKING:
     from hdmf.build import TypeMap
@@ -83,11 +84,8 @@ def read_nwb(
     types: dict[str, Any] = {"load_namespaces": load_namespaces, "extensions": extensions}
     if is_hdf5(store.location):
         return _read_hdf5(store.location, types, read_options, lazy=lazy)
-    try:
+    with suppress(IsHdf5Error):
         return NWBZarrIO.read_nwb(store, lazy=lazy, **types)
-    except NotZarrError:
-        if not is_of_hdf5(store):
-            raise
     from hdmf_zarr_backend.virtual import virtual_store  # on use: it imports h5py
 
     return NWBZarrIO.read_nwb(virtual_store(store.location, store.options, store.read_rules), lazy=lazy, **types)
@@ -105,11 +103,8 @@ def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions |
     given = sorted(read_options.given()) if read_options is not None else []
     unused = next(iter(given), "lazy" if lazy else None)
     if unused is not None:
-        raise UsageError(
-            f"{unused} does not apply to a local HDF5 file, which pynwb reads",
-            store=location,
-            remedy=f"Leave {unused}= out, or convert the file to Zarr.",
-        )
+        problem = f"{unused} does not apply to a local HDF5 file, which pynwb reads"
+        raise UsageError(problem, store=location, remedy=f"Leave {unused}= out, or convert the file to Zarr.")
     manager = None
     if types["extensions"] is not None:
         manager = BuildManager(extended_type_map(types["extensions"]))

@@ -9,7 +9,7 @@ import pytest
 
 from hdmf_zarr_backend.array.content import ZarrContent
 from hdmf_zarr_backend.comparison import compare, open_content, summarise
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, NotZarrError
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.element import Target
 from tests.places import store_files
@@ -133,5 +133,5 @@ def test_zarr_is_known_by_its_documents(tmp_path: Path) -> None:
         open_content(tmp_path)
     with pytest.raises(FileNotFoundError, match="absent"):
         open_content(tmp_path / "absent")
-    with pytest.raises(ValueError, match="no format that can be compared"):
+    with pytest.raises(NotZarrError, match="not a Zarr hierarchy"):
         open_content(path / ".zgroup")

@@ -15,12 +15,31 @@ from fsspec.implementations.local import LocalFileSystem
 from pynwb import TimeSeries
 from upath import UPath
 
-from hdmf_zarr_backend import NWBZarrIO, ReadOptions, convert, read_nwb, virtual
-from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError, WriteError, ZarrBackendError
+from hdmf_zarr_backend import (
+    Limits,
+    NWBZarrIO,
+    ReadOptions,
+    compare,
+    convert,
+    read_nwb,
+    report,
+    validate,
+    verify,
+    virtual,
+)
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import (
+    NotZarrError,
+    StoreNotFoundError,
+    StoreRefusedError,
+    UsageError,
+    WriteError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.hdf5.files import UnreadableHdf5Error
 from hdmf_zarr_backend.nwb import UnsupportedNWBError
 from tests import samples
-from tests.servers import WebServer, serving
+from tests.servers import Proxy, WebServer, serving
 
 SQUARE = np.arange(1_000_000, dtype="i4").reshape(1000, 1000)
 
@@ -63,7 +82,10 @@ def url(folder: Path) -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.parametrize("name", ["a.nwb", "a.nwb?key=1", "a.nwb.zarr", "a.nwb.zarr.json", "a.nwb.zarr.zip"])
+NAMES = ("a.nwb", "a.nwb.zarr", "a.nwb.zarr.json", "a.nwb.zarr.zip")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *(f"{name}?key=1.nwb/2" for name in NAMES)])
 def test_a_url(url, name):
     nwbfile = read_nwb(f"{url}/{name}")
     assert nwbfile.identifier == "rich"
@@ -71,6 +93,53 @@ def test_a_url(url, name):
     data = nwbfile.acquisition["large"].data
     np.testing.assert_array_equal(data[5, 10:20], SQUARE[5, 10:20])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(data))[7], SQUARE[7])
+
+
+@pytest.fixture
+def signed(url: str) -> Iterator[Proxy]:
+    """A server that answers GET at the URLs with a signature alone, as S3 does for URLs presigned for GET."""
+    with serving(Proxy(url)) as proxy:
+        allowed = {f"/{name}?{SIGNATURE}" for name in ("a.nwb", "a.nwb.zarr.zip")}
+        proxy.fault = lambda method, path, number: None if method == "GET" and path in allowed else "403"
+        yield proxy
+
+
+SIGNATURE = "X-Amz-Date=2026&X-Amz-Signature=abc"
+
+
+@pytest.mark.parametrize("name", ["a.nwb", "a.nwb.zarr.zip"])
+def test_a_presigned_url(folder, signed, tmp_path, name):
+    place = f"{signed.url}/{name}?{SIGNATURE}"
+    data = read_nwb(place).acquisition["large"].data
+    np.testing.assert_array_equal(data[5, 10:20], SQUARE[5, 10:20])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(data))[7], SQUARE[7])
+    assert sum(method == "HEAD" for method, _ in signed.requests) <= 4  # of each store one
+    if name != "a.nwb":
+        return
+    assert main(["inspect", place]) == 0
+    assert verify(place, "structure").is_sound
+    assert not compare(place, folder / name)
+    assert validate(place).is_valid
+    assert "large" in report(place)
+    convert(place, tmp_path / "a.nwb.zarr.json", to="virtual")
+    assert read_nwb(tmp_path / "a.nwb.zarr.json").acquisition["large"].data[5, 5] == SQUARE[5, 5]
+    with pytest.raises(UsageError, match="an HDF5 file at a URL is not copied"):
+        convert(place, tmp_path / "a.nwb.zarr")
+    with pytest.raises(NotZarrError, match="this is an HDF5 file"):
+        NWBZarrIO(place, "r")
+
+
+@pytest.mark.parametrize("function", [read_nwb, verify, lambda place: compare(place, place)])
+@pytest.mark.parametrize("name", ["a.nwb.zarr", "a.nwb", "a.nwb.zarr.zip"])
+def test_a_url_that_is_refused(signed, name, function):
+    with pytest.raises(StoreRefusedError, match=r"403 .*Check the credentials") as caught:
+        function(f"{signed.url}/{name}?X-Amz-Signature=wrong")
+    assert "wrong" not in str(caught.value)
+
+
+def test_an_hdf5_file_at_a_url_may_be_larger_than_the_largest_chunk(url):
+    nwbfile = read_nwb(f"{url}/a.nwb", read_options=ReadOptions(limits=Limits(max_stored_bytes=SQUARE.nbytes)))
+    assert nwbfile.acquisition["large"].data[5, 5] == SQUARE[5, 5]
 
 
 def test_a_remote_file_has_what_the_local_one_has(folder, url):

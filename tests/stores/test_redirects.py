@@ -155,13 +155,16 @@ def test_a_redirect_to_no_address_is_named(near):
         values(f"{near.url}/a.zarr", OBSTORE, external_links="follow")
 
 
+@pytest.mark.parametrize("query", ["", "?X-Amz-Signature=1"], ids=["public", "presigned"])
 @pytest.mark.parametrize("name", ["a.zarr.zip", "a.h5"])
-def test_the_url_that_the_user_gives_may_be_redirected(tmp_path, near, far, name):
-    """As an archive does, whose addresses lead to a bucket."""
+def test_the_url_that_the_user_gives_may_be_redirected(tmp_path, near, far, name, query):
+    """As an archive does, whose addresses lead to a bucket, where a presigned URL allows GET alone."""
     put(tmp_path, "a.zarr.zip")
     with h5py.File(tmp_path / "far" / "a.h5", "w") as file:
         file.create_dataset("x", data=666 + np.random.default_rng(1).random(100_000), chunks=(50_000,))
-    redirect(near, lambda path: f"{far.url}/{name}")
+    redirect(near, lambda path: f"{far.url}/{name}{query}")
+    if query:
+        far.fault = lambda method, path, number: None if (method, path) == ("GET", f"/{name}{query}") else "403"
     place = f"{near.url}/{name}"
     if name == "a.h5":
         place = str(tmp_path / "made.zarr.json")

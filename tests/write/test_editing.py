@@ -199,6 +199,23 @@ def test_data_that_do_not_fit_are_refused(path, name, values, error, message):
     check(path)
 
 
+@pytest.mark.parametrize(("name", "value"), [("@comments", "corrected"), ("/data@unit", "A")])
+def test_an_attribute_is_changed_by_what_replace_says(path, name, value):
+    field = name.partition("@")[2]
+    with NWBZarrIO(path, "r+") as io:
+        for edit in (io.replace, io.rename):
+            with pytest.raises(UsageError, match=rf"series\.fields\['{field}'\] = .*set_modified\(\) and io\.write"):
+                edit(f"/acquisition/raw{name}", value)
+        nwbfile = io.read()
+        series = nwbfile.acquisition["raw"]
+        series.fields[field] = value
+        series.set_modified()
+        io.write(nwbfile)
+    check(path)
+    with NWBZarrIO(path) as io:
+        assert getattr(io.read().acquisition["raw"], field) == value
+
+
 MASK = "/processing/ophys/ImageSegmentation/cells/pixel_mask"
 
 

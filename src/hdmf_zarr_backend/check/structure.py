@@ -27,6 +27,7 @@ from hdmf_zarr_backend.encoding.parser import (
     check_texts,
     current,
     difference_of,
+    existing_documents,
     implied,
     parse,
     read_documents,
@@ -121,7 +122,7 @@ class _Check:
         """Return what can be read."""
         check_outside(self._store)
         self._check_unfinished()
-        texts = self._store.get_many(registry.FIRST_KEYS)
+        texts = existing_documents(self._store, registry.FIRST_KEYS)
         check_texts(texts.values(), self._rules)
         # of a file of both formats, the one that readers use; the other is compared with it
         texts, self._state = current(self._store, texts)

@@ -15,8 +15,8 @@ from hdmf.validate import ValidatorMap
 
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.check.findings import Finding, Report, Validation
-from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
-from hdmf_zarr_backend.errors import MetadataError, NotZarrError, UsageError, ZarrBackendError, at, known_arguments
+from hdmf_zarr_backend.encoding.parser import IsHdf5Error, ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.files import ReadSession
@@ -25,7 +25,7 @@ from hdmf_zarr_backend.hdmf.schema import load_cached_namespaces
 from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 _CORE = "core"
 _NOT_USED = "hdmf-experimental"  # pynwb does not validate against it
@@ -89,9 +89,7 @@ def validate(
     opened = open_store(source, storage_options, read_options)
     try:
         parsed = parse(opened)
-    except NotZarrError:
-        if not is_of_hdf5(opened):
-            raise
+    except IsHdf5Error:
         from hdmf_zarr_backend.from_hdf5 import planned_hdf5  # on use: it imports h5py
 
         with planned_hdf5(opened) as (planned, nodes, _):

@@ -14,14 +14,15 @@ from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
 from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
-from hdmf_zarr_backend.encoding.parser import parse, resolver_of
-from hdmf_zarr_backend.errors import DamagedFileError, NotZarrError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.encoding.parser import IsHdf5Error, parse, resolver_of
+from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.model.links import ends_with
 from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress, as_progress
 from hdmf_zarr_backend.store.base import Store, node_of
-from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 from hdmf_zarr_backend.store.remote import at_once
 from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
 
@@ -96,10 +97,7 @@ def verify(
     report = Report(store.location, level)
     try:
         structure = check_structure(store, report)
-    except NotZarrError:
-        # not asked before: at a URL it takes a request, which a server may redirect
-        if not is_of_hdf5(store):
-            raise
+    except IsHdf5Error:
         if dandi:
             remedy = "Check an HDF5 file with `dandi validate`."
             raise UsageError("dandi applies to Zarr files only", store=store.location, remedy=remedy) from None
@@ -270,7 +268,7 @@ def check_dandi(store: Store, report: Report) -> DandiAsset:
         return digest.hexdigest()
 
     sizes = {key: size for key, size in store.sizes("").items() if not LEFT_OUT & set(key.split("/"))}
-    if not store.location.endswith(_SUFFIXES):
+    if not ends_with(store.location, _SUFFIXES):
         report.add("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
     if len(sizes) > MANY_VALUES:
         report.add("/", "dandi-count", f"it has {len(sizes):,} objects, more than {MANY_VALUES:,}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli import command as cli
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, ends_with, is_url
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _checked_folder(target: str, paths: list[str]) -> str:
             f"{len(paths)} paths are given, and the last one, {target}, is not a folder",
             remedy="Give a source and a target; or several sources and a folder, with a / at its end if it is new.",
         )
-    if cli.is_zarr(target) or target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
+    if cli.is_zarr(target) or ends_with(target, (*ZARR_SUFFIXES, ".json")):
         raise UsageError(
             f"{paths[0]} is a folder of files, and {target} is the name of one file",
             remedy="Give a folder for the new files.",
@@ -259,7 +259,7 @@ def _checked_folder(target: str, paths: list[str]) -> str:
 def _is_folder(target: str) -> bool:
     """Return whether a target is the folder of the new file, not the new file itself."""
     # a name that ends in .zarr is a file also with a slash after it, as shells complete it
-    if target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
+    if ends_with(target, (*ZARR_SUFFIXES, ".json")):
         return False
     if target.endswith(("/", os.sep)):
         return is_url(target) or not cli.is_zarr(target)
@@ -291,7 +291,7 @@ def why_not_done(source: str, target: str, arguments: Namespace, storage_options
 
     The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
     """
-    to_zarr = target.rstrip("/").endswith(ZARR_SUFFIXES) if arguments.to is None else arguments.to != "hdf5"
+    to_zarr = ends_with(target, ZARR_SUFFIXES) if arguments.to is None else arguments.to != "hdf5"
     # imported here: NumPy is slow to import
     if not to_zarr:
         from hdmf_zarr_backend.comparison import open_content

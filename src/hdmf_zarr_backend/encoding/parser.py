@@ -45,7 +45,7 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, Resolver, inside_of, is_url, split_location, why_not
+from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, Resolver, ends_with, inside_of, is_url, split_location, why_not
 from hdmf_zarr_backend.model.nodes import (
     DEFAULT_PREFIX,
     Damaged,
@@ -334,7 +334,8 @@ def existing_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
             with suppress(StoreRefusedError):
                 documents |= store.get_many([name])
         if not documents:
-            raise error from error.__cause__
+            # a URL may be presigned for one HDF5 file: the server refuses keys below it
+            raise _hdf5_instead(store) or error from error.__cause__
         return documents
 
 
@@ -538,7 +539,7 @@ def _folders_above(store: Store) -> Iterator[Store]:
         if is_local:
             if any(os.path.isfile(os.path.join(location, document)) for document in (zarr2.ATTRIBUTES, zarr3.DOCUMENT)):
                 yield LocalStore(location)
-        elif not store.abilities.is_remote or location.partition("?")[0].endswith(ZARR_SUFFIXES):
+        elif not store.abilities.is_remote or ends_with(location, ZARR_SUFFIXES):
             yield open_neighbour(store, location)
 
 
@@ -600,15 +601,26 @@ PATH_OF_FILE = "Give the path of the file, not of an array in it."
 """What to do with the path of an array."""
 
 
+class IsHdf5Error(NotZarrError):
+    """There is an HDF5 file; functions that read these too go on with it."""
+
+
+def _hdf5_instead(store: Store) -> IsHdf5Error | None:
+    """Return the error for an HDF5 file that is not the target of a link, None for anything else."""
+    # The target of a link is not opened for a message.
+    if store.read_rules.is_linked or not is_of_hdf5(store):
+        return None
+    cli = "Convert it with `zarrio convert`, or `zarrio convert --to virtual`, without a copy."
+    remedy = f"Open it with read_nwb, HDF5IO or NWBHDF5IO. {cli}"
+    if is_url(store.location):
+        remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
+    return IsHdf5Error("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
+
+
 def nothing_to_read(store: Store) -> ZarrBackendError:
     """Return the error for a store without the documents of a file."""
-    # The target of a link is not opened for a message.
-    if not store.read_rules.is_linked and is_of_hdf5(store):
-        cli = "Convert it with `zarrio convert`, or `zarrio convert --to virtual`, without a copy."
-        remedy = f"Open it with read_nwb, HDF5IO or NWBHDF5IO. {cli}"
-        if is_url(store.location):
-            remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
-        return NotZarrError("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
+    if (error := _hdf5_instead(store)) is not None:
+        return error
     if not store.exists():
         local = store.folder or store.zip_file
         absent = StoreNotFoundError("the file does not exist", remedy="Check the path.")
@@ -629,11 +641,8 @@ def nothing_to_read(store: Store) -> ZarrBackendError:
     if nodes:
         problem = f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata"
         return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
-    return NotZarrError(
-        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
-        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
-        remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
-    )
+    remedy = "Give a file of Zarr. If it should be HDF5, it may be damaged or incomplete."
+    return NotZarrError("this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json", remedy=remedy)
 
 
 def not_found(target: str, location: str) -> StoreNotFoundError:

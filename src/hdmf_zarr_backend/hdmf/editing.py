@@ -488,6 +488,11 @@ class Edit:
             raise self._error(UsageError, problem, path, "Raise memory_budget, or export to a new file.")
 
     def _nothing_at(self, path: str) -> Any:
+        owner, mark, name = path.rpartition("@")
+        if mark and self._known.get(owner) is not None:
+            remedy = f"Set the field, series.fields[{name!r}] = ..., then call series.set_modified() and io.write."
+            cli = "Change its value in Python, or remove it with `zarrio remove`."
+            return self._error(UsageError, "an attribute is neither replaced nor renamed in place", path, remedy, cli)
         remedy = "`zarrio inspect` lists all paths."
         return self._error(ReferenceTargetError, "there is no such group or dataset", path, remedy)
 

@@ -81,6 +81,17 @@ def split_chain(location: str) -> tuple[str, str]:
     return (match[0], location[match.end() :]) if match else ("", location)
 
 
+def without_query(location: str) -> str:
+    """Return a location without the query of a web address, which may grant access and is not part of the name."""
+    is_of_web = split_chain(location)[1].partition("://")[0] in WEB_SCHEMES
+    return re.split("[?#]", location, maxsplit=1)[0] if is_of_web else location
+
+
+def ends_with(location: str, suffixes: str | tuple[str, ...]) -> bool:
+    """Tell whether the name of a file has one of the suffixes."""
+    return without_query(location).rstrip("/").endswith(suffixes)
+
+
 def to_posix(path: str) -> str:
     """Return a local path with ``/`` as separator."""
     return path.replace("\\", "/") if _DRIVE.match(path) or ("\\" in path and "/" not in path) else path
@@ -182,8 +193,9 @@ def local_path(path: str | os.PathLike[str]) -> str:
 def location_of(path: str | os.PathLike[str]) -> str:
     """Return the location of a file: an absolute path, or a URL without a slash at its end."""
     if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
-        stripped = path.rstrip("/")
-        return path if stripped.endswith(":") else stripped
+        address = without_query(path)
+        stripped = address.rstrip("/")
+        return path if stripped.endswith(":") else stripped + path[len(address) :]
     return local_path(path)
 
 
@@ -259,7 +271,7 @@ def _is_within(target: str, origin: str) -> bool:
             return not is_url(target) and os.path.realpath(target).startswith(folder.rstrip(os.sep) + os.sep)
         except ValueError:  # paths of this machine cannot contain a NUL or a lone surrogate
             return False
-    how, address = split_chain(origin)
+    how, address = split_chain(without_query(origin))
     target_how, target_address = split_chain(target)
     folder = posixpath.dirname(address.rstrip("/")) + "/"
     # A server may resolve %2e%2e as "..", which would lead out of the folder.

@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.array.content import ArrayReader
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
-from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import IsHdf5Error, ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import decode_reference
 from hdmf_zarr_backend.encoding.reserved import data_type_of
-from hdmf_zarr_backend.errors import NotZarrError, ZarrBackendError
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
@@ -38,7 +38,7 @@ from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import Outline, outline_of
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
-from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
+from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 # ---- a file and its values -------------------------------------------------------------------------------------------
 
@@ -225,9 +225,8 @@ def opened(
     store = open_store(source, storage_options, read_options)
     try:
         parsed = parse(store)
-    except NotZarrError:
-        if not is_of_hdf5(store):
-            raise
+    except IsHdf5Error:
+        pass
     else:
         yield NodeReader(parsed.store(store), parsed, outline_of(store, parsed, sizes=sizes, **shown))
         return

@@ -42,6 +42,7 @@ from hdmf_zarr_backend.model.links import (
     SERVER_SCHEMES,
     WEB_SCHEMES,
     authority,
+    ends_with,
     inside_of,
     is_url,
     location_of,
@@ -167,15 +168,15 @@ def _of_location(location: str, options: dict[str, Any]) -> Store:
         remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
         raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
     chain, _, inner = location.partition("::")
-    is_one_file = inner.endswith(reference_files.SUFFIX) and "::" not in inner
+    is_one_file = ends_with(inner, reference_files.SUFFIX) and "::" not in inner
     if chain == "reference" and is_one_file and not options.keys() & _OF_REFERENCES:
         # fsspec would follow references to any file, also from a server to this machine
         return ReferenceStore(location_of(inner), options, open_folder)
     # a folder may have any name, also "a.zip"; what a URL is, only a request could tell
     is_file = not _is_folder(location) if is_local else "::" not in location
-    if is_file and location.endswith(reference_files.SUFFIX):
+    if is_file and ends_with(location, reference_files.SUFFIX):
         return ReferenceStore(location, options, open_folder)
-    if is_file and location.endswith(zip_files.SUFFIX):
+    if is_file and ends_with(location, zip_files.SUFFIX):
         return ZipStore(location) if is_local else RemoteZipStore(location, *open_parent(location, options))
     return open_folder(location, options)
 

@@ -40,6 +40,7 @@ from hdmf_zarr_backend.store.remote import (
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ABSENT = (404, 410)
+_WITHOUT_HEAD = (401, 403, 405, 501)
 _BUSY = (408, 425, 429, 500, 502, 503, 504)
 _MOST_REDIRECTS = 10
 _RETRIES = 15
@@ -108,6 +109,7 @@ class WebStore(RemoteStore):
         self._settings = _settings(self.options, location)
         self._moved: set[Origin] = set()
         self._is_checked = self._is_resolved = False
+        self._has_head = True
 
     def check_url(self) -> None:
         """Make sure that the libraries are installed, and have the options."""
@@ -129,8 +131,7 @@ class WebStore(RemoteStore):
     # ---- the contract -----------------------------------------------------------------------------------------------
 
     def _get(self, key: str) -> bytes:
-        most = int(getattr(self.read_rules.limits, size_limit(key)))
-        return self._run(self._request("GET", key, most=most + 1))[1]
+        return self._run(self._request("GET", key))[1]
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         # near ranges are read with one request; several ranges in a request are not supported by S3 and many servers
@@ -171,14 +172,17 @@ class WebStore(RemoteStore):
         return self._run(self._head(key))
 
     async def _head(self, key: str) -> FileState:
-        headers, _ = await self._request("HEAD", key)
-        size, changed = headers.get("Content-Length"), headers.get("Last-Modified")
-        if size is None or not is_small_number(size):
-            raise OSError(f"the server does not tell the size of the file, but {size!r}")
-        moment = None
-        with suppress(ValueError, TypeError):  # no date, or none that can be read
-            moment = parsedate_to_datetime(changed or "")
-        return state_of(size, headers.get("ETag"), moment)
+        if self._has_head:
+            try:
+                headers, _ = await self._request("HEAD", key)
+                return _state_in(headers, headers.get("Content-Length"))
+            except StatusError as error:
+                if error.status not in _WITHOUT_HEAD:
+                    raise
+        # a URL that is presigned for GET allows nothing else
+        headers, _ = await self._request("GET", key, "0-0", 1)
+        self._has_head = False
+        return _state_in(headers, headers.get("Content-Range", "").rpartition("/")[2])
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -195,7 +199,7 @@ class WebStore(RemoteStore):
     async def _request(self, method: str, key: str, extent: str = "", most: int | None = None) -> _Answer:
         """Return the answer to a request, which is repeated while the server is busy; aiohttp does not do that.
 
-        ``extent`` is the range of bytes, if any; ``most`` bytes of the body are read.
+        ``extent`` is the range of bytes, if any; ``most`` bytes of the body are read, by default what the limits allow.
         """
         import aiohttp
 
@@ -250,15 +254,16 @@ class WebStore(RemoteStore):
         raise OSError(f"more than {_MOST_REDIRECTS} redirects")
 
     async def _answer(self, response: Any, key: str, most: int | None, *, is_range: bool) -> _Answer:
-        """Return what a response says; of its body no more than ``most`` bytes and those that came with them."""
+        """Return what a response says; of its body ``most`` bytes and those that came with them."""
         if response.status in _ABSENT:
             raise FileNotFoundError(f"{response.url} does not exist")
         if response.status not in (200, 206):
             raise StatusError(response.status, response.reason or "", str(response.url))
         if is_range and response.status != 206:
             raise OSError("range request not supported")
-        if response.content_length is not None and response.method == "GET" and not is_range:
-            check_value_size(self, key, response.content_length)
+        if most is None and response.method == "GET":
+            check_value_size(self, key, response.content_length or 0)
+            most = int(getattr(self.read_rules.limits, size_limit(key))) + 1
         pieces: list[bytes] = []
         async for piece in response.content.iter_any():
             pieces.append(piece)
@@ -283,6 +288,16 @@ class WebStore(RemoteStore):
             self._pid = os.getpid()
             weakref.finalize(self, _close, self._client, asyncio.get_running_loop(), self._pid)
         return self._client
+
+
+def _state_in(headers: Mapping[str, str], size: str | None) -> FileState:
+    """Return the state of a file as the headers of an answer say it."""
+    if size is None or not is_small_number(size):
+        raise OSError(f"the server does not tell the size of the file, but {size!r}")
+    moment = None
+    with suppress(ValueError, TypeError):  # no date, or none that can be read
+        moment = parsedate_to_datetime(headers.get("Last-Modified") or "")
+    return state_of(size, headers.get("ETag"), moment)
 
 
 _forked: list[Any] = []
