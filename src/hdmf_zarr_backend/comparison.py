@@ -318,7 +318,12 @@ def _columns(
     elif isinstance(type_a, _NUMBERS) and isinstance(type_b, _NUMBERS):
         yield type_a, column, a, b, _unequal_numbers(a, b)
     elif isinstance(type_a, Sequence) and isinstance(type_b, Sequence):
-        yield type_a, column, a, b, _unequal_sequences(type_a.base, type_b.base, a, b)
+        unequal = np.zeros(a.size, dtype=np.bool_)
+        for index, (item_a, item_b) in enumerate(zip(a.flat, b.flat, strict=True)):
+            findings = Findings(type_a.base, type_b.base)
+            findings.add(item_a, item_b)
+            unequal[index] = item_a.shape != item_b.shape or bool(findings.by_kind)
+        yield type_a, column, a, b, unequal.reshape(a.shape)
     elif type(type_a) is type(type_b):
         mask: _Mask = np.asarray(a != b, dtype=np.bool_)
         yield type_a, column, a, b, mask & ~(np.isnat(a) & np.isnat(b)) if isinstance(type_a, Time) else mask
@@ -361,15 +366,6 @@ def _largest_difference(a: Values, b: Values) -> float | None:
         return None
     largest = float(sizes.max())
     return int(largest) if letters <= set("iub") else largest
-
-
-def _unequal_sequences(base_a: Element, base_b: Element, a: Values, b: Values) -> _Mask:
-    unequal = np.zeros(a.size, dtype=np.bool_)
-    for index, (item_a, item_b) in enumerate(zip(a.flat, b.flat, strict=True)):
-        findings = Findings(base_a, base_b)
-        findings.add(item_a, item_b)
-        unequal[index] = item_a.shape != item_b.shape or bool(findings.by_kind)
-    return unequal.reshape(a.shape)
 
 
 def _item(value: Any) -> object:

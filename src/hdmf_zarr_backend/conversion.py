@@ -707,6 +707,10 @@ def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> 
 _CHOICES = ("chunks", "chunk_elements", "chunk_aspect_ratio", "compressor", "filters", "shards")
 
 
+_WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+"""Expressions for the wildcards of a pattern: ``*`` and ``?`` inside of a name, ``**`` across."""
+
+
 def layouts_of(
     settings: Settings, arrays: Mapping[str, Dataset[Any]], hierarchy: Hierarchy, location: str
 ) -> dict[str, Layout]:
@@ -723,7 +727,9 @@ def layouts_of(
         given = options.io_settings if isinstance(options, ZarrDataIO) else options
         if unknown := [name for name in given if name not in (*_CHOICES, "codec", "compressors")]:
             raise unknown_argument("settings", unknown, frozenset(_CHOICES))
-        matches = list(filter(_expression(pattern).fullmatch, known))
+        parts = re.split(r"(\*\*/?|\*|\?)", relative(pattern))
+        expression = re.compile("".join(_WILDCARDS.get(part) or re.escape(part) for part in parts), re.DOTALL)
+        matches = list(filter(expression.fullmatch, known))
         unmatched += [] if matches else [pattern]
         own = {"compressor" if name == "codec" else name: value for name, value in given.items()}
         for path in matches:
@@ -756,13 +762,6 @@ def _layout_of(chosen: ZarrDataIO, node: Dataset[Any]) -> Layout:
         bounds = zip(layout.chunks, notes_of(node.attributes).get("maxshape") or axes, strict=True)
         layout.chunks = tuple(min(length, bound or length) for length, bound in bounds)
     return layout
-
-
-def _expression(pattern: str) -> re.Pattern[str]:
-    """Return the expression for the paths that a pattern matches: ``*`` and ``?`` inside of a name, ``**`` across."""
-    forms = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    parts = re.split(r"(\*\*/?|\*|\?)", relative(pattern))
-    return re.compile("".join(forms.get(part) or re.escape(part) for part in parts), re.DOTALL)
 
 
 # ---- what was written ------------------------------------------------------------------------------------------------

@@ -773,7 +773,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             )
         from hdmf_zarr_backend.hdmf.containers import check_origin
 
-        self._check_current(container)
+        builder = self.manager.get_builder(container) if self._outdated else None
+        if builder is not None and any(written.get_written(builder) for written in self._outdated):
+            raise UsageError(
+                "the container is from before something in the file was removed, renamed, replaced or copied",
+                store=self.source,
+                remedy="Read the file again with io.read(), and change what that returns.",
+            )
         check_origin(container, self.manager, self.path)
         # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
@@ -782,15 +788,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
         if self._edits is not None:
             self._fields.note(container, is_written=True)
-
-    def _check_current(self, container: Any) -> None:
-        builder = self.manager.get_builder(container) if self._outdated else None
-        if builder is not None and any(written.get_written(builder) for written in self._outdated):
-            raise UsageError(
-                "the container is from before something in the file was removed, renamed, replaced or copied",
-                store=self.source,
-                remedy="Read the file again with io.read(), and change what that returns.",
-            )
 
     @known_arguments
     def write_builder(

@@ -141,7 +141,14 @@ class Outline:
             "bytes": None if means.itemsize is None else means.itemsize * stored.size,
         }
         if self.is_hdf5:
-            array |= _as_in_hdf5(node, means.axes)
+            from hdmf_zarr_backend.model.content import hdf5_filter  # on use: it imports NumPy
+
+            # the chunks and filters that the dataset has in its file
+            note, axes = hdf5_note(node), means.axes
+            chunks = (*note["chunks"], *axes[len(note["chunks"]) :]) if "chunks" in note else axes
+            count = math.prod(grid_of(axes, chunks)) if "chunks" in note else 1
+            filters = [hdf5_filter(number, (), None).name for number, _, _ in note.get("filters", [])]
+            array |= {"chunks": list(chunks), "chunk_count": count, "codecs": filters}
         if self.stored is not None:
             array["stored_bytes"] = self.stored.get(path, 0)
         if self.datasets is not None:
@@ -271,17 +278,6 @@ def format_label(zarr_format: int | str) -> str:
 def key_encoding(stored: StoredArray) -> dict[str, str]:
     """Return the encoding of the chunk keys of an array as JSON."""
     return {"name": stored.chunk_keys.encoding, "separator": stored.chunk_keys.separator}
-
-
-def _as_in_hdf5(node: Dataset[Attributes], axes: tuple[int, ...]) -> dict[str, Any]:
-    """Return the chunks and filters that a dataset has in its HDF5 file."""
-    from hdmf_zarr_backend.model.content import hdf5_filter  # on use: it imports NumPy
-
-    note = hdf5_note(node)
-    filters = [hdf5_filter(number, (), None).name for number, _, _ in note.get("filters", [])]
-    chunks = (*note["chunks"], *axes[len(note["chunks"]) :]) if "chunks" in note else axes
-    count = math.prod(grid_of(axes, chunks)) if "chunks" in note else 1
-    return {"chunks": list(chunks), "chunk_count": count, "codecs": filters}
 
 
 def open_outline(

@@ -388,8 +388,10 @@ class _Checker:
         """Check the references in an array."""
         if self._specs is not None and path.startswith(f"{self._specs}/"):
             return
-        columns = _reference_columns(node)
-        if columns is None or not node.stored.size:
+        means = describe_any(node)
+        fields = enumerate(means.fields if means.form == "rows" else ())
+        columns = {name: position for position, (name, field) in fields if isinstance(field, Reference)}
+        if not (columns or isinstance(means.stored, Reference)) or not node.stored.size:
             return
         counts: dict[_Problem, int] = {}  # a column has as many references as rows: one finding for each target
         try:
@@ -454,18 +456,8 @@ def _message(error: BaseException) -> str:
     return error.problem if isinstance(error, ZarrBackendError) else str(error)
 
 
-def _reference_columns(node: Dataset[Any]) -> dict[str, int] | None:
-    """Return names and positions of fields with references: ``{}`` for the complete array, None for no references."""
-    means = describe_any(node)
-    if isinstance(means.stored, Reference):
-        return {}
-    if means.form != "rows":
-        return None
-    fields = enumerate(means.fields)
-    return {name: position for position, (name, field) in fields if isinstance(field, Reference)} or None
-
-
 def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> Iterator[Any]:
+    """Yield the references in an array: all elements, or those in ``columns``, the names and positions of fields."""
     stored = node.stored
     for row in stored_rows(reader.store, reader.path, node):
         block = reader.read(slice(row * stored.chunks[0], (row + 1) * stored.chunks[0]) if stored.shape else ())

@@ -323,10 +323,32 @@ class _Check:
                 documents[difference.key] = self._copies[difference.key]
 
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
-        other = [each for each in self._differences if not each.is_good]
+        """Compare the chunks in the consolidated document with those in the store.
+
+        ``hierarchy`` has all nodes, including those of that document.
+        """
+        store, other = self._store, [each for each in self._differences if not each.is_good]
         changed = {each.path for each in other if split(each.key)[1] != zarr2.ATTRIBUTES}
-        for difference in _inlined_differences(self._store, hierarchy, changed, self._inlined):
-            self._add_difference(difference)
+        stored = _stored(store, [key for key in self._inlined if not is_outside(key)])
+        for key, copy in self._inlined.items():
+            value = stored.get(key)
+            if value == copy:
+                continue
+            owner = None if is_outside(key) else _owner(hierarchy, key)
+            if owner is None:
+                message = f"the chunk {key!r} in the consolidated document belongs to no array"
+                self._add_difference(_Difference(key, split(key)[0], "inlined-stale", message))
+                continue
+            path, node, index = owner
+            is_good = path not in changed and not store.is_blocked(key) and _error(store, owner, copy) is None
+            error = value if isinstance(value, ZarrBackendError) else _error(store, owner, value)
+            name = node.stored.chunk_name(index)
+            kind, message = "inlined-stale", f"the chunk {name!r} differs from its copy in the consolidated document"
+            if error is not None:
+                kind, message = kind_of(error), error.problem
+            elif value is None:
+                kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
+            self._add_difference(_Difference(key, path, kind, message, is_good))
 
     def _add_difference(self, difference: _Difference) -> None:
         self._differences.append(difference)
@@ -478,35 +500,6 @@ def _why_not_restored(
 
 
 _Owner = tuple[str, Dataset[Attributes], Index]
-
-
-def _inlined_differences(
-    store: Store, hierarchy: Hierarchy, changed: Collection[str], inlined: Mapping[str, bytes]
-) -> Iterator[_Difference]:
-    """Yield the differences between the chunks in the consolidated document, by key, and those in the store.
-
-    ``hierarchy`` has all nodes, including those of that document; ``changed`` the paths of those that differ there.
-    """
-    stored = _stored(store, [key for key in inlined if not is_outside(key)])
-    for key, copy in inlined.items():
-        value = stored.get(key)
-        if value == copy:
-            continue
-        owner = None if is_outside(key) else _owner(hierarchy, key)
-        if owner is None:
-            message = f"the chunk {key!r} in the consolidated document belongs to no array"
-            yield _Difference(key, split(key)[0], "inlined-stale", message)
-            continue
-        path, node, index = owner
-        is_good = path not in changed and not store.is_blocked(key) and _error(store, owner, copy) is None
-        error = value if isinstance(value, ZarrBackendError) else _error(store, owner, value)
-        name = node.stored.chunk_name(index)
-        kind, message = "inlined-stale", f"the chunk {name!r} differs from its copy in the consolidated document"
-        if error is not None:
-            kind, message = kind_of(error), error.problem
-        elif value is None:
-            kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
-        yield _Difference(key, path, kind, message, is_good)
 
 
 def _stored(store: Store, keys: list[str]) -> dict[str, bytes | ZarrBackendError]:

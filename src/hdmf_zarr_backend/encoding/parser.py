@@ -96,19 +96,18 @@ def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
     for key in keys:
         depth = key.count("/")
         limits.check("max_depth", depth, f"groups are nested {depth:,} deep")
-        if len(key) > _LONG_KEY and not _has_parent(key, keys):
+        if len(key) <= _LONG_KEY:
+            continue
+        parent, name = split(key)
+        if name in zarr2.DOCUMENT_NAMES:
+            has_parent = zarr2.key_of(split(parent)[0], zarr2.GROUP) in keys
+        else:
+            has_parent = parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
+        if not has_parent:
             implied += depth * len(key)
             # A few bytes of a key would create many groups with long paths.
             if implied > 2**28:
                 raise limits.exceeded("max_depth", depth, f"groups without documents are nested {depth:,} deep")
-
-
-def _has_parent(key: str, keys: Collection[str]) -> bool:
-    parent, name = split(key)
-    if name in zarr2.DOCUMENT_NAMES:
-        parent, _ = split(parent)
-        return zarr2.key_of(parent, zarr2.GROUP) in keys
-    return parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
 
 
 def read_documents(store: Store, names: Collection[str], below: str = "") -> dict[str, bytes]:
@@ -647,7 +646,21 @@ def nothing_to_read(store: Store) -> ZarrBackendError:
 
 def not_found(target: str, location: str) -> StoreNotFoundError:
     """Return the error for a local file that does not exist; it names what is there or was left."""
-    problem, remedy = _what_is_there(target)
+    from difflib import get_close_matches  # imported here: for this message only
+
+    problem, name = "the file does not exist", os.path.basename(target)
+    folder = os.path.dirname(target)
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder, name = os.path.split(folder)
+    if folder != os.path.dirname(target):
+        problem += f": there is no {name!r} in {folder!r}"
+    names: list[str] = []
+    with suppress(OSError):  # the folder cannot be listed
+        names = [other for other in os.listdir(folder) if not other.startswith(".")]
+    similar = get_close_matches(name, names, n=1)  # the name of a file that was probably meant
+    remedy = f"Check the path. Did you mean {similar[0]!r}?" if similar else "Check the path."
+    if (inside := inside_of(target)) is not None:
+        remedy = ". ".join(inside).replace("this is", "This is", 1)
     left = unfinished_write(target)
     if left is not None:
         problem = f"{problem}; {left}"
@@ -660,25 +673,6 @@ def not_found(target: str, location: str) -> StoreNotFoundError:
         if any(map(os.path.isdir, conversions(target))):
             remedy = f"A conversion to it was interrupted: {resume}"
     return StoreNotFoundError(problem, store=location, remedy=remedy)
-
-
-def _what_is_there(target: str) -> tuple[str, str]:
-    """Return the problem of a path without a file, and a remedy: the name of a file that was probably meant."""
-    from difflib import get_close_matches  # imported here: for this message only
-
-    problem, name = "the file does not exist", os.path.basename(target)
-    folder = os.path.dirname(target)
-    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
-        folder, name = os.path.split(folder)
-    if folder != os.path.dirname(target):
-        problem += f": there is no {name!r} in {folder!r}"
-    if (inside := inside_of(target)) is not None:
-        return problem, ". ".join(inside).replace("this is", "This is", 1)
-    names: list[str] = []
-    with suppress(OSError):  # the folder cannot be listed
-        names = [other for other in os.listdir(folder) if not other.startswith(".")]
-    similar = get_close_matches(name, names, n=1)
-    return problem, f"Check the path. Did you mean {similar[0]!r}?" if similar else "Check the path."
 
 
 def unfinished_write(target: str) -> str | None:

@@ -355,7 +355,11 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         return to_hdf5(noted), None
     if noted is not None and "value" in note:  # Zarr has no other value
         tid = to_hdf5(noted)
-        return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), _refer_json(refer))
+
+        def in_hdf5(reference: Any) -> Any:
+            return None if reference is None else refer(decode_reference(reference))
+
+        return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), in_hdf5)
     references = _references(value)
     if references is not None:
         has_region = any(item.region is not None for item in references.flat)
@@ -412,11 +416,6 @@ def _fitting(array: Array, element: Element, dtype: np.dtype[Any]) -> Array | No
     # compared as bytes first: a NaN with a payload is not equal to itself
     is_same = cast.tobytes() == array.tobytes() or np.array_equal(cast, array, equal_nan=letter_of(base) in "fc")
     return cast if is_same and array.dtype.kind not in "OU" else None
-
-
-def _refer_json(refer: Refer) -> Callable[[Any], Any]:
-    """Return a function that gives the reference of HDF5 for the JSON of one; None remains None."""
-    return lambda value: None if value is None else refer(decode_reference(value))
 
 
 def _references(value: Any) -> Any:

@@ -382,8 +382,16 @@ class Edit:
 
     def _remove(self, name: str) -> None:
         if "@" in name and self._known.get(relative(name)) is None:
-            path, _, attribute = name.rpartition("@")
-            self._remove_attribute(relative(path), attribute)
+            path, _, name = name.rpartition("@")
+            _, path, node = self._find(relative(path))
+            names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
+            if name not in names:
+                raise self._error(UsageError, f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
+            if name in _FIXED:
+                raise self._error(ConflictError, f"hdmf needs the attribute {name!r}", path, "Keep it.")
+            self._check_not_needed(path, f"the attribute {name!r} cannot be removed", attribute=name)
+            self._set_attribute(path, names[name], None)
+            self.done.append(f"removed the attribute {name!r} of {absolute(path)}")
             return
         path, is_link = self._located(name)
         if self.new_path(path) is None:
@@ -522,17 +530,6 @@ class Edit:
             raise self._error(UsageError, problem, path, f"Give {absolute(target)}, which includes its index.")
         return path, is_link
 
-    def _remove_attribute(self, path: str, name: str) -> None:
-        _, path, node = self._find(path)
-        names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
-        if name not in names:
-            raise self._error(UsageError, f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
-        if name in _FIXED:
-            raise self._error(ConflictError, f"hdmf needs the attribute {name!r}", path, "Keep it.")
-        self._check_not_needed(path, f"the attribute {name!r} cannot be removed", attribute=name)
-        self._set_attribute(path, names[name], None)
-        self.done.append(f"removed the attribute {name!r} of {absolute(path)}")
-
     def _check_not_needed(self, path: str, what: str, **options: Any) -> None:
         reason = self._why_required(path, **options)
         if reason is not None:
@@ -634,25 +631,18 @@ class Edit:
                 self._targets[key] = None if node is None else path
         return self._targets[key]
 
-    def _followed(self, reference: Any) -> Any:
-        """Return a link or reference as it is after the change, None if its target is removed."""
-        target = self._target(reference) if isinstance(reference, dict) else None
-        if target is None:
-            return reference
-        new = self.new_path(target)
-        # a link to a column, or a region of it, has the length of another table, or other elements
-        if new is None or (target in self._kept and ("name" in reference or reference.get("region") is not None)):
-            return None
-        stated = decode_reference(reference).node_path
-        # what leads there through a link that is removed or renamed leads there without it
-        is_same = new == target and self.new_path(stated) == stated
-        return reference if is_same else {**reference, "path": absolute(new)}
-
     def _follow_all(self) -> None:
         """Let all links and references follow their targets, and note those whose target is removed."""
         stay = [path for path, _ in self._known.walk() if self.new_path(path) is not None]
         for path in stay:
-            self._follow_links(path)
+            entries: Any = self._node(path)[1].attributes.get(LINKS)
+            if (followed := self._follow(entries)) is entries:
+                continue
+            for entry in (entry for entry, new in zip(entries, followed, strict=True) if new is None):
+                link = join(path, str(entry.get("name")))
+                self.outdated[link] = None
+                self._lost.append((f"the link {absolute(link)}", self._why_required(link)))
+            self._set_links(path, [new for new in followed if new is not None])
         for path in stay:
             _, node = self._node(path)
             for name, value in node.attributes.items():
@@ -662,11 +652,22 @@ class Edit:
                 self._follow_array(path, node)
 
     def _follow(self, value: Any) -> Any:
-        """Return JSON with each reference in it as it is after the change, the same object if none has changed."""
+        """Return JSON with each reference in it as it is after the change, the same object if none has changed.
+
+        A reference whose target is removed becomes None, and is counted.
+        """
         if isinstance(value, dict) and {"source", "path"} <= value.keys():
-            new = self._followed(value)
-            self._nulls += new is None
-            return new
+            if (target := self._target(value)) is None:
+                return value
+            new = self.new_path(target)
+            # a link to a column, or a region of it, has the length of another table, or other elements
+            if new is None or (target in self._kept and ("name" in value or value.get("region") is not None)):
+                self._nulls += 1
+                return None
+            stated = decode_reference(value).node_path
+            # what leads there through a link that is removed or renamed leads there without it
+            is_same = new == target and self.new_path(stated) == stated
+            return value if is_same else {**value, "path": absolute(new)}
         if isinstance(value, dict):
             followed = self._follow([*value.values()])
             changed = any(map(is_not, followed, value.values()))
@@ -678,17 +679,6 @@ class Edit:
 
     def _is_specification(self, path: str) -> bool:
         return self._specs is not None and path.startswith(f"{self._specs}/")
-
-    def _follow_links(self, path: str) -> None:
-        entries: Any = self._node(path)[1].attributes.get(LINKS)
-        followed = self._follow(entries)
-        if followed is entries:
-            return
-        for entry in (entry for entry, new in zip(entries, followed, strict=True) if new is None):
-            link = join(path, str(entry.get("name")))
-            self.outdated[link] = None
-            self._lost.append((f"the link {absolute(link)}", self._why_required(link)))
-        self._set_links(path, [new for new in followed if new is not None])
 
     def _follow_attribute(self, path: str, name: str, value: Any) -> None:
         nulls, followed = self._nulls, self._follow(value)
@@ -789,11 +779,17 @@ class Edit:
 
         def move() -> None:
             change, unwrapped = file.edits.change, file.store.unwrapped
+            inlined, written = file.parsed.inlined, tuple(f"{path}/" for path in self._plan.arrays)
             keys = {old: list(unwrapped.list_prefix(old)) for old in (*moved, *replaced)}
             for old, new in moved.items():
                 if new is not None:
                     change.copy({key: new + key[len(old) :] for key in self._values(old, keys[old])})
-            self._move_inlined()
+            for key, value in list(inlined.items()):
+                new = self.new_path(key)
+                if new != key or key.startswith(written):
+                    del inlined[key]
+                    if new is not None and not new.startswith(written):
+                        inlined[new] = value
             change.delete(key for old in moved for key in keys[old])
             for path, node in replaced.items():
                 change.delete(self._obsolete(path, node, keys[path]))
@@ -824,12 +820,3 @@ class Edit:
             is_written = is_derived or self.new_path(path) in self._plan.arrays
             if name not in DOCUMENTS and not (path and is_written):
                 yield key
-
-    def _move_inlined(self) -> None:
-        inlined, written = self._file.parsed.inlined, tuple(f"{path}/" for path in self._plan.arrays)
-        for key, value in list(inlined.items()):
-            new = self.new_path(key)
-            if new != key or key.startswith(written):
-                del inlined[key]
-                if new is not None and not new.startswith(written):
-                    inlined[new] = value

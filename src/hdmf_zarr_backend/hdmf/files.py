@@ -410,21 +410,18 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     )
 
 
-def prepare(file: EditedFile) -> None:
-    """Check the metadata on disk and the tables, and name the axes of the arrays whose shapes have changed."""
-    if file.options.strict_json:
-        check_strict(file.parsed.hierarchy, file.store.location)
-    _check_tables(file)
-    rename_axes(file.parsed.hierarchy, file.edits.changed)
-
-
 _ALL_COLUMNS = "Nothing was written. Append to every column and to `id`, or use add_row, add_trial or the like."
 _WITH_INDEX = "Nothing was written. Change both: a number in the index is where the values of that row end."
 
 
-def _check_tables(file: EditedFile) -> None:
-    """Refuse changes in place after which a table has columns of different lengths, or values that are in no row."""
+def prepare(file: EditedFile) -> None:
+    """Check the metadata on disk, and name the axes of the arrays whose shapes have changed.
+
+    Refuse changes in place after which a table has columns of different lengths, or values that are in no row.
+    """
     edits, known, resized = file.edits, file.parsed.hierarchy, file.edits.resized
+    if file.options.strict_json:
+        check_strict(known, file.store.location)
     tables = {split(path)[0] for path in edits.changed}
     for path in sorted(tables | {split(path)[0] for path in tables}):
         with at(file.store, path):
@@ -436,6 +433,7 @@ def _check_tables(file: EditedFile) -> None:
                 column, index = (join(path, name) for name in names)
                 if not edits.changed.keys().isdisjoint((column, index)):
                     _check_index(file, column, index)
+    rename_axes(known, edits.changed)
 
 
 def _check_index(file: EditedFile, path: str, index: str) -> None:

@@ -100,42 +100,20 @@ class Item:
 
 
 def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
-    """Return the root of the tree of items, with sums and likenesses."""
+    """Return the root of the tree of items, with sums and likenesses, which members have before their group."""
     root = Item("/", "", hierarchy.root)
-    pending = [root]
-    # Not recursive: a file may be nested deeper than the recursion limit.
-    while pending:
-        item = pending.pop()
+    # Not recursive: a file may be nested deeper than the recursion limit. The list grows while it is read.
+    order = [root]
+    for item in order:
         node = item.node
-        assert node is not None
+        if node is None:  # a link
+            continue
         item.description = describe(item.path, node)
         if isinstance(node, Group) and not item.description.instead:
             links = [Item(leaf.name, "", None, leaf) for leaf in item.description.links]
             children = [Item(name, join(item.path, name), child) for name, child in node.members.items()]
-            pending.extend(children)
             item.members = sorted([*children, *links], key=lambda member: natural(member.name))
-    _summarise(root)
-    return root
-
-
-def number_key(digits: str) -> tuple[int, str]:
-    """Return a key that sorts like the number; crafted text may have more digits than `int` accepts."""
-    significant = digits.lstrip("0")
-    return len(significant), significant
-
-
-def natural(name: str) -> tuple[Any, ...]:
-    """Return a key that sorts ``trial_2`` before ``trial_10``."""
-    parts = filter(None, re.split(r"([0-9]+)", name))
-    return tuple((0, *number_key(part)) if part[0] in "0123456789" else (1, 0, part) for part in parts)
-
-
-def _summarise(root: Item) -> None:
-    """Set sums and likenesses, members before their group."""
-    # The list grows while it is read: it ends with the members of the last group.
-    order = [root]
-    for item in order:
-        order.extend(item.members)
+            order.extend(item.members)
     known: dict[Hashable, int] = {}
     for item in reversed(order):
         if item.leaf is not None:
@@ -152,6 +130,19 @@ def _summarise(root: Item) -> None:
             members = frozenset((pattern(member.name), member.likeness) for member in item.members)
             key = ("group", item.description.likeness, members)
         item.likeness = known.setdefault(key, len(known))
+    return root
+
+
+def number_key(digits: str) -> tuple[int, str]:
+    """Return a key that sorts like the number; crafted text may have more digits than `int` accepts."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
+def natural(name: str) -> tuple[Any, ...]:
+    """Return a key that sorts ``trial_2`` before ``trial_10``."""
+    parts = filter(None, re.split(r"([0-9]+)", name))
+    return tuple((0, *number_key(part)) if part[0] in "0123456789" else (1, 0, part) for part in parts)
 
 
 def pattern(name: str) -> str:

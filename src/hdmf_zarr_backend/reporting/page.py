@@ -156,20 +156,16 @@ class _FileFigures:
         self.counts = outline.counts()
         stored = outline.stored or {}
         self.stored = sum(stored.values())
-        self.areas = _areas(outline, stored)
+        # the tree of sizes is without the cached specifications: in many files they would hide the data
+        areas = {"": Area("/", "/", stored.get("", 0))}
+        for path, _ in outline.hierarchy.walk(without=outline.spec_path):
+            if path:  # parents are before members
+                areas[path] = Area(split(path)[1], absolute(path), stored.get(path, 0))
+                areas[split(path)[0]].members.append(areas[path])
+        for path in reversed(list(areas)[1:]):
+            areas[split(path)[0]].size += areas[path].size
+        self.areas = areas[""]
         self.specifications = self.stored - self.areas.size
-
-
-def _areas(outline: Outline, stored: Mapping[str, int]) -> Area:
-    """Return the tree of sizes, without the cached specifications: in many files they would hide the data."""
-    areas = {"": Area("/", "/", stored.get("", 0))}
-    for path, _ in outline.hierarchy.walk(without=outline.spec_path):
-        if path:  # parents are before members
-            areas[path] = Area(split(path)[1], absolute(path), stored.get(path, 0))
-            areas[split(path)[0]].members.append(areas[path])
-    for path in reversed(list(areas)[1:]):
-        areas[split(path)[0]].size += areas[path].size
-    return areas[""]
 
 
 def _cards(figures: _FileFigures) -> str:
@@ -215,9 +211,12 @@ def _arrays_section(figures: _FileFigures) -> str:
         texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
         names = escape(first["path"])
         if len(arrays) > 1:
+            # sorted as people count: trace_2 before trace_10
             ordered = sorted(arrays, key=lambda array: natural(array["path"]))
             lines = [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered]
-            names = _opening(f"{escape(_range_text(array['path'] for array in arrays))}, {len(arrays):,} arrays", lines)
+            start, end = ordered[0]["path"], ordered[-1]["path"]
+            extent = f"{start} ... {posixpath.relpath(end, posixpath.commonpath([start, end]))}"
+            names = _opening(f"{escape(extent)}, {len(arrays):,} arrays", lines)
         chunks = {_chunk_text(array) for array in arrays}
         rows.append([
             f'<td class="path">{names}</td>',
@@ -390,14 +389,6 @@ def _opening(title: str, lines: Sequence[str]) -> str:
     listed = "".join(f"<li>{line}</li>" for line in lines[:_MEMBERS])
     more = f"<li>and {len(lines) - _MEMBERS:,} more</li>" if len(lines) > _MEMBERS else ""
     return f"<details><summary>{title}</summary><ul>{listed}{more}</ul></details>"
-
-
-def _range_text(paths: Iterable[str]) -> str:
-    """Return the first and the last of similar paths: ``/acquisition/trace_1 ... trace_9``."""
-    ordered = sorted(paths, key=natural)
-    # sorted as people count: trace_2 before trace_10
-    first, last = ordered[0], ordered[-1]
-    return f"{first} ... {posixpath.relpath(last, posixpath.commonpath([first, last]))}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
