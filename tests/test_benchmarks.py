@@ -142,3 +142,11 @@ def test_the_pieces_of_a_file_of_any_size_run(pytestconfig, tmp_path):
     answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.count("| open |") == len(scale.WORKLOADS)
+
+
+@pytest.mark.slow
+def test_readers_of_a_growing_file_see_no_torn_rows(pytestconfig):
+    command = [sys.executable, pytestconfig.rootpath / "benchmarks" / "bench_readers.py", "--quick"]
+    answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "20 readers: " in answer.stdout

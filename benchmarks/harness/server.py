@@ -24,6 +24,7 @@ class CountingServer(ThreadingHTTPServer):
     """Serves a folder on a free port of this machine alone."""
 
     daemon_threads = True
+    request_queue_size = 256  # clients that begin at once
 
     def __init__(self, folder: str) -> None:
         super().__init__(("127.0.0.1", 0), partial(_Handler, directory=folder))

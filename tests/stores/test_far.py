@@ -29,6 +29,8 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
 )
 from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.store.base import Abilities
+from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.opening import open_store
 from hdmf_zarr_backend.store.remote import REQUESTS
 from tests import samples, trees
@@ -349,6 +351,28 @@ def test_a_web_server_by_fsspec(web, web_proxy):
             with pytest.raises(error) as caught:
                 data[:]
             assert (caught.value.store, caught.value.path) == (f"{web_proxy.url}/a.zarr", "/g/data")
+
+
+class Moment(LocalStore):
+    """A server without a listing, on which the writer of a file has just hidden it for a moment."""
+
+    abilities = Abilities(write=False, change=False, listing=False, why="it is read-only")
+    is_hidden = True
+
+    def get(self, key: str) -> bytes | None:
+        if key == ".zmetadata" and self.is_hidden:
+            self.is_hidden = False
+            return None
+        return super().get(key)
+
+
+def test_a_file_that_was_hidden_when_its_documents_were_requested_is_read(tmp_path):
+    write_chunked(tmp_path / "a.zarr")
+    with reading(Moment(str(tmp_path / "a.zarr"))) as data:
+        np.testing.assert_array_equal(data[:], CHUNKED)
+    (tmp_path / "a.zarr" / ".zmetadata").unlink()
+    with pytest.raises(StoreError, match="no consolidated document"):
+        ZarrIO(Moment(str(tmp_path / "a.zarr")), "r")
 
 
 # ---- writes that do not come to their end ---------------------------------------------------------------------------

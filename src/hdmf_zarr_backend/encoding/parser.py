@@ -7,7 +7,7 @@ was probably meant. `resolver_of` returns the resolver of the links of a file, w
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -204,10 +204,11 @@ def parse(
             check_outside(store)
             document = texts.get(zarr3.DOCUMENT)
             _check_finished(None if document else store.get(zarr2.ATTRIBUTES), document)
-            parsed = ParsedFile(_parse_listing(store, document, damaged), consolidated=False)
-            # The file changed while its keys were listed.
-            if _likely_documents(store, hint, use_consolidated=True) != first:
+            is_same = lambda: _likely_documents(store, hint, use_consolidated=True) == first  # noqa: E731
+            listed = _listed(store, document, damaged, is_same)
+            if listed is None:
                 return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
+            parsed = ParsedFile(listed, consolidated=False)
         parsed.state = state
         if parsed.consolidated and parsed.zarr_format == 2:
             _add_late_namespaces(store, parsed.hierarchy)
@@ -382,6 +383,19 @@ def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[st
                 raise
             damaged[path] = error
     return documents
+
+
+def _listed(
+    store: Store, document: bytes | None, damaged: Damaged | None, is_same: Callable[[], bool]
+) -> Hierarchy | None:
+    """Return the nodes by their own documents; None if the file was changed, or hidden by its writer until now."""
+    try:
+        hierarchy = _parse_listing(store, document, damaged)
+    except ZarrBackendError:
+        if is_same():
+            raise
+        return None
+    return hierarchy if is_same() else None
 
 
 def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
