@@ -149,7 +149,7 @@ def test_a_chunk_that_is_decoded_or_missing_is_asked_for_once(s3):
     with reading(s3.url("a.zarr"), s3.options) as data:
         s3.proxy.requests.clear()
         assert data[50:250].shape == (200, 10)
-        assert s3.count() == 3
+        assert s3.count() == 4  # and the document of the array: the file had all chunks, so it may have been replaced
 
 
 def test_requests_to_write_and_to_append(s3, zarr_format):
