@@ -44,6 +44,7 @@ from hdmf_zarr_backend.errors import (
     printable,
     unknown_argument,
     warn,
+    without_secrets,
 )
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.hdf5.files import warn_broken
@@ -142,7 +143,7 @@ class ConversionReport(View):
         counts = ((self.groups, "group"), (self.datasets, "dataset"), (self.links, "link"))
         numbers = ", ".join([*(counted(count, noun) for count, noun in counts), size_text(self.nbytes)])
         first = f"{name or f'{self.source} -> {self.target}'}: {numbers}"
-        return [printable(first), *(printable(f"  {remark}") for remark in self.remarks)]
+        return [printable(without_secrets(first)), *(printable(f"  {remark}") for remark in self.remarks)]
 
 
 @known_arguments

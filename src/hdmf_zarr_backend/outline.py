@@ -25,7 +25,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     spec_location,
     visible,
 )
-from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
+from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn, without_secrets
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
@@ -261,7 +261,7 @@ class Outline:
         parts.append(f"{size_text(counts.size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
-        return f"{name}: {', '.join(parts)}"
+        return f"{without_secrets(name)}: {', '.join(parts)}"
 
 
 def _shortened(text: str, length: int) -> str:

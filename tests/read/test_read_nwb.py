@@ -108,7 +108,7 @@ SIGNATURE = "X-Amz-Date=2026&X-Amz-Signature=abc"
 
 
 @pytest.mark.parametrize("name", ["a.nwb", "a.nwb.zarr.zip"])
-def test_a_presigned_url(folder, signed, tmp_path, name):
+def test_a_presigned_url(folder, signed, tmp_path, capsys, name):
     place = f"{signed.url}/{name}?{SIGNATURE}"
     data = read_nwb(place).acquisition["large"].data
     np.testing.assert_array_equal(data[5, 10:20], SQUARE[5, 10:20])
@@ -116,12 +116,16 @@ def test_a_presigned_url(folder, signed, tmp_path, name):
     assert sum(method == "HEAD" for method, _ in signed.requests) <= 4  # of each store one
     if name != "a.nwb":
         return
-    assert main(["inspect", place]) == 0
-    assert verify(place, "structure").is_sound
+    assert main(["inspect", place]) == main(["verify", place]) == 0
+    assert main(["inspect", f"{place}d"]) == 2
+    shown, problem = capsys.readouterr()
+    assert problem.count(f"{signed.url}/a.nwb?") == 1
     assert not compare(place, folder / name)
     assert validate(place).is_valid
-    assert "large" in report(place)
-    convert(place, tmp_path / "a.nwb.zarr.json", to="virtual")
+    page = report(place)
+    assert "<h1>a.nwb</h1>" in page
+    done = convert(place, tmp_path / "a.nwb.zarr.json", to="virtual")
+    assert not [text for text in (shown, problem, page, str(done)) if "=abc" in text]
     assert read_nwb(tmp_path / "a.nwb.zarr.json").acquisition["large"].data[5, 5] == SQUARE[5, 5]
     with pytest.raises(UsageError, match="an HDF5 file at a URL is not copied"):
         convert(place, tmp_path / "a.nwb.zarr")

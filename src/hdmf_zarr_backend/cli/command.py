@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable, without_secrets
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url, split_chain
 from hdmf_zarr_backend.model.render import Form, View, counted, finding_lines
 from hdmf_zarr_backend.options import CODECS, Limits, ReadOptions, WriteOptions
@@ -451,7 +451,8 @@ def failure_of(arguments: Namespace, error: ZarrBackendError | OSError, source: 
         text, problem = error.cli_text(), error.problem
     else:
         text, problem = str(error), error.strerror or str(error)
-    complain(text if source in text else f"{source}: {text}")
+    shown = without_secrets(source)
+    complain(text if shown in text else f"{shown}: {text}")
     return text, problem
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from hdmf_zarr_backend.errors import printable
+from hdmf_zarr_backend.errors import printable, without_secrets
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join
 
 T = TypeVar("T")
@@ -270,7 +270,8 @@ def limited(lines: Sequence[object], form: Form) -> list[str]:
 
 def verdict(name: str, good: str, count: int, noun: str, form: Form) -> str:
     """Return the result for a file: ``good`` in green, or the number of findings in red."""
-    return f"{printable(name)}: {form.paint(counted(count, noun), 'red') if count else form.paint(good, 'green')}"
+    result = form.paint(counted(count, noun), "red") if count else form.paint(good, "green")
+    return f"{printable(without_secrets(name))}: {result}"
 
 
 TREE_WIDTH = 60

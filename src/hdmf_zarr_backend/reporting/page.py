@@ -22,7 +22,8 @@ from hdmf_zarr_backend.check.findings import Finding, Problem
 from hdmf_zarr_backend.check.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
-from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
+from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments, without_secrets
+from hdmf_zarr_backend.model.links import without_query
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.model.render import RUN, UNICODE, counted, escape, natural, pattern, size_text
 from hdmf_zarr_backend.options import ReadOptions
@@ -102,7 +103,7 @@ def report(
     with opened(source, **reading) as reader:
         figures = _FileFigures(reader.outline)
         location = figures.outline.location
-        name = os.path.basename(location.rstrip("/"))
+        name = os.path.basename(without_query(location).rstrip("/"))
         view = DataView(reader)
         session = session_of(reader, view.spans, view.intervals)
         data = view.sections()
@@ -110,7 +111,7 @@ def report(
     parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
     amount = f"{size_text(reader.read_bytes)} of values were read for this page, of at most {size_text(reader.most)}."
     body = [
-        f'<h1>{escape(name)}</h1><p class="soft path">{escape(location)}</p>',
+        f'<h1>{escape(name)}</h1><p class="soft path">{escape(without_secrets(location))}</p>',
         f'<h2>Session</h2><dl class="session">{"".join(parts)}</dl>'
         if parts
         else f"<p>{escape(kind_of(reader.hierarchy))}</p>",
@@ -258,7 +259,7 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     """Return the numbers of both files, their stored sizes by the groups of the root, and their differences."""
     body = ["<h1>Two files</h1>"]
     for ordinal, figures in (("first", a), ("second", b)):
-        body.append(f"<h2>{ordinal}: {escape(figures.outline.location)}</h2>{_cards(figures)}")
+        body.append(f"<h2>{ordinal}: {escape(without_secrets(figures.outline.location))}</h2>{_cards(figures)}")
     sizes = {"all": [float(a.stored), float(b.stored)]}
     members = [{f"/{area.name}": area.size for area in figures.areas.members if area.size} for figures in (a, b)]
     by_path = {path: [each.get(path, 0.0) for each in members] for path in {*members[0], *members[1]}}
@@ -413,5 +414,5 @@ def _and_more(count: int, where: str = "") -> str:
 def _command(name: str, location: str, options: str = "") -> str:
     """Return a command of `zarrio` about a file."""
     # quoted for a shell: a path may have spaces, and a crafted one more than that
-    words = " ".join(filter(None, ["zarrio", name, options, shlex.quote(location)]))
+    words = " ".join(filter(None, ["zarrio", name, options, shlex.quote(without_secrets(location))]))
     return f"<code>{escape(words)}</code>"
