@@ -55,7 +55,7 @@ DAMAGE: Final[dict[str, str]] = {
     "reference-wrong-target": "If the target was replaced on purpose, write the reference again.",
     "chunk-missing": _RESTORE,
     "chunk-damaged": _RESTORE,
-    "table-uneven": "Append the rows that are missing, or cut those that are too many (`dataset.resize`), in mode r+.",
+    "table-uneven": "Append the rows that are missing, or cut those that are too many (`dataset.resize`).",
     "schema": "Change the named object so that it follows the schema.",
     "schema-damaged": "Restore the cached namespaces from a copy, or check the file against the installed ones with "
     "`zarrio validate --installed`.",
