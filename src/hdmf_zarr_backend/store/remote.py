@@ -85,8 +85,14 @@ def in_threads(function: Callable[[A], None], items: Iterable[A], threads: int) 
             return list(islice(left, 1))
 
     def work() -> None:
-        while item := taken():
-            function(*item)
+        nonlocal left
+        try:
+            while item := taken():
+                function(*item)
+        except BaseException:
+            with lock:  # after an error, or Ctrl-C, no thread begins another item
+                left = iter(())
+            raise
 
     # one that starts when nothing is left does nothing
     helpers = [submit(request_pool(threads), work) for _ in range(threads - 1)]
