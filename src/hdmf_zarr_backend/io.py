@@ -508,7 +508,27 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise self._not_in_this_mode("read from", "Use mode 'r', 'r-', 'r+' or 'a'.")
         containers = self._session(is_lazy=self._is_lazy).containers if self._is_open else None
         if containers is None:
-            container = self._read_all()
+            if self._is_open:
+                # Builders are complete or an error. Of containers, what cannot be read is left out with a warning: one
+                # document that another program damaged must not hide the rest of the file.
+                self._session().own.is_strict = False
+            builder, catalog, source = self.read_builder(), self.manager.namespace_catalog, self.path
+            # hdmf says "Cannot build data. There are no values." without naming the file
+            if not (builder.groups or builder.datasets or builder.links or builder.attributes):
+                problem = f"Cannot read data in mode {self._mode!r}. There are no values"
+                raise NoValuesError(problem, store=source, remedy="Is this the right file?")
+            check_link_paths(builder, self._raw_store.read_rules, source)
+            check_types(builder, catalog, source)
+            hierarchy = None if self._parsed is None else self._parsed.hierarchy
+            herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
+            try:
+                # the collector would look through all new containers again and again, and none of them is garbage
+                with construction_errors(builder, source, catalog, hierarchy), gc_paused():
+                    container = super().read()
+                    if self._edits is not None:
+                        let_indices_grow(container)
+            finally:
+                self.herd_path = herd_path
         else:
             # as hdmf's own read does: `get_read_io` of a container finds the file
             container = containers.root()
@@ -519,33 +539,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             container.all_children()
         if self._edits is not None:
             self._fields.note(container)
-        return container
-
-    def _read_all(self) -> Any:
-        if self._is_open:
-            # Builders are complete or an error. Of containers, what cannot be read is left out with a warning: one
-            # document that another program damaged must not hide the rest of the file.
-            self._session().own.is_strict = False
-        builder, catalog, source = self.read_builder(), self.manager.namespace_catalog, self.path
-        # hdmf says "Cannot build data. There are no values." without naming the file
-        if not (builder.groups or builder.datasets or builder.links or builder.attributes):
-            raise NoValuesError(
-                f"Cannot read data in mode {self._mode!r}. There are no values",
-                store=source,
-                remedy="Is this the right file?",
-            )
-        check_link_paths(builder, self._raw_store.read_rules, source)
-        check_types(builder, catalog, source)
-        hierarchy = None if self._parsed is None else self._parsed.hierarchy
-        herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
-        try:
-            # the collector would look through all new containers again and again, and none of them is garbage
-            with construction_errors(builder, source, catalog, hierarchy), gc_paused():
-                container = super().read()
-                if self._edits is not None:
-                    let_indices_grow(container)
-        finally:
-            self.herd_path = herd_path
         return container
 
     def read_builder(self) -> Any:

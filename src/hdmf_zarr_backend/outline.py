@@ -208,7 +208,24 @@ class Outline:
                 text = json.dumps(value, ensure_ascii=False, default=repr)
                 attributes.append(Leaf(f"@{name}", text=_shortened(text, _VALUE_LENGTH)))
         if isinstance(node, Dataset):
-            return self._describe_array(path, node, attributes)
+            array = self._array(path, node)
+            label, count, size = array["dtype"], array["chunk_count"], array["bytes"]
+            cells = [
+                data_type_of(node) or "",
+                label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
+                self._lengths(array["shape"]) or "scalar",
+                self._lengths(array["chunks"]) if count > 1 else "",
+                f"{count:,}",
+                *([self._lengths(array["shards"] or ())] if self.has_shards else []),
+                ", ".join(array["codecs"]),
+                "" if size is None else size_text(size),
+            ]
+            if self.stored is not None:
+                stored = array["stored_bytes"]
+                cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
+            if self.datasets is not None:
+                cells.append(_shortened(" ".join(str(self.datasets.get(path, "")).split()), _LABEL_LENGTH))
+            return Description(cells, size or 0, attributes, likeness=(cells[0], label))
         name = data_type_of(node) or ""
         if path == self.spec_path and not self.specs:
             known = cached_versions(self.hierarchy)
@@ -216,26 +233,6 @@ class Outline:
             return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
         links = [Leaf(link["name"], "link", target=target_text(link["target"])) for link in self._links(path, node)]
         return Description([name], attributes=attributes, links=links, likeness=name)
-
-    def _describe_array(self, path: str, node: Dataset[Attributes], attributes: list[Leaf]) -> Description:
-        array = self._array(path, node)
-        label, count, size = array["dtype"], array["chunk_count"], array["bytes"]
-        cells = [
-            data_type_of(node) or "",
-            label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
-            self._lengths(array["shape"]) or "scalar",
-            self._lengths(array["chunks"]) if count > 1 else "",
-            f"{count:,}",
-            *([self._lengths(array["shards"] or ())] if self.has_shards else []),
-            ", ".join(array["codecs"]),
-            "" if size is None else size_text(size),
-        ]
-        if self.stored is not None:
-            stored = array["stored_bytes"]
-            cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
-        if self.datasets is not None:
-            cells.append(_shortened(" ".join(str(self.datasets.get(path, "")).split()), _LABEL_LENGTH))
-        return Description(cells, size or 0, attributes, likeness=(cells[0], label))
 
     def _lengths(self, lengths: Sequence[int]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)

@@ -15,7 +15,7 @@ from hdmf_zarr_backend.check.findings import Problem, Report, problem_lines
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.elements import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.parser import ParsedFile, check_outside, current, parse, resolver_of
-from hdmf_zarr_backend.encoding.references import decode_links
+from hdmf_zarr_backend.encoding.references import decode_links, set_links
 from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.errors import (
@@ -280,16 +280,29 @@ def repair(
 def _repaired(
     store: Store, structure: Structure, change: Change, repairs: Repairs, *, drop_links: bool
 ) -> tuple[Structure | None, dict[str, bytes]]:
-    """Write back what is lost; return the new state and, if they are needed, new documents of the root.
+    """Write back what only the consolidated document has; return the new state, and new documents of the root.
 
     None and no documents if something is missing, or format 3 of a file of both formats is newer: then the consolidated
-    document, which may be the only good copy, does not change.
+    document, which may be the only good copy, does not change. There are documents only if they are needed.
+
+    A chunk that does not decode is replaced. A document is not, since on some disks two names can be one file, except
+    those of the root with which a new file has begun.
     """
     repaired: Structure | None = structure
     documents: dict[str, bytes] = {}
-    if _write_back(store, structure, change, repairs):
-        repaired, report = _checked(store, is_own_change=True)
-        repairs.left = report.problems
+    # else a writer may be at work, or not all documents were read
+    if not any(problem.kind in ("incomplete", "limit") and not problem.is_repairable for problem in repairs.left):
+        copies = structure.only_copies
+        store.check_inside(copies, [])
+        existing = store.get_many(key for key in copies if split(key)[0] and split(key)[1] in DOCUMENTS)
+        written = {key: data for key, data in copies.items() if key not in existing}
+        for key, data in written.items():
+            change.put(key, data)
+        change.drain()
+        if written:
+            repairs.done.append(f"wrote back from the consolidated document: {few(sorted(written))}")
+            repaired, report = _checked(store, is_own_change=True)
+            repairs.left = report.problems
     kinds = Counter(problem.kind for problem in repairs.left)
     if repaired is None or kinds.keys() & (_NOT_WHOLE | _LOST) or repaired.state in ("3 is newer", "both are newer"):
         return None, {}
@@ -308,26 +321,6 @@ def _repaired(
 def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
     report = Report(store.location, "structure")
     return check_structure(store, report, is_own_change=is_own_change), report
-
-
-def _write_back(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
-    """Restore what only the consolidated document has; return whether there was anything.
-
-    A chunk that does not decode is replaced. A document is not, since on some disks two names can be one file, except
-    those of the root with which a new file has begun.
-    """
-    if any(problem.kind in ("incomplete", "limit") and not problem.is_repairable for problem in repairs.left):
-        return False  # a writer may be at work, or not all documents were read
-    copies = structure.only_copies
-    store.check_inside(copies, [])
-    existing = store.get_many(key for key in copies if split(key)[0] and split(key)[1] in DOCUMENTS)
-    written = {key: data for key, data in copies.items() if key not in existing}
-    for key, data in written.items():
-        change.put(key, data)
-    change.drain()
-    if written:
-        repairs.done.append(f"wrote back from the consolidated document: {few(sorted(written))}")
-    return bool(written)
 
 
 def _drop_links(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
@@ -357,10 +350,7 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
         if not count:
             continue
         dropped = True
-        # an entry that is kept is written as it was, with keys that this package does not know
-        rest = {name: value for name, value in node.attributes.items() if name != LINKS}
-        node.attributes = {**rest, LINKS: kept} if kept else rest
-        node.keeps_attributes = True
+        set_links(node, kept)
         changed |= {key: dump(document) for key, document in FORMATS[hierarchy.zarr_format].documents(path, node)}
         repairs.done.append(f"removed {counted(count, 'link')} without a target from {absolute(path)}")
     change.describe(changed)

@@ -158,8 +158,16 @@ def _check_chunks(store: Store, structure: Structure, report: Report, executor: 
                 check.run(workers, progress)
     finally:
         progress.finish()
-    if separate is not None:
-        _compare_copies(store, structure.hierarchy, separate, report)
+    # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
+    # note of `encoding.registry` change then, so the values themselves are compared. Chunks that cannot be read are
+    # reported by the check of each format.
+    for path, node in separate.walk() if separate is not None and store.abilities.listing else ():
+        if isinstance(node, Dataset):
+            with suppress(ZarrBackendError, OSError):
+                names = list(_differing(store, path, node.stored, _planned(store, structure.hierarchy, path)))
+                if names:
+                    what = f"the values in Zarr format 3 differ from those in format 2: {few(names)}"
+                    report.add(path, "formats-differ", what, is_repairable=True)
 
 
 def _separate(store: Store) -> Hierarchy:
@@ -173,19 +181,6 @@ def _separate(store: Store) -> Hierarchy:
         elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
             separate.add(path, node)
     return separate
-
-
-def _compare_copies(store: Store, hierarchy: Hierarchy, separate: Hierarchy, report: Report) -> None:
-    """Compare the values of both formats; chunks that cannot be read are reported by the check of each format."""
-    # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
-    # note of `encoding.registry` change then, so the values themselves are compared.
-    for path, node in separate.walk() if store.abilities.listing else ():
-        if isinstance(node, Dataset):
-            with suppress(ZarrBackendError, OSError):
-                names = list(_differing(store, path, node.stored, _planned(store, hierarchy, path)))
-                if names:
-                    what = f"the values in Zarr format 3 differ from those in format 2: {few(names)}"
-                    report.add(path, "formats-differ", what, is_repairable=True)
 
 
 def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:

@@ -339,8 +339,13 @@ def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
         bad = (array != 0) & (array != 1)
     elif given in "iu" and wanted in "iu":
         bad = (result.astype(array.dtype) != array) | ((result < 0) != (array < 0))
+    elif given in "iu" and 8 * array.dtype.itemsize <= _exact_bits(result.real.dtype):
+        return result
     elif given in "iu":
-        bad = _changed_integers(array, result.real)
+        floats = result.real
+        wide = floats.astype(np.float64) if floats.dtype.itemsize < 8 else floats
+        beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))  # cannot be converted back
+        bad = beyond | (np.where(beyond, 0, wide).astype(array.dtype) != array)
     elif wanted in "iu" and library_type(dtype) is not None:  # which has no `numpy.iinfo`
         bad = result.astype(np.float64) != array
     elif wanted in "iu":
@@ -359,16 +364,6 @@ def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
 def _is_other(result: Array, array: Array) -> Any:
     """Mark the floats that become infinite, or NaN, which they do where a type of another library has no infinity."""
     return (np.isinf(result) != np.isinf(array)) | (np.isnan(result) != np.isnan(array))
-
-
-def _changed_integers(array: Array, result: Array) -> Any:
-    """Mark the integers that are not the same as floats."""
-    if 8 * array.dtype.itemsize <= _exact_bits(result.dtype):
-        return np.False_
-    wide = result.astype(np.float64) if result.dtype.itemsize < 8 else result
-    # These cannot be converted back.
-    beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))
-    return beyond | (np.where(beyond, 0, wide).astype(array.dtype) != array)
 
 
 def _dates(array: Array, dtype: np.dtype[Any], location: Location) -> Array:

@@ -448,7 +448,12 @@ class _Reader:
         if names is not None:
             kind = self._structure(kind, names, fields, depth)
         elif base is not None:
-            kind = self._subarray(base, depth)
+            if type(base) is not tuple or len(base) != 2:
+                refuse("the base of a subarray dtype is not a type and a shape")
+            element = self._dtype(base[0], depth + 1)
+            if element.dtype.hasobject:
+                refuse("a subarray of objects")
+            kind = _Dtype(np.dtype((element.dtype, _shape(base[1]))), element.leaves)
         elif kind.dtype.kind in "mM":
             kind = _Dtype(self._with_unit(kind.dtype, state[8:]))
         if _checked(order, str) in ("<", ">"):
@@ -476,14 +481,6 @@ class _Reader:
         if leaves > _MAX_FIELDS:
             refuse("a dtype of more fields or levels than any file needs")
         return _Dtype(np.dtype(layout), leaves)  # type: ignore[call-overload]  # refuses overlapping objects
-
-    def _subarray(self, base: Any, depth: int) -> _Dtype:
-        if type(base) is not tuple or len(base) != 2:
-            refuse("the base of a subarray dtype is not a type and a shape")
-        element = self._dtype(base[0], depth + 1)
-        if element.dtype.hasobject:
-            refuse("a subarray of objects")
-        return _Dtype(np.dtype((element.dtype, _shape(base[1]))), element.leaves)
 
     def _with_unit(self, dtype: np.dtype[Any], metadata: tuple[Any, ...]) -> np.dtype[Any]:
         if not metadata or type(metadata[0]) is not tuple or len(metadata[0]) != 2 or type(metadata[0][1]) is not tuple:

@@ -399,6 +399,13 @@ def find_link(attributes: dict[str, Any], name: str) -> ZarrReference | None:
     return next((link.target for link in decode_links({LINKS: entries})), None)
 
 
+def set_links(node: Any, entries: list[Any]) -> None:
+    """Give a group other entries of links; one that is kept is written as it was, with keys of other programs."""
+    rest = {name: value for name, value in node.attributes.items() if name != LINKS}
+    node.attributes = {**rest, LINKS: entries} if entries else rest
+    node.keeps_attributes = True
+
+
 @dataclass(eq=False)
 class LinkedFile:
     """A file that links lead from or to, as `model.links.Resolver` needs it."""

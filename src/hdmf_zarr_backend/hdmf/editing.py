@@ -31,7 +31,7 @@ from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr
 from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
-from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference
+from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference, set_links
 from hdmf_zarr_backend.encoding.reserved import (
     LINKS,
     NCZARR_ATTR,
@@ -604,10 +604,7 @@ class Edit:
 
     def _set_links(self, path: str, entries: list[Any]) -> None:
         new, node = self._node(path)
-        rest = {name: value for name, value in node.attributes.items() if name != LINKS}
-        # an entry that is kept is written as it was, with keys that this package does not know
-        node.attributes = {**rest, LINKS: entries} if entries else rest
-        node.keeps_attributes = True
+        set_links(node, entries)
         self._changed.add(new)
 
     # ---- links and references ---------------------------------------------------------------------------------------

@@ -431,20 +431,17 @@ def prepare(file: EditedFile) -> None:
                 raise ConflictError(problem, remedy=_ALL_COLUMNS)
             for names in indices_in(group, path).items() if isinstance(group, Group) and counts else ():
                 column, index = (join(path, name) for name in names)
-                if not edits.changed.keys().isdisjoint((column, index)):
-                    _check_index(file, column, index)
+                values, ends = known.get(column), known.get(index)
+                assert isinstance(values, Dataset) and isinstance(ends, Dataset)
+                if edits.changed.keys().isdisjoint((column, index)):
+                    continue
+                count, last = values.stored.shape[0], int(edits.last(index, ends))
+                # values beyond the end that are new, or an index beyond the values
+                if last > count or (last < count and column in resized):
+                    what = f"it has {counted(count, 'value')}"
+                    problem = f"the index of the column {names[0]!r} would end at {last}, and {what}"
+                    raise ConflictError(problem, remedy=_WITH_INDEX)
     rename_axes(known, edits.changed)
-
-
-def _check_index(file: EditedFile, path: str, index: str) -> None:
-    """Refuse values of a ragged column beyond the end of its index that are new, and an index beyond its values."""
-    column, node = file.parsed.hierarchy.get(path), file.parsed.hierarchy.get(index)
-    if isinstance(column, Dataset) and isinstance(node, Dataset):
-        count, last = column.stored.shape[0], int(file.edits.last(index, node))
-        if last > count or (last < count and path in file.edits.resized):
-            what = f"it has {counted(count, 'value')}"
-            problem = f"the index of the column {split(path)[1]!r} would end at {last}, and {what}"
-            raise ConflictError(problem, remedy=_WITH_INDEX)
 
 
 def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:

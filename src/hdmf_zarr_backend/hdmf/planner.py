@@ -468,7 +468,7 @@ class AppendPlanner(Planner):
             self.added.add(join(path, name))
         for name, child in builder.datasets.items():
             if child is not None:
-                self._merge_member_dataset(child, group, self._name(name, path))
+                self._merge_dataset(child, group, self._name(name, path))
         for link in builder.links.values():
             if not self._is_written(link):
                 self._merge_link(link, group)
@@ -478,10 +478,19 @@ class AppendPlanner(Planner):
             node.attributes = {**node.attributes, LINKS: entries}
             self.changed.add(path)
 
-    def _merge_member_dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+    def _merge_dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
         path = join(group.path, name)
-        if name in group.node.members:
-            self._merge_dataset(builder, group.node.members[name], path)
+        if (node := group.node.members.get(name)) is not None:
+            if not isinstance(node, Dataset):
+                raise self._conflict(path, "a group", "a dataset")
+            data = stored_array(builder.data)
+            is_this = isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path
+            if not self._is_written(builder) and not is_this:
+                values = self._original(path).data
+                # an iterator can be read only once, so it cannot be compared
+                if isinstance(data, AbstractDataChunkIterator) or not is_same(data, values):
+                    raise other_values(values, builder.data, self.targets.location, absolute(path))
+            self._merge_attributes(builder.attributes, node, path)
             return
         stored = find_link(group.node.attributes, name)
         if stored is None:
@@ -570,18 +579,6 @@ class AppendPlanner(Planner):
         return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
-
-    def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
-        if not isinstance(node, Dataset):
-            raise self._conflict(path, "a group", "a dataset")
-        data = stored_array(builder.data)
-        is_this = isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path
-        if not self._is_written(builder) and not is_this:
-            stored = self._original(path).data
-            # an iterator can be read only once, so it cannot be compared
-            if isinstance(data, AbstractDataChunkIterator) or not is_same(data, stored):
-                raise other_values(stored, builder.data, self.targets.location, absolute(path))
-        self._merge_attributes(builder.attributes, node, path)
 
 
 def _named(target: ZarrReference) -> str:

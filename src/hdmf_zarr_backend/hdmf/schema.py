@@ -323,7 +323,13 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
             raise ValueRefusedError("the schema has one value here", remedy="Give one value.")
         # hdmf takes any text for a time, with which pynwb cannot read the file.
         if spec.dtype == "isodatetime" and not shape:
-            _check_time(values)
+            text = values.decode(errors="replace") if isinstance(values, bytes) else str(values)
+            try:
+                datetime.fromisoformat(text)
+            except ValueError as error:
+                problem = f"{text!r} is not a time in the form of ISO 8601"
+                remedy = 'Give a datetime, or a text such as "2025-03-01T12:00:00+00:00".'
+                raise ValueRefusedError(problem, remedy=remedy) from error
     return values, dtype
 
 
@@ -334,18 +340,6 @@ def _checked_rows(names: list[str], data: Any) -> Any:
         problem = f"the schema has rows with the fields {', '.join(names)}, and the data are of type {dtype}"
         raise ValueRefusedError(problem, remedy="Give a list of tuples, or a structured array with these fields.")
     return list(data) if isinstance(data, np.ndarray) and data.dtype.names is not None else data
-
-
-def _check_time(value: Any) -> None:
-    """Refuse a text that is not a date or time in the form of ISO 8601."""
-    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-    try:
-        datetime.fromisoformat(text)
-    except ValueError as error:
-        problem = f"{text!r} is not a time in the form of ISO 8601"
-        raise ValueRefusedError(
-            problem, remedy='Give a datetime, or a text such as "2025-03-01T12:00:00+00:00".'
-        ) from error
 
 
 def _fits(shape: tuple[int, ...], wanted: Any) -> bool:

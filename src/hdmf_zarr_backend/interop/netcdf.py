@@ -34,11 +34,11 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import to_dask
 from hdmf_zarr_backend.model.json_text import check_strict, dump, load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, split
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import open_store
-from hdmf_zarr_backend.store.transaction import Writer, open_for_writing
+from hdmf_zarr_backend.store.transaction import open_for_writing
 
 
 @known_arguments
@@ -69,10 +69,21 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
         A document is damaged; the node is named.
     """
     store = open_store(source, storage_options)
-    hierarchy = _read_draft(store)
-    if hierarchy is None:
+    # only the draft has this document, at the root; it costs a request where a file is remote
+    if (dataset := store.get(_DATASET)) is None:
         parsed = parse(store)
         hierarchy, store = parsed.hierarchy, parsed.store(store)
+    else:  # with the attributes of NCZarr 2.0
+        texts = read_documents(store, zarr2.DOCUMENT_NAMES)
+        paths = sorted({split(key)[0] for key in texts} | {""})
+        beside = [zarr2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
+        texts |= store.get_many(beside) | {_DATASET: dataset}
+        check_texts(texts.values(), store.read_rules)
+        with at(store):
+            stored = {key: _object(load(text, key=key), key) for key, text in texts.items()}
+            documents = {key: document for path in paths for key, document in _documents_2(stored, path).items()}
+            documents[zarr2.ATTRIBUTES][nczarr.SUPERBLOCK] = {"version": stored[_DATASET].get("nczarr_version")}
+            hierarchy = zarr2.parse_documents(documents)
     if isinstance(hierarchy.root, Dataset):
         raise NotZarrError("this is an array, not a group", store=store.location, remedy="Open it with zarr.")
     # one cache for all variables; without it, dask would decode a chunk for each of its parts
@@ -156,23 +167,6 @@ def _stated(node: Node, name: str) -> dict[str, Any]:
 _DATASET, _ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS = ".zdataset", ".zattr_type", ".zdims", ".ztypedefs"
 _OPAQUE = re.compile(r"opaque\(([1-9][0-9]*)\)")
 _BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight bytes: there are no 8-bit floats
-
-
-def _read_draft(store: Store) -> Hierarchy | None:
-    """Return a file in the draft with the attributes of NCZarr 2.0; None for other files."""
-    # only the draft has this document, at the root; it costs a request where a file is remote
-    if (dataset := store.get(_DATASET)) is None:
-        return None
-    texts = read_documents(store, zarr2.DOCUMENT_NAMES)
-    paths = sorted({split(key)[0] for key in texts} | {""})
-    beside = [zarr2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
-    texts |= store.get_many(beside) | {_DATASET: dataset}
-    check_texts(texts.values(), store.read_rules)
-    with at(store):
-        stored = {key: _object(load(text, key=key), key) for key, text in texts.items()}
-        documents = {key: document for path in paths for key, document in _documents_2(stored, path).items()}
-        documents[zarr2.ATTRIBUTES][nczarr.SUPERBLOCK] = {"version": stored[_DATASET].get("nczarr_version")}
-        return zarr2.parse_documents(documents)
 
 
 def _object(document: Any, key: str) -> dict[str, Any]:
@@ -267,33 +261,28 @@ def add_nczarr(
             remedy="Write the file again with WriteOptions(nczarr=True).",
             remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
         )
+    strict = options.strict_json
     with open_for_writing(store) as writer:
-        return nczarr.listed(_add_attributes(store, writer, strict=options.strict_json))
-
-
-def _add_attributes(store: Store, writer: Writer, *, strict: bool) -> Hierarchy:
-    """Write the attributes in one change; return the hierarchy with them."""
-    parsed = parse(store)
-    hierarchy = parsed.hierarchy
-    if hierarchy.zarr_format != 2:
-        raise UsageError(
-            "NCZarr has no attributes in format 3", store=store.location, remedy="Export the file to format 2."
-        )
-    if strict:
-        check_strict(hierarchy, store.location)
-    nodes = {zarr2.key_of(path, zarr2.ATTRIBUTES): hierarchy.get(path) for path in sorted(nczarr.overlay(hierarchy))}
-    kept = {key: node for key, node in nodes.items() if node and (node.attributes or node.keeps_attributes)}
-    texts = {key: dump(node.attributes, strict=strict) for key, node in kept.items()}
-    gone = [key for key in nodes if key not in kept]
-    documents: dict[str, bytes] = {}
-    if parsed.consolidated:
-        last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)
-        documents = {key: dump(document, strict=strict) for key, document in last.items()}
-    # else the digest of format 2 in format 3 would say that format 3 is out of date
-    if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
-        root = store.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
-        documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])
-    with writer.change(root=parsed.root_keys) as change:
-        change.delete(gone)
-        change.commit(texts, documents)
-    return hierarchy
+        parsed = parse(store)
+        hierarchy = parsed.hierarchy
+        if hierarchy.zarr_format != 2:
+            problem = "NCZarr has no attributes in format 3"
+            raise UsageError(problem, store=store.location, remedy="Export the file to format 2.")
+        if strict:
+            check_strict(hierarchy, store.location)
+        overlaid = sorted(nczarr.overlay(hierarchy))
+        nodes = {zarr2.key_of(path, zarr2.ATTRIBUTES): hierarchy.get(path) for path in overlaid}
+        kept = {key: node for key, node in nodes.items() if node and (node.attributes or node.keeps_attributes)}
+        texts = {key: dump(node.attributes, strict=strict) for key, node in kept.items()}
+        documents: dict[str, bytes] = {}
+        if parsed.consolidated:
+            last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)
+            documents = {key: dump(document, strict=strict) for key, document in last.items()}
+        # else the digest of format 2 in format 3 would say that format 3 is out of date
+        if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
+            root = store.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
+            documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])
+        with writer.change(root=parsed.root_keys) as change:
+            change.delete(key for key in nodes if key not in kept)
+            change.commit(texts, documents)
+        return nczarr.listed(hierarchy)

@@ -69,23 +69,15 @@ def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
             return _loads(text)
         except ValueError:
             pass  # the standard library reads NaN, Infinity and surrogates
-    if _depth(text) > MAX_NESTING:
-        raise RecursionError(f"it is nested more than {MAX_NESTING:,} deep")
-    return json.loads(text.decode(encoding))
-
-
-def _depth(text: bytes) -> int:
-    """Return the nesting depth of JSON text, in time that is proportional to its length.
-
-    Brackets in strings can hide a part of it; then the limit is that of Python, which depends on its version.
-    """
-    if text.count(b"[") + text.count(b"{") <= MAX_NESTING:
-        return 0  # within the limit in any case
-    depth = _highest(text)
-    # Strings are left out: without escapes, they are every second part between quotes.
+    # The depth, in time that is proportional to the length; few brackets are within the limit in any case.
+    depth = _highest(text) if text.count(b"[") + text.count(b"{") > MAX_NESTING else 0
+    # Strings, which may have brackets, are left out: without escapes, they are every second part between quotes. Some
+    # can hide a part of the text; then the limit is that of Python, which depends on its version.
     if depth > MAX_NESTING and b'"' in text:
         depth = _highest(b"".join(_ESCAPE.sub(b"", text).split(b'"')[::2]))
-    return depth
+    if depth > MAX_NESTING:
+        raise RecursionError(f"it is nested more than {MAX_NESTING:,} deep")
+    return json.loads(text.decode(encoding))
 
 
 def _highest(text: bytes) -> int:

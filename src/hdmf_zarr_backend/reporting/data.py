@@ -736,7 +736,19 @@ def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
         area, box, level, colour = pending.pop()
         inner = box
         if level:
-            yield _box(area, box, level, colour)
+            about = "" if area.path.endswith(area.name) else f": {area.name}"
+            title = f"{area.path or '/'}{about}, {size_text(area.size)}"
+            yield (
+                f'<rect class="c{colour} l{min(level, 4)}" x="{box.x:.1f}" y="{box.y:.1f}" '
+                f'width="{max(box.width - 1, 0.5):.1f}" height="{max(box.height - 1, 0.5):.1f}">'
+                f"<title>{escape(title)}</title></rect>"
+            )
+            # SVG does not shorten text, and a page without scripts cannot measure it
+            letters, label = int((box.width - 6) / _LETTER), f"{area.name} {size_text(area.size)}"
+            if letters >= 4 and box.height >= _TITLE:
+                if len(label) > letters:
+                    label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
+                yield f'<text x="{box.x + 4:.1f}" y="{box.y + 12:.1f}">{escape(label)}</text>'
             inner = Rectangle(box.x + 1, box.y + _TITLE, box.width - 2, box.height - _TITLE)
         if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
             continue
@@ -749,23 +761,6 @@ def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
         boxes = lay_out([member.size for member in members], inner)
         for number, (member, rectangle) in enumerate(zip(members, boxes, strict=True)):
             pending.append((member, rectangle, level + 1, number % _COLOURS if level == 0 else colour))
-
-
-def _box(area: Area, box: Rectangle, level: int, colour: int) -> str:
-    title = f"{area.path or '/'}{'' if area.path.endswith(area.name) else ': ' + area.name}, {size_text(area.size)}"
-    rectangle = (
-        f'<rect class="c{colour} l{min(level, 4)}" x="{box.x:.1f}" y="{box.y:.1f}" '
-        f'width="{max(box.width - 1, 0.5):.1f}" height="{max(box.height - 1, 0.5):.1f}">'
-        f"<title>{escape(title)}</title></rect>"
-    )
-    # SVG does not shorten text, and a page without scripts cannot measure it
-    letters = int((box.width - 6) / _LETTER)
-    label = f"{area.name} {size_text(area.size)}"
-    if letters < 4 or box.height < _TITLE:
-        return rectangle
-    if len(label) > letters:
-        label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
-    return f'{rectangle}<text x="{box.x + 4:.1f}" y="{box.y + 12:.1f}">{escape(label)}</text>'
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------

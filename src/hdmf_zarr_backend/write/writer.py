@@ -215,7 +215,19 @@ class PlanWriter:
         self._progress.start(self._total)
         try:
             self._write_sources()
-            self._exhaust(growing, one_by_one=one_by_one)
+            if not growing:
+                return
+            # the arrays of iterators: one after the other, or a block of each in turn
+            with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
+                # one after the other, only one array has chunks that wait
+                most = min(WAITING_BYTES, self._budget // 2) // (1 if one_by_one else len(growing))
+                waiting = deque(self._blocks(path, planned, sink, most) for path, planned in growing.items())
+                while waiting:
+                    blocks = waiting.popleft()
+                    for _ in blocks:
+                        if not one_by_one:
+                            waiting.append(blocks)
+                            break
         finally:
             self._progress.finish()  # also before the message of an error
 
@@ -289,21 +301,6 @@ class PlanWriter:
             self._progress.advance(absolute(path), min(len(complete) * size, values))
         array = ChunkTask(self._change, path, stored, source, self._plan.arrays[path].old_shape)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
-
-    def _exhaust(self, growing: dict[str, PlannedArray], *, one_by_one: bool) -> None:
-        """Write the arrays of iterators: one after the other, or a block of each in turn."""
-        if not growing:
-            return
-        with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
-            # one after the other, only one array has chunks that wait
-            most = min(WAITING_BYTES, self._budget // 2) // (1 if one_by_one else len(growing))
-            waiting = deque(self._blocks(path, planned, sink, most) for path, planned in growing.items())
-            while waiting:
-                blocks = waiting.popleft()
-                for _ in blocks:
-                    if not one_by_one:
-                        waiting.append(blocks)
-                        break
 
     def _blocks(self, path: str, planned: PlannedArray, sink: Sink, waiting_bytes: int) -> Iterator[None]:
         """Write the blocks of an iterator, yielding after each, and then the document of the array."""
