@@ -369,11 +369,9 @@ class Request:
             problem, store = f"chunks={self.chunks!r} is unknown", _location_of(self.target)
             raise UsageError(problem, store=store, remedy='Use "keep", or settings={"**": {"chunks": ...}}.')
         if self.options.commit_message is not None and not self.abilities.commits:
-            raise UsageError(
-                "commit_message= does not apply here: it is for Icechunk",
-                store=_location_of(self.target),
-                remedy="Leave it out, or give a writable session of Icechunk as the target.",
-            )
+            problem = "commit_message= does not apply here: it is for Icechunk"
+            remedy = "Leave it out, or give a writable session of Icechunk as the target."
+            raise UsageError(problem, store=_location_of(self.target), remedy=remedy)
 
     @property
     def abilities(self) -> Abilities:
@@ -692,11 +690,9 @@ def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> 
         remedy = "Use a name that ends in '.zarr.json'."
         raise UsageError("references are written to one JSON file", store=target, remedy=remedy)
     if is_url(target) and not is_url(source):
-        raise UsageError(
-            "references on a server cannot point to a local file",
-            store=target,
-            remedy="Upload the HDF5 file first and give its URL, or write the references here and upload both.",
-        )
+        problem = "references on a server cannot point to a local file"
+        remedy = "Upload the HDF5 file first and give its URL, or write the references here and upload both."
+        raise UsageError(problem, store=target, remedy=remedy)
     if not is_url(target) and os.path.isdir(target):
         raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
     return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)

@@ -257,10 +257,7 @@ def dry_run(
             is_nwb = pynwb is not None and (is_export or isinstance(source, pynwb.NWBFile))
             manager = pynwb.get_manager() if is_nwb else get_manager()
         given: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
-        with (
-            nullcontext() if is_export else _unplaced(source),
-            _PlanningIO(location, "w", manager, **given) as io,
-        ):
+        with nullcontext() if is_export else _unplaced(source), _PlanningIO(location, "w", manager, **given) as io:
             (io.export if is_export else io.write)(source, **options)
             request = io.request
             target_location, has_both = request.targets.location, request.has_both
@@ -311,11 +308,9 @@ def _of_hdf5(request: Request, source: str, target: str, zarr_format: ZarrFormat
     if not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     if not is_hdf5(source):
-        raise UnsupportedFileError(
-            "this is not an HDF5 file",
-            store=source,
-            remedy="If it is a Zarr file, `zarrio inspect` lists its contents.",
-        )
+        problem = "this is not an HDF5 file"
+        remedy = "If it is a Zarr file, `zarrio inspect` lists its contents."
+        raise UnsupportedFileError(problem, store=source, remedy=remedy)
     with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
         # a file of a version that pynwb does not read is planned too, as `convert` with ``check=False`` would
         is_nwb = False

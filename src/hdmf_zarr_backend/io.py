@@ -160,17 +160,13 @@ def check_target(store: Store, mode: str, *, force: bool) -> None:
     if not store.exists() or (mode == "w" and store.is_empty_folder()):
         return
     if mode != "w":
-        raise TargetExistsError(
-            f"Unable to open file in {mode!r} mode. File already exists",
-            store=store.location,
-            remedy="Use mode 'w' to replace it, or 'a' to add to it.",
-        )
+        problem = f"Unable to open file in {mode!r} mode. File already exists"
+        remedy = "Use mode 'w' to replace it, or 'a' to add to it."
+        raise TargetExistsError(problem, store=store.location, remedy=remedy)
     if not force and not is_hdmf_zarr(store) and not is_empty_group(store):
-        raise StoreExistsError(
-            "the target exists and is not an HDMF Zarr file; it is not replaced",
-            store=store.location,
-            remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
-        )
+        problem = "the target exists and is not an HDMF Zarr file; it is not replaced"
+        remedy = "Choose another path, or pass force_overwrite=True if it may be deleted."
+        raise StoreExistsError(problem, store=store.location, remedy=remedy)
 
 
 def check_format(store: Store, mode: str, parsed: ParsedFile | None, zarr_format: ZarrFormat | None) -> None:
@@ -295,11 +291,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._options = write_options or WriteOptions()
         self._commit_message = self._options.commit_message
         if self._commit_message is not None and (mode in READING_MODES or not self._raw_store.abilities.commits):
-            raise UsageError(
-                "commit_message= does not apply here: it is for writing to Icechunk",
-                store=self._raw_store.location,
-                remedy="Leave commit_message= out, or give a writable session of Icechunk.",
-            )
+            problem = "commit_message= does not apply here: it is for writing to Icechunk"
+            remedy = "Leave commit_message= out, or give a writable session of Icechunk."
+            raise UsageError(problem, store=self._raw_store.location, remedy=remedy)
         if self._raw_store.abilities.strict_json:
             self._options = replace(self._options, strict_json=True)
         self._zarr_format = zarr_format
@@ -759,20 +753,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._mode in READING_MODES:
             raise self._not_in_this_mode("write to", "Use 'r+', 'w', 'w-', 'x' or 'a'.")
         if not isinstance(container, AbstractContainer):
-            raise WrongArgumentError(
-                f"a {type(container).__name__} cannot be written",
-                store=self.source,
-                remedy="Give a container, such as an NWBFile.",
-            )
+            problem = f"a {type(container).__name__} cannot be written"
+            raise WrongArgumentError(problem, store=self.source, remedy="Give a container, such as an NWBFile.")
         from hdmf_zarr_backend.hdmf.containers import check_origin
 
         builder = self.manager.get_builder(container) if self._outdated else None
         if builder is not None and any(written.get_written(builder) for written in self._outdated):
-            raise UsageError(
-                "the container is from before something in the file was removed, renamed, replaced or copied",
-                store=self.source,
-                remedy="Read the file again with io.read(), and change what that returns.",
-            )
+            problem = "the container is from before something in the file was removed, renamed, replaced or copied"
+            remedy = "Read the file again with io.read(), and change what that returns."
+            raise UsageError(problem, store=self.source, remedy=remedy)
         check_origin(container, self.manager, self.path)
         # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
@@ -826,11 +815,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 remedy="Name the data types, such as ['VectorData'].",
             )
         if self.zarr_format == BOTH and not self._options.consolidate_metadata:
-            raise WrongArgumentError(
-                "a file of both formats has consolidated documents",
-                store=self.source,
-                remedy="Leave consolidate_metadata out.",
-            )
+            problem = "a file of both formats has consolidated documents"
+            raise WrongArgumentError(problem, store=self.source, remedy="Leave consolidate_metadata out.")
         check_nczarr(self._number, self.source, nczarr=self._options.nczarr)
         unchecked, self._unchecked = self._unchecked, None  # not for builders that the user passes
         if unchecked is not None:

@@ -173,11 +173,9 @@ def upgrade(
     store = open_store(source, storage_options)
     abilities = store.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
-        raise ReadOnlyStoreError(
-            f"{abilities.why or 'this store cannot list its keys'}: the file cannot be upgraded in place",
-            store=store.location,
-            remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
-        )
+        problem = f"{abilities.why or 'this store cannot list its keys'}: the file cannot be upgraded in place"
+        remedy = "Convert it to a new file with `zarrio convert --zarr-format 3`."
+        raise ReadOnlyStoreError(problem, store=store.location, remedy=remedy)
     if dry_run:
         warn_of_pending(store)
         report = _upgrade(store, parse(store, use_consolidated=False), None, options, keep=keep, drop=drop)
@@ -199,11 +197,9 @@ def _upgrade(
     """Upgrade a file; without a change, check everything and change nothing."""
     if drop == 3:
         if parsed.state is None and parsed.zarr_format == 3:
-            raise UsageError(
-                "the file has Zarr format 3 only",
-                store=store.location,
-                remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
-            )
+            problem = "the file has Zarr format 3 only"
+            remedy = "Make a file of format 2 with `zarrio convert --zarr-format 2`."
+            raise UsageError(problem, store=store.location, remedy=remedy)
         documents, chunks = keys_of_format_3(store)
         if change is not None:
             # with the commit, so that readers see either format; another program may have deleted it already
@@ -257,11 +253,9 @@ def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None,
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
     if unknown:
         shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
-        raise ConflictError(
-            f"{counted(len(unknown), 'node')} in format 2 only: {shown}",
-            store=store.location,
-            remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
-        )
+        problem = f"{counted(len(unknown), 'node')} in format 2 only: {shown}"
+        remedy = "Move zarr.json of the root away to get the file of format 2, and upgrade that."
+        raise ConflictError(problem, store=store.location, remedy=remedy)
     # Chunks that were encoded again have keys of format 3 (c/0/0), and the old ones (0.0) are read by format 2 only.
     # The keys of all others have not changed, and both formats use them.
     keys: list[str] = []
@@ -287,11 +281,9 @@ def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options:
     """Add the documents of format 3 to a file of format 2."""
     check_derivable(store, parsed.state)
     if parsed.zarr_format == 3 and parsed.state != "alike":
-        raise UsageError(
-            "format 2 cannot name the chunks of a file of format 3",
-            store=store.location,
-            remedy="Make a new file with `zarrio convert --zarr-format both`.",
-        )
+        problem = "format 2 cannot name the chunks of a file of format 3"
+        remedy = "Make a new file with `zarrio convert --zarr-format both`."
+        raise UsageError(problem, store=store.location, remedy=remedy)
     if parsed.state == "alike":
         return UpgradeReport(store.location, formats=(2, 3))
     hierarchy = parsed.hierarchy
@@ -331,8 +323,6 @@ def _check_consolidated(store: Store, hierarchy: Hierarchy) -> None:
     known = parse(store)
     texts = {json.dumps(zarr2.encode_documents(each), sort_keys=True) for each in (known.hierarchy, hierarchy)}
     if known.consolidated and len(texts) > 1:
-        raise ConflictError(
-            "the consolidated document differs from the documents of the nodes",
-            store=store.location,
-            remedy="Run `zarrio verify` to see the differences, and `zarrio consolidate` to update it from the nodes.",
-        )
+        problem = "the consolidated document differs from the documents of the nodes"
+        remedy = "Run `zarrio verify` to see the differences, and `zarrio consolidate` to update it from the nodes."
+        raise ConflictError(problem, store=store.location, remedy=remedy)

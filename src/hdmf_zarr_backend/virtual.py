@@ -16,11 +16,7 @@ from hdmf_zarr_backend.encoding.codecs import is_expressible
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES
 from hdmf_zarr_backend.encoding.reserved import CHUNKS, FORMAT_VERSION, notes_of
-from hdmf_zarr_backend.errors import (
-    StoreError,
-    WriteError,
-    warn,
-)
+from hdmf_zarr_backend.errors import StoreError, WriteError, warn
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.hdf5.rawcopy import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data

@@ -58,11 +58,9 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
         pydantic-zarr is not installed; the extra ``zom`` installs it.
     """
     if hasattr(source, "write_builder") and getattr(source, "_parsed", None) is None:
-        raise UsageError(
-            "this io has neither read nor written a Zarr file",
-            store=getattr(source, "source", None),
-            remedy="Open a Zarr file with mode 'r', or give the path of the file.",
-        )
+        problem = "this io has neither read nor written a Zarr file"
+        remedy = "Open a Zarr file with mode 'r', or give the path of the file."
+        raise UsageError(problem, store=getattr(source, "source", None), remedy=remedy)
     # an open io and a dry run have the nodes; anything else is opened
     hierarchy, location = getattr(getattr(source, "_parsed", source), "hierarchy", None), None
     if not isinstance(hierarchy, Hierarchy):

@@ -159,17 +159,11 @@ def _check_changeable(store: Store) -> None:
     abilities = store.abilities
     if not is_url(store.location) and is_of_hdf5(store):
         remedy = "`zarrio verify` checks it. If it is cut short, download or copy it again."
-        raise NotZarrError(
-            "this is an HDF5 file, and only Zarr files are repaired and consolidated",
-            store=store.location,
-            remedy=remedy,
-        )
+        problem = "this is an HDF5 file, and only Zarr files are repaired and consolidated"
+        raise NotZarrError(problem, store=store.location, remedy=remedy)
     if not (abilities.change and abilities.consolidates):
-        raise ReadOnlyStoreError(
-            f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there",
-            store=store.location,
-            remedy="Repair a copy on a disk.",
-        )
+        problem = f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there"
+        raise ReadOnlyStoreError(problem, store=store.location, remedy="Repair a copy on a disk.")
     check_outside(store)  # before it is locked or changed
 
 

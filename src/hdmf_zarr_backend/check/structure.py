@@ -44,13 +44,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.nodes import (
-    Attributes,
-    Dataset,
-    Hierarchy,
-    absolute,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.journal import pending

@@ -247,11 +247,8 @@ _SHOWN = 3
 def check_dandi(store: Store, report: Report) -> DandiAsset:
     """Check the requirements of the archive for a file, and return its checksum."""
     if not store.abilities.listing:
-        raise UsageError(
-            "this store cannot list its keys, so its checksum cannot be computed",
-            store=store.location,
-            remedy="Check a copy on a disk.",
-        )
+        problem = "this store cannot list its keys, so its checksum cannot be computed"
+        raise UsageError(problem, store=store.location, remedy="Check a copy on a disk.")
 
     def md5(key: str) -> str:
         digest = hashlib.md5(usedforsecurity=False)

@@ -140,8 +140,34 @@ def convert_command(arguments: Namespace) -> cli.Exit:
     targets = dict(pairs)
 
     def work(source: str, progress: Progress, settings: Any) -> tuple[ConversionReport | None, float]:
-        began = time.perf_counter()
-        report = _converted(source, targets[source], arguments, {**options, "settings": settings}, progress)
+        """Convert one file, or skip it; return the seconds too."""
+        began, target, urls = time.perf_counter(), targets[source], options["storage_options"]
+        why = why_not_done(source, target, arguments, urls) if arguments.skip_existing else None
+        if why == "":
+            return None, time.perf_counter() - began
+        from hdmf_zarr_backend.conversion import convert
+        from hdmf_zarr_backend.store.opening import NotFreeError
+
+        try:
+            report = convert(
+                source,
+                target,
+                check=not arguments.no_check,
+                link_data=not arguments.no_link_data,
+                write_options=cli.write_options(arguments, progress=progress),
+                settings=settings,
+                **{name: getattr(arguments, name) for name in _SAME_NAMES},
+                **options,
+            )
+        except NotFreeError as error:
+            if why:
+                error.problem = f"the target exists and {why}: it was not skipped"
+                error.remedy_cli = "Use --overwrite to replace it."
+            raise
+        except KeyboardInterrupt as stop:
+            if not hasattr(stop, "__notes__"):
+                stop.add_note(f"No part of {target} was finished.")
+            raise
         return report, time.perf_counter() - began
 
     def show(source: str, done: tuple[ConversionReport | None, float]) -> None:
@@ -168,37 +194,6 @@ def convert_command(arguments: Namespace) -> cli.Exit:
         is_skipped=lambda done: done[0] is None,
         about=lambda source: {"target": targets[source]},
     )
-
-
-def _converted(
-    source: str, target: str, arguments: Namespace, options: dict[str, Any], progress: Progress
-) -> ConversionReport | None:
-    """Convert one file, or skip it."""
-    why = why_not_done(source, target, arguments, options["storage_options"]) if arguments.skip_existing else None
-    if why == "":
-        return None
-    from hdmf_zarr_backend.conversion import convert
-    from hdmf_zarr_backend.store.opening import NotFreeError
-
-    try:
-        return convert(
-            source,
-            target,
-            check=not arguments.no_check,
-            link_data=not arguments.no_link_data,
-            write_options=cli.write_options(arguments, progress=progress),
-            **{name: getattr(arguments, name) for name in _SAME_NAMES},
-            **options,
-        )
-    except NotFreeError as error:
-        if why:
-            error.problem = f"the target exists and {why}: it was not skipped"
-            error.remedy_cli = "Use --overwrite to replace it."
-        raise
-    except KeyboardInterrupt as stop:
-        if not hasattr(stop, "__notes__"):
-            stop.add_note(f"No part of {target} was finished.")
-        raise
 
 
 # ---- the target of each source --------------------------------------------------------------------------------------

@@ -190,11 +190,9 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
 
     def work(path: str, _: Progress, settings: Any) -> DryRun:
         if is_url(path) and not path.startswith("file://"):
-            raise UsageError(
-                "a dry run needs an HDF5 file on this machine",
-                store=path,
-                remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
-            )
+            problem = "a dry run needs an HDF5 file on this machine"
+            remedy = "Download it first; `zarrio inspect` shows the content of a Zarr file."
+            raise UsageError(problem, store=path, remedy=remedy)
         plan = dry_run(path, f"{path}.zarr", settings=settings, **given)
         plans.append(plan)
         return plan

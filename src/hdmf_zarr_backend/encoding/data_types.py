@@ -23,17 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
-from hdmf_zarr_backend.model.element import (
-    UTF8,
-    ByteOrder,
-    Element,
-    Number,
-    NumberKind,
-    Opaque,
-    Precision,
-    Text,
-    Time,
-)
+from hdmf_zarr_backend.model.element import UTF8, ByteOrder, Element, Number, NumberKind, Opaque, Precision, Text, Time
 
 if TYPE_CHECKING:
     import numpy as np

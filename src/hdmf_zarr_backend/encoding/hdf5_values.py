@@ -24,17 +24,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.encoding.data_types import json_float, letter_of
 from hdmf_zarr_backend.encoding.hdf5_types import raw_of, text_of, to_hdf5
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.model.element import (
-    ArrayOf,
-    Compound,
-    Element,
-    Number,
-    Opaque,
-    Reference,
-    Sequence,
-    Text,
-    Time,
-)
+from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Number, Opaque, Reference, Sequence, Text, Time
 
 Array: TypeAlias = npt.NDArray[Any]
 Convert: TypeAlias = Callable[[Any], Any]

@@ -59,14 +59,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
 from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
-from hdmf_zarr_backend.hdmf.namespaces import (
-    add_specs,
-    is_registered,
-    name_axes,
-    names_in,
-    rename_axes,
-    specs_in,
-)
+from hdmf_zarr_backend.hdmf.namespaces import add_specs, is_registered, name_axes, names_in, rename_axes, specs_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import (
     converted,

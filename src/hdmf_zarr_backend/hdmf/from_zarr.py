@@ -491,11 +491,9 @@ def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
 def check_derivable(store: Store, state: registry.State | None) -> None:
     """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost."""
     if state in ("3 is newer", "both are newer"):
-        raise ConflictError(
-            "the metadata of Zarr format 3 were changed by a program that does not know those of format 2",
-            store=store.location,
-            remedy="Keep those of format 3 with `zarrio upgrade --drop 2`, or those of format 2 with `--drop 3`.",
-        )
+        problem = "the metadata of Zarr format 3 were changed by a program that does not know those of format 2"
+        remedy = "Keep those of format 3 with `zarrio upgrade --drop 2`, or those of format 2 with `--drop 3`."
+        raise ConflictError(problem, store=store.location, remedy=remedy)
 
 
 def keys_of_format_3(store: Store) -> tuple[list[str], list[str]]:

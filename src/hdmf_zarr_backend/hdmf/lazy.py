@@ -501,18 +501,6 @@ _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 """Datasets of a series that can be links to those of another, and pynwb's field of the other that lists the series."""
 
 
-def _linking_groups(root: Any) -> list[tuple[str, Group[Any]]]:
-    """Return path and node of all groups with a type and links."""
-    linking: list[tuple[str, Group[Any]]] = []
-    stack: list[tuple[str, Any]] = [("", root)]
-    while stack:
-        path, node = stack.pop()
-        if LINKS in node.attributes and data_type_of(node) is not None:
-            linking.append((path, node))
-        stack += [(join(path, name), each) for name, each in node.members.items() if isinstance(each, Group)]
-    return linking
-
-
 def _small_builder(path: str, node: Any) -> Any:
     """Return a builder that has the type of the node at ``path``, and nothing in it."""
     parent, name = split(path)
@@ -619,7 +607,13 @@ class LazyContainers:
         with self._lock:
             if "" not in self._containers:
                 self._file.open_group("")
-                self._linking = _linking_groups(self._file.hierarchy.root)
+                stack: list[tuple[str, Any]] = [("", self._file.hierarchy.root)]
+                while stack:
+                    path, node = stack.pop()
+                    if LINKS in node.attributes and data_type_of(node) is not None:
+                        self._linking.append((path, node))
+                    members = node.members.items()
+                    stack += [(join(path, name), each) for name, each in members if isinstance(each, Group)]
                 with self._errors(self._file.builders[""]):
                     self._containers[""] = self._open_container("", None)
             return self._containers[""]

@@ -30,12 +30,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     notes_of,
     spec_location,
 )
-from hdmf_zarr_backend.errors import (
-    MetadataError,
-    NameRefusedError,
-    ZarrBackendError,
-    at,
-)
+from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, ZarrBackendError, at
 from hdmf_zarr_backend.model.element import REFERENCE, UTF8
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.store.base import Store

@@ -47,14 +47,7 @@ from hdmf_zarr_backend.hdmf.containers import is_same, other_values, stored_arra
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.hdmf.internals import chunk_read_ahead
 from hdmf_zarr_backend.hdmf.namespaces import Texts, names_in
-from hdmf_zarr_backend.hdmf.targets import (
-    REFERENCES,
-    StoredReference,
-    Targets,
-    builder_path,
-    can_be_named,
-    object_id,
-)
+from hdmf_zarr_backend.hdmf.targets import REFERENCES, StoredReference, Targets, builder_path, can_be_named, object_id
 from hdmf_zarr_backend.model.links import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
