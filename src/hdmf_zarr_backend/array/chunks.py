@@ -227,8 +227,8 @@ FETCHED_CHUNKS = 512
 DECODERS = min(8, cpus())
 """Threads that decode; more would wait for memory."""
 
-PARALLEL_BYTES = 2**20
-"""Fewer values are decoded by one thread."""
+PARALLEL_BYTES = 2**22
+"""Fewer bytes of values are decoded by one thread, which takes no CPU time for others."""
 
 BLOCKWISE_BYTES = 2**20
 """A smaller chunk is always decoded completely."""
@@ -460,6 +460,7 @@ class ChunkReader:
         self._opens = array.shards is None and store.opens_values
         self._fetched_chunks: dict[Index, bytes | None] = {}
         self._last: list[tuple[int, int, int]] = []  # bounds of the selection before
+        self._was_window = False
         self._of_window: set[str] = set()  # chunks in the cache because of it
         self._shards = None if array.shards is None else ShardReader(store, path, array)
 
@@ -548,20 +549,22 @@ class ChunkReader:
     def _kept(self, axes: list[Axis], parts: Iterator[Overlap]) -> tuple[Iterator[Overlap], bool]:
         """Return the parts of a selection, and whether their chunks are kept even if they are large or complete.
 
-        They are if it begins inside of the one before, as windows do: the next window begins inside of this one.
+        They are if it begins inside of the one before, as windows do: the next window begins inside of this one. The
+        first selection after such windows may begin others, as in each batch of a data loader.
         """
         bounds = [(axis.start, axis.stop, axis.step) for axis in axes if axis.indices is None]
         before, self._last = self._last, bounds
         is_window = 0 < len(before) == len(bounds) == len(axes) and before[1:] == bounds[1:]
         is_window = is_window and before[0][0] < bounds[0][0] < before[0][1]
+        is_kept, self._was_window = is_window or self._was_window, is_window
         count = math.prod(axis.chunks(chunk) for axis, chunk in zip(axes, self.array.chunks, strict=True))
-        is_window &= self.cache.fits(count, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
-        listed = list(parts) if is_window else []
+        is_kept &= self.cache.fits(count, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
+        listed = list(parts) if is_kept else []
         names = {join(self.path, self.array.chunk_name(part.chunk)) for part in listed}
         for name in self._of_window - names:  # the window has moved on
             self.cache.drop(name)
         self._of_window = names
-        return (iter(listed), True) if is_window else (parts, False)
+        return (iter(listed), True) if is_kept else (parts, False)
 
     def _fetching(self, parts: Iterator[Overlap], nbytes: int) -> Iterable[tuple[ChunkReader, Iterable[Overlap]]]:
         """Return parts of a selection with their reader; from a remote store, as many together as have ``nbytes``."""
