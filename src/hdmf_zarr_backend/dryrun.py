@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -201,7 +201,7 @@ def dry_run(
     write_options : WriteOptions, optional
         How the file would be written.
     **options
-        Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``codec``, ``chunks``, ``shards``,
+        Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``check``, ``codec``, ``chunks``, ``shards``,
         ``settings``, ``read_options``.
 
     Returns
@@ -214,7 +214,7 @@ def dry_run(
     WriteError
         What is wrong with the values, as the write would say.
     StoreNotFoundError, UnsupportedFileError
-        Nothing is at the path, or something that is not an HDF5 file.
+        Nothing is at the path, or something that is not an HDF5 file, or an NWB file that pynwb cannot read.
     DamagedFileError
         Something in the HDF5 file cannot be read; the node is named.
     LimitError
@@ -237,7 +237,7 @@ def dry_run(
     location = os.path.abspath(_NO_TARGET if target is None else target)
     try:
         if isinstance(source, (str, os.PathLike)):
-            names = frozenset({"codec", "chunks", "shards", "settings", "read_options"})
+            names = frozenset({"check", "codec", "chunks", "shards", "settings", "read_options"})
             if not names.issuperset(options):
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()
@@ -312,11 +312,8 @@ def _of_hdf5(request: Request, source: str, target: str, zarr_format: ZarrFormat
         remedy = "If it is a Zarr file, `zarrio inspect` lists its contents."
         raise UnsupportedFileError(problem, store=source, remedy=remedy)
     with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
-        # a file of a version that pynwb does not read is planned too, as `convert` with ``check=False`` would
-        is_nwb = False
-        with suppress(UnsupportedFileError):
-            is_nwb = check_version(source)
-        plan = request.planner(tree).plan_file(request.zarr_format, is_checked=False, or_installed=is_nwb)
+        is_nwb = request.check and check_version(source)
+        plan = request.planner(tree).plan_file(request.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
         request.apply(plan)
         return _of_plan(plan, target, request.options, has_both=request.has_both, estimate=estimate)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend import dry_run
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError
 from hdmf_zarr_backend.model.render import size_text
 
 
@@ -49,6 +49,19 @@ def test_small_chunks_are_joined_unless_they_are_kept(source, zarrio):
         assert [array["chunks"] for array in arrays if array["path"] == "/small"] == [[length]]
     with pytest.raises(UsageError, match="chunks='kept' is unknown"):
         dry_run(source, chunks="kept")
+
+
+def test_an_nwb_file_is_checked_as_a_conversion_checks_it(source, zarrio):
+    with h5py.File(source, "a") as file:
+        file.attrs.update(neurodata_type="NWBFile", nwb_version=["2.0", "2.1"])
+    said = "pynwb cannot read this file: it gives its NWB version as an array"
+    for command in ("convert", "dry-run"):
+        shown = zarrio(command, source, code=2)
+        assert said in shown.err and "--no-check" in shown.err
+        zarrio(command, "--no-check", source)
+    with pytest.raises(UnsupportedFileError, match=f"{said}.*check=False"):
+        dry_run(source)
+    assert dry_run(source, check=False).arrays
 
 
 @pytest.mark.parametrize(("options", "said"), [

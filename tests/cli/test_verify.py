@@ -1,6 +1,7 @@
 """`zarrio verify`, `repair` and `consolidate`."""
 
 import json
+import shutil
 from os.path import relpath
 from pathlib import Path
 
@@ -52,6 +53,17 @@ def test_strict_fails_for_remarks(whole, tmp_path, zarrio):
     assert main(refusing) == 0
     assert "remark: /far: link-refused" in zarrio(*refusing, "--strict", code=1).out
     zarrio("verify", whole, "--strict")
+
+
+def test_strict_counts_folders_that_are_not_searched(whole, tmp_path, zarrio):
+    folder, hidden = whole.parent, whole.parent / "day2"
+    hidden.mkdir()
+    zarrio("verify", folder)
+    assert f"  not searched: {hidden}" in zarrio("verify", folder, "--strict", code=1).out.splitlines()
+    *_, last = json.loads(zarrio("verify", folder, "--strict", "--json", code=1).out)
+    assert last == {"source": str(hidden), "error": "this folder was not searched", "warnings": []}
+    shutil.copytree(whole, hidden / "b.zarr")
+    assert "not searched" not in str(zarrio("verify", folder, hidden, "--strict"))
 
 
 def test_repair_and_consolidate(whole, zarrio):

@@ -234,7 +234,7 @@ def test_the_command_line_tells_it(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert f"objects: {planned.objects:,}, {planned.documents:,} of them metadata" in shown
     assert main(["dry-run", str(source), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    (document,) = json.loads(capsys.readouterr().out)
     assert (document["objects"], document["stored_bytes"]) == (planned.objects, planned.stored_bytes)
     assert len(document["arrays"]) == len(planned.arrays)
     assert {array["shards"] for array in document["arrays"]} == {None}

@@ -215,7 +215,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
             return [(paths[0], target)]
         folder = _checked_folder(target, arguments.paths)
     pairs: dict[str, str] = {}
-    for source in (file for path in paths for file in cli.files_of(path, *kinds, of_one_kind=True)):
+    for source in cli.files(arguments, *kinds, paths=paths, of_one_kind=True):
         target = name = _target_name(source, arguments)
         if folder is not None:
             target = f"{folder.removesuffix('/')}/{name}" if is_url(folder) else os.path.join(folder, name)

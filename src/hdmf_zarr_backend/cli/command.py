@@ -414,29 +414,33 @@ def is_folder_of_files(path: str) -> bool:
     return not is_url(path) and os.path.isdir(path) and not is_named and not is_zarr(path)
 
 
-def files_of(path: str, *kinds: FileKind, of_one_kind: bool = False) -> list[str]:
-    """Return the files of these kinds in a folder, or the path of a file; ``of_one_kind``: the first that it has.
+def files(
+    arguments: Namespace, *kinds: FileKind, paths: list[str] | None = None, of_one_kind: bool = False
+) -> list[str]:
+    """Return the files that the paths of a command mean, or some of them: of a folder, the files of these kinds in it.
 
-    A warning tells of folders in it, which are not searched. Without files: the folder, which may be a damaged file.
+    ``of_one_kind``: of the first kind that it has. Without files: the folder, which may be a damaged file. A warning
+    tells of folders in it, which are not searched; those that are not given too are ``arguments.unsearched``.
     """
-    if not is_folder_of_files(path):
-        return [path]
-    entries = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
-    folders = {entry for entry in entries if os.path.isdir(entry)}
-    known: dict[str, FileKind] = {entry: "Zarr" for entry in entries if entry.endswith(ZARR_SUFFIXES)}
-    known |= {entry: "Zarr" if entry in folders else "HDF5" for entry in entries if entry.endswith(HDF5_SUFFIXES)}
-    others = sorted(folders - known.keys())
-    if others:
-        were = "was" if len(others) == 1 else "were"
-        advice = f"give the paths of folders too, such as {others[0]}"
-        complain(f"{path}: {counted(len(others), 'folder')} in it {were} not searched; {advice}", is_warning=True)
-    chosen = [kind for kind in kinds if kind in known.values()][: 1 if of_one_kind else None]
-    return [entry for entry in entries if known.get(entry) in chosen] or [path]
-
-
-def files(arguments: Namespace, *kinds: FileKind) -> list[str]:
-    """Return the files that the paths of a command mean."""
-    return [file for path in arguments.paths for file in files_of(path, *kinds)]
+    given, chosen = set(map(os.path.abspath, arguments.paths)), []
+    arguments.unsearched = []
+    for path in arguments.paths if paths is None else paths:
+        if not is_folder_of_files(path):
+            chosen.append(path)
+            continue
+        entries = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
+        folders = {entry for entry in entries if os.path.isdir(entry)}
+        known: dict[str, FileKind] = {entry: "Zarr" for entry in entries if entry.endswith(ZARR_SUFFIXES)}
+        known |= {entry: "Zarr" if entry in folders else "HDF5" for entry in entries if entry.endswith(HDF5_SUFFIXES)}
+        others = sorted(each for each in folders - known.keys() if os.path.abspath(each) not in given)
+        if others:
+            were = "was" if len(others) == 1 else "were"
+            advice = f"give the paths of folders too, such as {others[0]}"
+            complain(f"{path}: {counted(len(others), 'folder')} in it {were} not searched; {advice}", is_warning=True)
+        arguments.unsearched += others
+        present = [kind for kind in kinds if kind in known.values()][: 1 if of_one_kind else None]
+        chosen += [entry for entry in entries if known.get(entry) in present] or [path]
+    return chosen
 
 
 def failure_of(arguments: Namespace, error: ZarrBackendError | OSError, source: str) -> tuple[str, str]:
@@ -468,11 +472,15 @@ def each_file(
     is_skipped: Callable[[T], bool] = lambda _: False,
     about: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> Exit:
-    """Do the same work with each file, and write the JSON of all or the totals of several, also after Ctrl-C."""
+    """Do the same work with each file, and write the JSON of all or the totals of several, also after Ctrl-C.
+
+    With ``--strict``, a folder that was not searched is a problem.
+    """
     documents: list[dict[str, Any]] = []
     bad: list[str] = []
     failed: dict[str, str] = {}
     code, skipped, count, began, queue = Exit.OK, 0, len(paths), time.time(), list(paths)
+    unsearched = arguments.unsearched if getattr(arguments, "strict", False) else []
     for path in queue:
         document: dict[str, Any] = {"source": path, "error": None}
         results: list[T] = []
@@ -502,11 +510,16 @@ def each_file(
                 show(path, result)
         documents.append(document | {"source": path, **about(path), "warnings": warned})
     if arguments.json:
-        print_json(documents)
-    elif count > 1 and labels is not None:
+        left = [{"source": path, "error": "this folder was not searched", "warnings": []} for path in unsearched]
+        print_json(documents + left)
+    elif (count > 1 or unsearched) and labels is not None:
         done = len(documents) - len(bad) - len(failed) - skipped
         print(f"{done} of {count} files {labels[0]}{f', {skipped} skipped' if skipped else ''}")
-        lines = [f"  problems found: {path}" for path in bad]
+        lines = [
+            f"  {what}: {path}"
+            for what, some in (("problems found", bad), ("not searched", unsearched))
+            for path in some
+        ]
         for line in [*lines, *(f"  {labels[1]}: {path}: {reason}" for path, reason in failed.items())]:
             say(line)
-    return code or (Exit.FAILED if failed else Exit.FOUND if bad else Exit.OK)
+    return code or (Exit.FAILED if failed else Exit.FOUND if bad or unsearched else Exit.OK)

@@ -158,6 +158,7 @@ def _print_model(hierarchy: Any) -> None:
     cli.shared("--nczarr"),
     cli.shared("--chunk-key-encoding", "in Zarr format 3"),
     *_TREE_OPTIONS,
+    cli.flag("--no-check", "plan an NWB file without checking whether pynwb can read it, as in convert"),
     cli.flag("--no-estimate", "read no values, and do not estimate stored sizes"),
     cli.flag("--json", "print one JSON document: a list of the files, with totals and arrays of each"),
     cli.flag("--model", "print the Zarr Object Model of one file as JSON"),
@@ -184,7 +185,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
 
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "chunks", "shards")}
-    given |= {"write_options": writing, "estimate": not arguments.no_estimate}
+    given |= {"write_options": writing, "estimate": not arguments.no_estimate, "check": not arguments.no_check}
     paths = cli.files(arguments, "HDF5")
     plans: list[DryRun] = []
 
@@ -392,7 +393,11 @@ def _exists(output: str) -> StoreExistsError:
         "also check the requirements of the DANDI archive (depth, names, number and size of objects), and print the "
         "checksum that the file has there",
     ),
-    cli.flag("--strict", "exit with 1 for remarks too, except those about chunks without a checksum"),
+    cli.flag(
+        "--strict",
+        "exit with 1 for remarks too, except those about chunks without a checksum, and for folders in folders, which "
+        "are not searched",
+    ),
     cli.shared("--jobs"),
     cli.shared("--external-links"),
     cli.shared("--no-plug-in-codecs"),
