@@ -69,7 +69,7 @@ def test_an_hdf5_file_far_away_is_compared(web, nwb, zarrio):
     (web.folder / "b.nwb").write_bytes(nwb.read_bytes())
     assert zarrio("compare", nwb, f"{web.url}/b.nwb").out == ""
     (web.folder / "b.txt").write_bytes(b"text")
-    assert "Check the URL" in zarrio("compare", nwb, f"{web.url}/b.txt", code=2).err
+    assert "b.txt: the file does not exist" in zarrio("compare", nwb, f"{web.url}/b.txt", code=2).err
 
 
 def test_an_hdf5_file_far_away_is_not_planned(web, zarrio):
