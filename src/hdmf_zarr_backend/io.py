@@ -871,6 +871,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def _carry_out(self, request: WriteRequest) -> None:
         """Write a new file, or what a changed one lacks, and mark its builders as written."""
         from hdmf_zarr_backend.hdmf.files import EditedFile, write_difference, write_new
+        from hdmf_zarr_backend.hdmf.planner import AppendPlanner
 
         if self._parsed is None:
             hierarchy, inlined = write_new(request, self._raw_store, self._writer)
@@ -885,8 +886,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             session = self._session()
             assert self._edits is not None  # set when the file was opened or written
             file = EditedFile(session.own.store, self._parsed, self._edits, self._options)
+            planner_of = partial(
+                AppendPlanner,
+                is_written=self.get_written,
+                original=self._original,
+                is_unchanged=partial(self._fields.is_unchanged, self.manager),
+            )
             with self._edits.gate:
-                write_difference(request, file, is_written=self.get_written, original=self._original)
+                write_difference(request, file, planner_of)
             self._parsed.consolidated = request.options.consolidate_metadata
             # if nothing was read, the file may have more than the builder: it is read when somebody asks for it
             if "" in session.own.builders:

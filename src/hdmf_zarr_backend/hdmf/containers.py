@@ -49,7 +49,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdmf.assembler import add_member
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
-from hdmf_zarr_backend.hdmf.internals import set_dtype
+from hdmf_zarr_backend.hdmf.internals import container_made_of, set_dtype
 from hdmf_zarr_backend.hdmf.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.hdmf.schema import is_untyped, member_at, untyped_members
 from hdmf_zarr_backend.hdmf.targets import builder_path, containers_below
@@ -60,6 +60,9 @@ _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError,
 
 _OF_CONTAINERS = frozenset({*TYPE_KEYS, "namespace", "object_id"})
 """Attributes that hdmf makes of the container itself, whatever the schema says."""
+
+_OF_SCHEMA = _OF_CONTAINERS | {"nwb_version"}
+"""Attributes that an append updates to the installed schema."""
 
 
 class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignore[misc]
@@ -392,6 +395,31 @@ class KnownFields:
             if changed:
                 container.set_modified()
         self.check_lengths(manager, location)
+
+    def is_unchanged(self, manager: Any, builder: Any, name: str | None) -> bool:
+        """Tell whether a value that hdmf has built is that of a field which is as it was read or written.
+
+        It is the value of the attribute ``name`` of a builder or, with None, of a dataset. Constants and defaults of
+        the schema are unchanged too: hdmf sets them in whatever it builds.
+        """
+        owner: Any = builder
+        path: tuple[str, ...] = ()
+        while (container := container_made_of(manager, owner)) is None and owner.parent is not None:
+            owner, path = owner.parent, (owner.name, *path)
+        known = self._known.get(id(container))
+        if known is None or name in _OF_SCHEMA:
+            return False
+        mapper = manager.type_map.get_map(container)
+        spec = dict(untyped_members(mapper.spec)).get(path)
+        if spec is not None and name is not None:
+            spec = spec.get_attribute(name)
+            if spec is not None and spec.value is not None:
+                return True
+        field = None if spec is None else mapper.get_attribute(spec)
+        if field is None or field in mapper.obj_attrs:  # the mapper computes it
+            return False
+        value = getattr(container, field, None)
+        return value is None or value is known.fields.get(field)
 
     def check_lengths(self, manager: Any, location: str) -> None:
         """Refuse to go on if a list or array that was written has another length now: the file would not get it.

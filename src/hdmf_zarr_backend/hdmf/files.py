@@ -296,17 +296,14 @@ class EditedFile:
 
 
 def write_difference(
-    request: WriteRequest, file: EditedFile, *, is_written: Callable[[Any], bool], original: Callable[[str], Any]
+    request: WriteRequest, file: EditedFile, planner_of: Callable[[WriteRequest, Hierarchy], AppendPlanner]
 ) -> None:
-    """Write everything that is new or differs; if this raises an error, nothing is written.
-
-    ``is_written`` and ``original`` as for `AppendPlanner`.
-    """
+    """Write everything that is new or differs, by the planner; if this raises an error, nothing is written."""
     store, edits, known = file.store, file.edits, file.parsed.hierarchy
     prepare(file)
     with gc_paused():  # a collection would take longer than making these objects
         hierarchy = copy_hierarchy(known)
-        planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
+        planner = planner_of(request, hierarchy)
         plan = planner.plan_root(request.builder)
         check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
         plan.is_nczarr = is_nczarr(known)

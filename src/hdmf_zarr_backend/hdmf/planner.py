@@ -43,7 +43,7 @@ from hdmf_zarr_backend.encoding.reserved import (
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5_dataset
-from hdmf_zarr_backend.hdmf.containers import is_same, other_values, stored_array, unwrapped
+from hdmf_zarr_backend.hdmf.containers import SCALARS, is_same, other_values, stored_array, unwrapped
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.hdmf.internals import chunk_read_ahead
 from hdmf_zarr_backend.hdmf.namespaces import Texts, names_in
@@ -428,6 +428,7 @@ class AppendPlanner(Planner):
         *,
         is_written: Callable[[Any], bool],
         original: Callable[[str], Any],
+        is_unchanged: Callable[[Any, str | None], bool],
     ) -> None:
         super().__init__(request)
         self.plan = WritePlan(hierarchy)
@@ -436,6 +437,8 @@ class AppendPlanner(Planner):
         self.added: set[str] = set()
         self._is_written = is_written
         self._original = original
+        # as `KnownFields.is_unchanged`
+        self._is_unchanged = is_unchanged
 
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan everything that is new or differs; ``changed`` and ``added`` have the paths."""
@@ -465,7 +468,7 @@ class AppendPlanner(Planner):
         for link in builder.links.values():
             if not self._is_written(link):
                 self._merge_link(link, group)
-        self._merge_attributes(builder.attributes, node, path)
+        self._merge_attributes(builder, node, path)
         if group.links:
             entries = [*node.attributes.get(LINKS, []), *map(encode_link, group.links)]
             node.attributes = {**node.attributes, LINKS: entries}
@@ -483,10 +486,12 @@ class AppendPlanner(Planner):
                 # an iterator can be read only once, so it cannot be compared
                 if isinstance(data, AbstractDataChunkIterator) or not is_same(data, values):
                     raise other_values(values, builder.data, self.targets.location, absolute(path))
-            self._merge_attributes(builder.attributes, node, path)
+            self._merge_attributes(builder, node, path)
             return
         stored = find_link(group.node.attributes, name)
         if stored is None:
+            if isinstance(builder.data, SCALARS) and self._is_unchanged(builder, None):
+                return
             self.dataset(builder, group, name)
             self._note_added(group, name)
         elif not self._is_written(builder):
@@ -529,15 +534,16 @@ class AppendPlanner(Planner):
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 
-    def _merge_attributes(self, attributes: dict[str, Any], node: Any, path: str) -> None:
-        """Replace the attributes of a node where they differ from those on disk."""
+    def _merge_attributes(self, builder: Any, node: Any, path: str) -> None:
+        """Replace the attributes of a node where the user has changed them."""
         stored = node.attributes
         before = decode_attributes(stored, resolve=StoredReference)
-        if all(name in before and self._same_value(value, before[name]) for name, value in attributes.items()):
+        wanted = {name: value for name, value in builder.attributes.items() if self._differs(name, builder, before)}
+        if not wanted:
             return
-        merged = {**before, **attributes}  # an append removes no attribute
+        merged = {**before, **wanted}  # an append removes no attribute
         # a `doc` of the user is not the schema's
-        left_out = {"attributes", "escaped", *({DOC} & attributes.keys())}
+        left_out = {"attributes", "escaped", *({DOC} & builder.attributes.keys())}
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         strict = self.request.options.strict_json
         encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)
@@ -549,6 +555,15 @@ class AppendPlanner(Planner):
             node.attributes = fresh
             self.changed.add(path)
 
+    def _differs(self, name: str, builder: Any, before: dict[str, Any]) -> bool:
+        """Tell whether an attribute differs from the one on disk, and not only by what hdmf makes of each value."""
+        value = builder.attributes[name]
+        if name not in before:
+            return not self._is_unchanged(builder, name)
+        # elements of a list may have been changed
+        is_kept = self._same_value(value, before[name])
+        return not is_kept and not (isinstance(value, SCALARS) and self._is_unchanged(builder, name))
+
     def _same_value(self, wanted: Any, before: Any) -> bool:
         if isinstance(before, StoredReference):
             encoded = self.targets.encode_attribute(wanted)
@@ -556,7 +571,10 @@ class AppendPlanner(Planner):
         if isinstance(before, list) and before and isinstance(before[0], StoredReference):
             given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
             return given and all(map(self._same_value, wanted, before))
-        return is_same(wanted, before)
+        is_bytes = getattr(getattr(before, "dtype", None), "kind", "") == "S"  # of old files, which are text to pynwb
+        return is_same(wanted, before) or (
+            is_bytes and is_same(wanted, np.char.decode(before, "utf-8", "surrogateescape"))
+        )
 
     def _target(self, json: dict[str, Any]) -> tuple[Any, Any]:
         """Return location and path of the target of a reference in an attribute."""
