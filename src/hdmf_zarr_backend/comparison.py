@@ -43,7 +43,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
 )
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
-from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, limited
+from hdmf_zarr_backend.model.render import FEW, PLAIN, Form, View, counted, limited
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
@@ -54,6 +54,8 @@ KINDS: frozenset[str] = frozenset(
     {
         "missing",  # a node of a that is not in b
         "extra",  # a node of b that is not in a
+        "renamed",  # a node of a that has another path in b: the same object_id, or the same content beside it
+        "rows",  # of tables of different lengths: ids that only one of them has
         "type",  # a is a group, dataset, datatype or link, and b is another of these
         "link",  # form, target or file
         "dtype",
@@ -91,7 +93,7 @@ class Difference:
         One of `KINDS`.
     a, b : object
         What each file has; None where it has nothing. For values that are unreadable: why, None for the file that can
-        be read.
+        be read. For rows: the ids that only this file has; the numbers of rows if ids are not unique.
     attribute : str, optional
         Name of the attribute that differs.
     place : str
@@ -101,6 +103,8 @@ class Difference:
     largest : int, float or None
         For values that are numbers: the largest difference between two of them; None for other values, and if one of
         each two is NaN.
+    common : int or None
+        For values of datasets of different shapes: how many elements both have at the same position.
     """
 
     path: str
@@ -111,6 +115,7 @@ class Difference:
     place: str = ""
     count: int = 1
     largest: float | None = field(default=None, compare=False)
+    common: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return printable(f"{self.path} {self.text}")
@@ -121,9 +126,10 @@ class Difference:
         attribute = "" if self.attribute is None else f"attribute {self.attribute!r} "
         kind = "" if self.kind in ("attribute", self.attribute) else self.kind  # it is in the text before it
         extent = ""
-        if self.count != 1:  # the values of one element are shown
-            largest = "" if self.largest is None else f", largest difference {self.largest!r}"
-            extent = f" ({self.count:,} elements{largest})"
+        if self.count != 1 or self.common is not None:  # the values of one element are shown
+            largest = "" if self.largest is None or self.count == 1 else f", largest difference {self.largest!r}"
+            common = "" if self.common is None else f"of {self.common:,} common "
+            extent = f" ({self.count:,} {common}elements{largest})"
         return f"{f'{attribute}{kind}'.rstrip()}{self.place}{extent}: {self.description}"
 
     @property
@@ -131,6 +137,10 @@ class Difference:
         """What each file has, as text."""
         if self.kind == "unreadable":
             return " | ".join(str(reason or "readable") for reason in (self.a, self.b))
+        if self.kind == "renamed":
+            return f"{self.a} -> {self.b}"
+        if self.kind == "rows" and not self.place:
+            return ", ".join(filter(None, (_ids(self.a, "removed"), _ids(self.b, "added"))))
         return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
 
 
@@ -155,6 +165,14 @@ def summarise(differences: Iterable[Difference]) -> dict[str, int]:
     return dict(sorted(Counter(difference.kind for difference in differences).items()))
 
 
+def _ids(ids: Any, change: str) -> str:
+    """Return how many rows only one file has, and the first of their ids."""
+    if not ids:
+        return ""
+    more = f" and {len(ids) - FEW:,} more" if len(ids) > FEW else ""
+    return f"{len(ids):,} {change} (id {', '.join(map(str, ids[:FEW]))}{more})"
+
+
 def _words(value: object, other: object) -> str:
     """Return a value as text of one line. Of a long text, show the part where it begins to differ from ``other``."""
     if isinstance(value, str) and isinstance(other, str):
@@ -171,6 +189,8 @@ def _words(value: object, other: object) -> str:
 BLOCK_BYTES = 8 * 2**20
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
+_Runs: TypeAlias = npt.NDArray[np.int64]
+"""Rows to compare, ``(runs, 3)``: where each run starts in both files, and its length."""
 
 _SPECIFICATIONS = "/specifications/"
 _NUMBERS = (Number, Enum)
@@ -178,18 +198,24 @@ _NUMBERS = (Number, Enum)
 _OBJECT_BYTES = 512
 
 
-def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
-    """Yield the differences between the values of two datasets: one for values and one for references."""
+def compare_values(
+    path: str, a: DatasetContent, b: DatasetContent, runs: _Runs | None = None, *, stop: bool = False
+) -> Iterator[Difference]:
+    """Yield the differences between the values of two datasets: one for values and one for references.
+
+    Of shapes that differ, the common part is compared; ``runs`` are rows to compare instead. ``stop``: not all
+    differences are counted.
+    """
     # Values that are damaged in one of the files are a difference of the kind ``unreadable``; those before them are
     # compared.
-    if not aligned(a.shape, b.shape):
+    common = _common(a, b)
+    if common is None:
         return
     # the order of keys in the JSON of a cached specification means nothing
     as_json = path.startswith(_SPECIFICATIONS) and isinstance(a.dtype, Text) and isinstance(b.dtype, Text)
     findings = Findings(a.dtype, b.dtype, path)
-    only = tuple(slice(0, 1) for _ in b.shape or ())  # of shapes that differ, both have one element
-    for selection in blocks(a, b):
-        left, right = _read(a, selection), _read(b, selection if a.shape == b.shape else only)
+    for of_a, of_b, picks in _common_blocks(a, b, common) if runs is None else _row_blocks(a, b, runs):
+        left, right = _read(a, of_a), _read(b, of_b)
         if isinstance(left, UNREADABLE) or isinstance(right, UNREADABLE):
             reason_a, reason_b = (
                 f"{values.problem}. {values.remedy}" if isinstance(values, UNREADABLE) else None
@@ -197,9 +223,58 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
             )
             yield Difference(path, "unreadable", reason_a, reason_b)
             break
+        if picks is not None:
+            left, right = left[picks[0]], right[picks[1]]
         values = (_canonical_json(left), _canonical_json(right)) if as_json else (left, right)
-        findings.add(*values, tuple(part.start for part in selection))
-    yield from findings.by_kind.values()
+        findings.add(*values, tuple(part.start for part in of_a), None if picks is None else picks[0])
+        if stop and findings.by_kind:
+            break
+    is_part = runs is None and not aligned(a.shape, b.shape)
+    for difference in findings.by_kind.values():
+        yield replace(difference, common=math.prod(common)) if is_part else difference
+
+
+def _common(a: DatasetContent, b: DatasetContent) -> tuple[int, ...] | None:
+    """Return the shape of the part that two datasets have in common, None if they have other axes."""
+    if aligned(a.shape, b.shape):
+        return a.shape
+    is_alike = a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape)
+    return tuple(map(min, a.shape or (), b.shape or ())) if is_alike else None
+
+
+_Parts: TypeAlias = Iterator[tuple[Selection, Selection, tuple[Values, Values] | None]]
+
+
+def _common_blocks(a: DatasetContent, b: DatasetContent, common: tuple[int, ...]) -> _Parts:
+    only = tuple(slice(0, 1) for _ in b.shape or ())  # of axes that differ, both have one element
+    for selection in blocks(a, b, common):
+        yield selection, selection if len(common) == len(only) else only, None
+
+
+def _row_blocks(a: DatasetContent, b: DatasetContent, runs: _Runs) -> _Parts:
+    """Yield blocks of complete rows of about `BLOCK_BYTES`, and the positions in them of the rows of ``runs``."""
+    rest = [slice(0, length) for length in (a.shape or ())[1:]]
+    row = math.prod(part.stop for part in rest) * max(1, element_bytes(a.dtype), element_bytes(b.dtype))
+    most = max(1, BLOCK_BYTES // max(1, row), *((each.grid or each.chunks or (1,))[0] for each in (a, b)))
+    pending = [runs] if len(runs) else []
+    while pending:
+        part = pending.pop()
+        low, high = part[:, :2].min(axis=0), (part[:, :2] + part[:, 2:]).max(axis=0)
+        if (high - low).max() <= most:
+            of_a, of_b = ((slice(int(start), int(stop)), *rest) for start, stop in zip(low, high, strict=True))
+            yield of_a, of_b, (_positions(part, 0) - low[0], _positions(part, 1) - low[1])
+        elif len(part) > 1:
+            pending += [part[len(part) // 2 :], part[: len(part) // 2]]
+        else:
+            one, other, length = part[0].tolist()
+            half = length // 2
+            pending += [np.array([[one + half, other + half, length - half]]), np.array([[one, other, half]])]
+
+
+def _positions(runs: _Runs, file: Literal[0, 1]) -> Values:
+    """Return the positions of the elements of ``runs`` in the first or the second file."""
+    lengths = runs[:, 2]
+    return np.repeat(runs[:, file] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
 
 
 def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError | UnsupportedFileError:
@@ -215,14 +290,14 @@ def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
     return a is not None and b is not None and (a == b or math.prod(a) == math.prod(b) == 1)
 
 
-def blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
-    """Yield blocks of at most `BLOCK_BYTES`, if possible of complete chunks."""
-    shape = a.shape or ()
+def blocks(a: DatasetContent, b: DatasetContent, shape: tuple[int, ...] | None = None) -> Iterator[Selection]:
+    """Yield blocks of at most `BLOCK_BYTES`, if possible of complete chunks, of ``shape`` or all."""
+    shape = a.shape or () if shape is None else shape
     if 0 in shape:
         return
     # those of the file with the larger chunks, so that each of them is decoded once. ``grid`` is that of Zarr, where
     # ``chunks`` are those that the dataset has, or would have, in HDF5.
-    grids = [dataset.grid or dataset.chunks for dataset in (a, b) if dataset.shape == shape]
+    grids = [dataset.grid or dataset.chunks for dataset in (a, b) if len(dataset.shape or ()) == len(shape)]
     chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
     block = list(map(min, chunks, shape))
     element = max(1, element_bytes(a.dtype), element_bytes(b.dtype))  # a row without fields has none
@@ -271,11 +346,11 @@ class Findings:
         self._path, self._attribute, self._kind = path, attribute, kind
         self.by_kind: dict[str, Difference] = {}
 
-    def add(self, left: Values, right: Values, origin: tuple[int, ...] = ()) -> None:
-        """Compare two blocks, whose first element is at `origin`."""
+    def add(self, left: Values, right: Values, origin: tuple[int, ...] = (), rows: Values | None = None) -> None:
+        """Compare two blocks, whose first element is at `origin`, and only these ``rows`` of a larger block."""
         if left.size != right.size or not left.size:
             return  # reported as a difference of shape or dtype
-        rows: dict[str, _Mask] = {}
+        unequal: dict[str, _Mask] = {}
         for element, column, a, b, mask in _columns(left, right.reshape(left.shape), *self._types):
             if not mask.any():
                 continue
@@ -285,7 +360,8 @@ class Findings:
             kind = "reference" if isinstance(inner, Reference) else self._kind
             if kind not in self.by_kind:
                 first = np.unravel_index(int(mask.argmax()), mask.shape)
-                index = [int(i) + start for i, start in zip_longest(first, origin, fillvalue=0)]
+                within = first if rows is None else (rows[first[0]], *first[1:])
+                index = [int(i) + start for i, start in zip_longest(within, origin, fillvalue=0)]
                 place, items = (f"{index}" if index else "") + column, (_item(a[first]), _item(b[first]))
                 # counted below, once for all fields of a row
                 self.by_kind[kind] = Difference(self._path, kind, *items, self._attribute, place, count=0)
@@ -294,8 +370,8 @@ class Findings:
                 sizes = [size for size in (known.largest, _largest_difference(a[mask], b[mask])) if size is not None]
                 self.by_kind[kind] = replace(known, largest=max(sizes, default=None))
             elements = np.asarray(mask.any(axis=tuple(range(left.ndim, mask.ndim))))
-            rows[kind] = rows[kind] | elements if kind in rows else elements
-        for kind, elements in rows.items():
+            unequal[kind] = unequal[kind] | elements if kind in unequal else elements
+        for kind, elements in unequal.items():
             known = self.by_kind[kind]
             self.by_kind[kind] = replace(known, count=known.count + int(np.count_nonzero(elements)))
 
@@ -473,19 +549,158 @@ def compare(
             for kind, source in known
         )
         with_values = values and not {"value", "reference"} <= set(ignore)
-        differences: list[Difference] = []
-        paths_a, paths_b = set(left), set(right)
-        for path in sorted(paths_a | paths_b):
-            if path not in paths_b:
-                differences.append(Difference(path, "missing", left[path].kind, None))
-            elif path not in paths_a:
-                differences.append(Difference(path, "extra", None, right[path].kind))
-            else:
-                differences += _compare_nodes(path, left[path], right[path], with_values=with_values)
+        differences = _compare_files(left, right, with_values=with_values)
         return Differences(difference for difference in differences if difference.kind not in ignore)
 
 
-def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:
+def _compare_files(left: FileContent, right: FileContent, *, with_values: bool) -> Iterator[Difference]:
+    paths = _matched(left, right, with_values=with_values)
+    tables = _Tables(left, right, paths) if with_values else None
+    extra = set(right) - set(paths.values())
+    for path in sorted({*left, *extra}):
+        if path in extra:
+            yield Difference(path, "extra", None, right[path].kind)
+        elif path not in paths:
+            yield Difference(path, "missing", left[path].kind, None)
+        else:
+            (parent, _, name), (new_parent, _, new_name) = path.rpartition("/"), paths[path].rpartition("/")
+            if new_parent != paths.get(parent, parent):
+                yield Difference(path, "renamed", path, paths[path])
+            elif name != new_name:
+                yield Difference(path, "renamed", name, new_name)
+            yield from _compare_nodes(path, left[path], right[paths[path]], tables)
+
+
+def _matched(left: FileContent, right: FileContent, *, with_values: bool) -> dict[str, str]:
+    """Return the path in the second file of each node that both have, which may have another name there."""
+    paths_a, paths_b = set(left), set(right)
+    extra = {path: right[path] for path in sorted(paths_b - paths_a)} if paths_a - paths_b else {}
+    by_id = {object_id: path for path, node in extra.items() if (object_id := _value(node, "object_id"))}
+    by_parent: dict[str, list[str]] = {}
+    for path in extra:
+        by_parent.setdefault(path.rpartition("/")[0], []).append(path)
+    paths: dict[str, str] = {}
+    for path in sorted(paths_a):  # parents are before members
+        parent, _, name = path.rpartition("/")
+        other: str | None = f"{paths.get(parent, parent)}/{name}"
+        if other not in paths_b:
+            node = left[path]
+            known = by_id.get(_value(node, "object_id"))
+            beside = by_parent.get(paths.get(parent, parent), []) if with_values else []
+            candidates = [each for each in ([known] if known else beside) if each in extra]
+            other = next((each for each in candidates if _is_renamed(node, extra[each])), None)
+        if other is not None:
+            paths[path] = other
+            extra.pop(other, None)
+    return paths
+
+
+def _value(node: NodeContent, name: str) -> str:
+    """Return an attribute of a node as text, empty if it has none."""
+    attribute = None if isinstance(node, LinkContent) else node.attributes.get(name)
+    return "" if attribute is None or attribute.value is None else str(attribute.value)
+
+
+def _is_renamed(a: NodeContent, b: NodeContent) -> bool:
+    """Tell whether two nodes have the same object_id, or are datasets with the same type and values."""
+    if (object_id := _value(a, "object_id")) and object_id == _value(b, "object_id"):
+        return a.kind == b.kind
+    if not (isinstance(a, DatasetContent) and isinstance(b, DatasetContent)) or not math.prod(a.shape or (0,)):
+        return False
+    is_alike = (a.dtype, a.shape) == (b.dtype, b.shape) and _value(a, "neurodata_type") == _value(b, "neurodata_type")
+    return is_alike and next(compare_values("", a, b, stop=True), None) is None
+
+
+class _Tables:
+    """The rows of tables that both files have, by id."""
+
+    def __init__(self, left: FileContent, right: FileContent, paths: Mapping[str, str]) -> None:
+        self._left, self._right, self._paths = left, right, paths
+        self._rows: dict[str, tuple[_Runs, list[int]]] = {}  # of each table, and how many it has in each file
+
+    def _pair(self, path: str) -> tuple[DatasetContent, DatasetContent] | None:
+        """Return a dataset in both files."""
+        if path not in self._paths:
+            return None
+        a, b = self._left[path], self._right[self._paths[path]]
+        return (a, b) if isinstance(a, DatasetContent) and isinstance(b, DatasetContent) else None
+
+    def _integers(self, path: str) -> tuple[Values, Values] | None:
+        """Return the values of ids or of an index in both files; None if they are none, or cannot be read."""
+        found = []
+        for dataset in self._pair(path) or ():
+            if dataset.shape is None or len(dataset.shape) != 1:
+                return None
+            values = _read(dataset, (slice(0, dataset.shape[0]),))
+            if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+                return None
+            found.append(values.astype("i8"))
+        return (found[0], found[1]) if found else None
+
+    def _index(self, path: str) -> tuple[Values, Values] | None:
+        """Return the ends of rows in both files; None if they cannot be those of rows."""
+        index = self._integers(path)
+        is_valid = all((np.diff(ends) >= 0).all() and (ends >= 0).all() for ends in index or ())
+        return index if is_valid else None
+
+    def add(self, path: str) -> Iterator[Difference]:
+        """Find the rows that both files have of a table, and yield those that only one of them has."""
+        ids = self._integers(f"{path}/id")
+        if ids is None:
+            return
+        lengths = [len(each) for each in ids]
+        runs = np.array([[0, 0, min(lengths)]])
+        _, one, other = np.intersect1d(*ids, return_indices=True)
+        order = np.argsort(one)
+        if any(len(np.unique(each)) < len(each) for each in ids) or (np.diff(other[order]) < 0).any():
+            if lengths[0] != lengths[1]:
+                why = " by position, since ids repeat or are in another order"
+                yield Difference(path, "rows", lengths[0], lengths[1], place=why)
+        elif not np.array_equal(*ids):
+            removed, added = (np.delete(each, at).tolist() for each, at in zip(ids, (one, other), strict=True))
+            yield Difference(path, "rows", tuple(removed) or None, tuple(added) or None)
+            runs = _merged(np.stack([one, other, np.ones_like(one)], axis=1)[order])
+        self._rows[path] = runs, lengths
+
+    def column(self, path: str, a: DatasetContent, b: DatasetContent) -> Iterable[Difference] | None:
+        """Return the differences of a column in the rows that both files have; None: it is compared by position."""
+        runs, lengths = self._rows.get(path.rpartition("/")[0], (None, [0, 0]))
+        indexed = self._pair(path.removesuffix("_index")) if path.endswith("_index") else None
+        shapes = [(one.shape, other.shape) for one, other in filter(None, [(a, b), indexed])]
+        if runs is None or ((runs == [[0, 0, max(lengths)]]).all() and all(one == other for one, other in shapes)):
+            return None  # with all rows of both files
+        indices: list[str] = []
+        while self._pair(path + "_index" * (len(indices) + 1)):
+            indices.append(path + "_index" * (len(indices) + 1))
+        for name in reversed(indices):  # of a ragged column: from the rows to its elements
+            index = self._index(name)
+            if index is None or [len(ends) for ends in index] != lengths:
+                return None
+            rows = _positions(runs, 0), _positions(runs, 1)
+            sizes = [np.diff(ends, prepend=0) for ends in index]
+            one, other = (size[row] for size, row in zip(sizes, rows, strict=True))
+            starts = [(ends - size)[row] for ends, size, row in zip(index, sizes, rows, strict=True)]
+            runs = _merged(np.stack([*starts, one], axis=1)[(one == other) & (one > 0)])
+            lengths = [int(ends[-1]) if len(ends) else 0 for ends in index]
+        if not a.shape or not b.shape or [a.shape[0], b.shape[0]] != lengths or a.shape[1:] != b.shape[1:]:
+            return None
+        if indexed is None or (index := self._index(path)) is None:
+            return compare_values(path, a, b, runs)
+        # the ends of rows all change with the first row; what a user changed is how many elements a row has
+        sizes = [np.diff(ends, prepend=0) for ends in index]
+        of_a, of_b = (replace(each, read=size.__getitem__) for each, size in zip((a, b), sizes, strict=True))
+        return (replace(each, place=f"{each.place} length") for each in compare_values(path, of_a, of_b, runs))
+
+
+def _merged(runs: _Runs) -> _Runs:
+    """Return runs with those as one that follow each other in both files."""
+    follows = (runs[:-1, :2] + runs[:-1, 2:] == runs[1:, :2]).all(axis=1)
+    first = np.flatnonzero(np.append(True, ~follows)[: len(runs)])
+    lengths = np.add.reduceat(runs[:, 2], first) if len(first) else runs[:, 2]
+    return np.column_stack([runs[first, :2], lengths])
+
+
+def _compare_nodes(path: str, a: NodeContent, b: NodeContent, tables: _Tables | None) -> Iterator[Difference]:
     if isinstance(a, LinkContent) and isinstance(b, LinkContent):
         # two links may name one file in two ways, relative to where each of them is
         is_same_file = a.file == b.file or a.location == b.location
@@ -499,9 +714,12 @@ def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bo
     if isinstance(a, DatatypeContent) and isinstance(b, DatatypeContent):
         yield from _compare_types(path, a.dtype, b.dtype)
     if isinstance(a, DatasetContent) and isinstance(b, DatasetContent):
-        yield from _compare_storage(path, a, b)
-        if with_values:
-            yield from compare_values(path, a, b)
+        column = None if tables is None else tables.column(path, a, b)
+        yield from _compare_storage(path, a, b, by_rows=column is not None)
+        if tables is not None:
+            yield from compare_values(path, a, b) if column is None else column
+    elif tables is not None and "colnames" in a.attributes and "colnames" in b.attributes:
+        yield from tables.add(path)
 
 
 def _compare_attributes(
@@ -569,13 +787,13 @@ def _parts(element: Element) -> tuple[Any, ...]:
     return ()
 
 
-def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
+def _compare_storage(path: str, a: DatasetContent, b: DatasetContent, *, by_rows: bool) -> Iterator[Difference]:
     yield from _compare_types(path, a.dtype, b.dtype)
-    if a.shape != b.shape:
+    if a.shape != b.shape and not by_rows:  # the shape follows from the rows, which are compared
         yield Difference(path, "shape", a.shape, b.shape)
     # a dataset that was written in Zarr has chunks and filters that it never had in HDF5
     if a.has_storage and b.has_storage:
-        if a.chunks != b.chunks:
+        if a.chunks != b.chunks and a.shape == b.shape:  # chunks follow the shape
             yield Difference(path, "chunks", a.chunks, b.chunks)
         if a.filters != b.filters:
             yield Difference(path, "filters", a.filters, b.filters)

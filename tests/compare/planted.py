@@ -72,6 +72,10 @@ def write_sample(file: h5py.File) -> None:
     )
     table = file.create_dataset("table", (2,), TABLE)
     table[...] = np.array([(1, file["plain"].ref, "x"), (2, file["numbers"].ref, "y")], TABLE)
+    rows = file.create_group("trials")
+    rows.attrs["colnames"] = ["start"]
+    rows.create_dataset("id", data=np.arange(4), maxshape=(None,), chunks=(2,))
+    rows.create_dataset("start", data=np.zeros(4), maxshape=(None,), chunks=(2,))
     group.attrs["target"] = file["plain"].ref
     group.attrs.create("targets", [file["plain"].ref, file["refs"].ref], dtype=h5py.ref_dtype)
     group.attrs["part"] = file["plain"].regionref[1:3]
@@ -166,6 +170,8 @@ GREEN = h5py.enum_dtype({"red": 1, "green": 2}, basetype="i1")
 PLANTED: dict[str, tuple[str, str, Plant]] = {
     "missing dataset": ("missing", "/flags", dropped("flags")),
     "missing link": ("missing", "/soft", dropped("soft")),
+    "other name": ("renamed", "/flags", lambda f: f.move("flags", "signs")),
+    "last row": ("rows", "/trials", lambda f: [f[f"trials/{name}"].resize((3,)) for name in ("id", "start")]),
     "missing name of an object": ("missing", "/group/root", dropped("group/root")),
     "extra group": ("extra", "/new", lambda f: f.create_group("new")),
     "group for dataset": ("type", "/flags", relinked("flags", lambda f: f.create_group(None))),

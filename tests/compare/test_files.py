@@ -119,6 +119,94 @@ def test_values_are_compared_across_types(tmp_path, a, b, kinds):
     assert {d.kind for d in compare(right, left)} == kinds
 
 
+@pytest.mark.parametrize(("shape", "other", "text"), [
+    ((1000,), (1200,), "value[3] (2 of 1,000 common elements, largest difference 9.0): 1.0 | 10.0"),
+    ((4, 3), (5, 2), "value[3, 0] (1 of 8 common elements): 1.0 | 10.0"),
+])  # fmt: skip
+def test_arrays_of_different_lengths_are_compared_in_their_common_part(tmp_path, shape, other, text):
+    a, b = np.ones(shape), np.ones(other)
+    b.flat[3 * b[0].size] = 10
+    b[999:1000] = 2
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_dataset("data", data=b, chunks=b.shape)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("data", data=a, chunks=a.shape)
+    differences = compare(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert [each.kind for each in differences] == ["shape", "value"]  # no chunks: they follow the shape
+    assert differences[1].text == text
+
+
+def table(path: Path, ids: list[int], tags: dict[int, list[int]], **columns: object) -> Path:
+    with h5py.File(path, "w") as file:
+        group = file.create_group("trials")
+        group.attrs["colnames"] = [*columns, "tags"]
+        rows = [tags.get(each, [each] * (each % 3)) for each in ids]
+        ends = np.cumsum([len(row) for row in rows])
+        columns |= {"id": ids, "tags_index": ends, "tags": np.concatenate(rows).astype("i4")}
+        for name, values in columns.items():
+            group[name] = np.asarray(values)
+    return path
+
+
+@pytest.mark.parametrize("block_bytes", [1, 40, 10_000])
+def test_rows_of_tables_are_compared_by_id(tmp_path, monkeypatch, block_bytes):
+    monkeypatch.setattr("hdmf_zarr_backend.comparison.BLOCK_BYTES", block_bytes)
+    ids, kept = np.arange(100), np.delete(np.arange(102), [3, *range(40, 100, 2)])
+    a = table(tmp_path / "a.h5", [*ids], {}, start=ids * 2.0)
+    b = table(tmp_path / "b.h5", [*kept], {5: [5, 8], 8: [8] * 4}, start=np.where(kept == 51, 7, kept * 2.0))
+    assert list(map(str, compare(a, b))) == [
+        "/trials rows: 31 removed (id 3, 40, 42, 44, 46 and 26 more), 2 added (id 100, 101)",
+        "/trials/start value[51]: 102.0 | 7.0",
+        "/trials/tags value[5]: 5 | 8",
+        "/trials/tags_index value[8] length: 2 | 4",
+    ]
+    assert [each.kind for each in compare(a, b, values=False)] == ["shape"] * 4
+
+
+@pytest.mark.parametrize(("ids", "places"), [
+    ([0, 1, 1, 2], ["rows", "id value", "tags_index value"]),
+    ([2, 1, 0, 3], ["rows", "id value", "tags_index value"]),
+    ([0, 1, 2, 3], ["rows"]),
+])  # fmt: skip
+def test_rows_are_compared_by_position_where_ids_do_not_tell_them(tmp_path, ids, places):
+    a = table(tmp_path / "a.h5", [0, 1, 2], {}, start=np.zeros(3))
+    differences = compare(a, table(tmp_path / "b.h5", ids, {}, start=np.zeros(4)))
+    found = [f"{each.path.removeprefix('/trials/')} {each.kind}".removeprefix("/trials ") for each in differences]
+    assert found == places
+    text = "rows by position, since ids repeat or are in another order: 3 | 4"
+    assert differences[0].text == (text if len(places) > 1 else "rows: 1 added (id 3)")
+
+
+def test_a_longer_row_of_a_table_moves_no_other(tmp_path):
+    a, b = (table(tmp_path / name, [4, 5, 6], {4: tags}) for name, tags in (("a.h5", [1]), ("b.h5", [1, 2])))
+    assert list(map(str, compare(a, b))) == ["/trials/tags_index value[0] length: 1 | 2"]
+    with h5py.File(b, "r+") as file:
+        file["trials/tags_index"][...] = [5, 1, 2]  # not in order: compared as numbers
+    assert [each.kind for each in compare(a, b)] == ["shape", "value", "value"]
+
+
+def test_what_has_another_name_is_renamed_and_compared(tmp_path):
+    def make(name: str, group: str, column: str, **values: object) -> Path:
+        path = write(tmp_path / name, **{f"{group}/deep/{column}": [1, 2], f"{group}/kept": 1} | values)
+        with h5py.File(path, "r+") as file:
+            file[group].attrs["object_id"] = "one"
+        return path
+
+    a = make("a.h5", "group", "corect", left=[1.5, 2])
+    b = make("b.h5", "new/group", "correct", right=[1.5, 2], other=[1.5, 2])
+    with h5py.File(b, "r+") as file:
+        file["new/group/kept"][()] = 5
+    assert list(map(str, compare(a, b))) == [
+        "/group renamed: /group -> /new/group",
+        "/group/deep/corect renamed: corect -> correct",
+        "/group/kept value: 1 | 5",
+        "/left renamed: left -> other",
+        "/new extra: None | 'group'",
+        "/right extra: None | 'dataset'",
+    ]
+    assert "missing" in summarise(compare(a, b, values=False))
+
+
 def test_specifications_are_compared_as_documents(sample, tmp_path):
     path = "specifications/core/2.0/namespace"
     document = json.dumps(SPEC, indent=2, sort_keys=True, ensure_ascii=False)

@@ -276,7 +276,8 @@ def compare_command(arguments: Namespace) -> cli.Exit:
     if arguments.json:
         names = ("path", "attribute", "kind", "place", "count", "a", "b")
         entries = [
-            {name: getattr(each, name) for name in names} | ({} if each.largest is None else {"largest": each.largest})
+            {name: getattr(each, name) for name in names}
+            | {name: value for name in ("largest", "common") if (value := getattr(each, name)) is not None}
             for each in differences
         ]
         cli.print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": entries})
