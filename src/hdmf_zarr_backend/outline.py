@@ -344,14 +344,14 @@ def outline_html(outline: Outline, heading: str | None = None) -> str:
     return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
 
 
-def tree_html(outline: Outline, *, show_all: bool = False) -> str:
+def tree_html(outline: Outline) -> str:
     """Return the tree of a file."""
     root = item_tree(outline.hierarchy, outline.describe)
     titles = [column.title for column in outline.columns]
-    return f'<div class="zarr-tree">{"".join(_parts(root, titles, show_all=show_all))}</div>'
+    return f'<div class="zarr-tree">{"".join(_parts(root, titles))}</div>'
 
 
-def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
+def _parts(root: Item, titles: list[str]) -> Iterator[str]:
     """Yield the HTML from top to bottom; a stack replaces recursion, since a file may be nested deeply."""
     pending: list[tuple[Item | str, int]] = [(root, 0)]
     while pending:
@@ -365,7 +365,7 @@ def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
             is_open = " open" if level <= 1 and not isinstance(item.node, Dataset) else ""
             yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
             children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
-            for child in folded(item.members, show_all=show_all):
+            for child in folded(item.members, show_all=False):
                 children.append(child if isinstance(child, Item) else _more(child))
             pending.append(("</details>", level))
             pending += [(child, level + 1) for child in reversed(children)]

@@ -137,12 +137,44 @@ def is_nczarr(hierarchy: Hierarchy) -> bool:
 
 
 def overlay(hierarchy: Hierarchy) -> set[str]:
-    """Set the attributes of NCZarr on the nodes of a file of format 2, replacing existing ones."""
+    """Set the attributes of NCZarr on the nodes of a file of format 2, replacing existing ones.
+
+    In netCDF a name has one length in a group, so the axes of all arrays are named together.
+    """
     wanted: dict[str, Attributes] = {"": {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}}
     for path, node in hierarchy.walk():
-        if isinstance(node, Group):
-            group, arrays = _of_group(path, node)
-            wanted |= {path: {**wanted.get(path, {}), GROUP: group}, **arrays}
+        if not isinstance(node, Group):
+            continue
+        dimensions: dict[str, Any] = {}
+        taken: dict[str, int] = {}
+        members = [(name, child) for name, child in sorted(node.members.items()) if is_name(name)]
+        arrays = {name: child for name, child in members if isinstance(child, Dataset) and is_listed(child)}
+        for name, child in arrays.items():
+            stored = child.stored
+            # netcdf-c reports a "filter error" for a compressed scalar.
+            if is_scalar(child) and stored.shape == (1,) and stored.compressor is None:
+                about: dict[str, Any] = {"dimension_references": [], "scalar": 1, "storage": "chunked"}
+                wanted[join(path, name)] = {ARRAY: about}
+                continue
+            labels = child.attributes.get(DIMENSIONS)
+            if isinstance(labels, list) and len(labels) == len(stored.shape):
+                labels = [_label(label) if isinstance(label, str) else None for label in labels]
+            else:
+                labels = None
+            names = stored_names(labels, stored.shape, taken)
+            most = notes_of(child.attributes).get("maxshape")
+            bounds = most if isinstance(most, list) and len(most) == len(stored.shape) else stored.shape
+            for dimension, length, bound in zip(names, stored.shape, bounds, strict=True):
+                if bound is None:
+                    dimensions[dimension] = {"size": length, "unlimited": 1}
+                else:
+                    dimensions.setdefault(dimension, length)
+            references = [f"/{join(path, dimension)}" for dimension in names]
+            wanted[join(path, name)] = {ARRAY: {"dimension_references": references, "storage": "chunked"}}
+        others = [(name, child) for name, child in members if isinstance(child, Group)]
+        groups = [name for name, child in others if _has_readable_attributes(child.attributes)]
+        group = {"dimensions": dimensions, "arrays": list(arrays), "groups": groups}
+        wanted[path] = {**wanted.get(path, {}), GROUP: group}
     return _change(hierarchy, wanted)
 
 
@@ -211,45 +243,6 @@ def _has_readable_attributes(attributes: Attributes) -> bool:
     """Tell whether netcdf-c can parse the attributes; it crashes on a list of text and numbers."""
     lists = [value for value in attributes.values() if isinstance(value, list)]
     return all(len(set(map(type, value))) < 2 or _needed_type(value) is not None for value in lists)
-
-
-def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
-    """Return the attributes of a group, and those of its arrays by path.
-
-    In netCDF a name has one length in a group, so the axes of all arrays are named together.
-    """
-    dimensions: dict[str, Any] = {}
-    taken: dict[str, int] = {}
-    arrays: dict[str, Attributes] = {}
-    for name, child in sorted(node.members.items()):
-        if not isinstance(child, Dataset) or not is_name(name) or not is_listed(child):
-            continue
-        # netcdf-c reports a "filter error" for a compressed scalar.
-        if is_scalar(child) and child.stored.shape == (1,) and child.stored.compressor is None:
-            arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
-            continue
-        labels = child.attributes.get(DIMENSIONS)
-        if isinstance(labels, list) and len(labels) == len(child.stored.shape):
-            labels = [_label(label) if isinstance(label, str) else None for label in labels]
-        else:
-            labels = None
-        names = stored_names(labels, child.stored.shape, taken)
-        most = notes_of(child.attributes).get("maxshape")
-        bounds = most if isinstance(most, list) and len(most) == len(child.stored.shape) else child.stored.shape
-        for dimension, length, bound in zip(names, child.stored.shape, bounds, strict=True):
-            if bound is None:
-                dimensions[dimension] = {"size": length, "unlimited": 1}
-            else:
-                dimensions.setdefault(dimension, length)
-        references = [f"/{join(path, dimension)}" for dimension in names]
-        arrays[name] = {ARRAY: {"dimension_references": references, "storage": "chunked"}}
-    groups = [
-        name
-        for name, child in sorted(node.members.items())
-        if isinstance(child, Group) and is_name(name) and _has_readable_attributes(child.attributes)
-    ]
-    group = {"dimensions": dimensions, "arrays": list(arrays), "groups": groups}
-    return group, {join(path, name): added for name, added in arrays.items()}
 
 
 def _label(name: str) -> str:
