@@ -4,12 +4,17 @@ import ast
 import copy
 import pickle
 import re
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hdmf.backends.hdf5 import H5DataIO
+from pynwb import TimeSeries
+from pynwb.testing.mock.base import mock_TimeSeries
+from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import errors
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, errors
 from hdmf_zarr_backend.errors import ZarrBackendError, at
 
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
@@ -51,8 +56,40 @@ def test_a_message_shows_no_secret_of_a_url(url, shown):
     assert str(error) == f"{shown}: no answer from {shown}. Look at {shown}."
     assert error.store == url
     with pytest.warns(UserWarning) as caught:
-        errors.warn(f"no lock for {url!r}", stacklevel=1)
+        errors.warn(f"no lock for {url!r}")
     assert str(caught[0].message) == f"no lock for {shown!r}"
+
+
+def write_given(path):
+    """Write data with an HDF5 filter, which Zarr does not have, in the ways in which users write."""
+    nwbfile = mock_NWBFile()
+    nwbfile.add_acquisition(TimeSeries(name="raw", data=H5DataIO([1.0], compression="gzip"), unit="V", rate=1.0))
+    with NWBZarrIO(path, "w") as io:
+        io.write(nwbfile)
+
+
+def export_linked(path):
+    with NWBZarrIO(path, "w") as io:
+        io.write(mock_NWBFile())
+    with NWBZarrIO(path) as source, NWBZarrIO(f"{path}.copy", "w") as io:
+        io.export(source, write_args={"link_data": True})
+
+
+def drop_changes(path):
+    with NWBZarrIO(path, "w") as io:
+        io.write(mock_NWBFile(acquisition=[mock_TimeSeries(name="raw")]))
+    with suppress(KeyError), NWBZarrIO(path, "r+") as io:
+        io.read().acquisition["raw"].data.append(1.0)
+        raise KeyError
+
+
+@pytest.mark.parametrize(
+    "act", [lambda path: ZarrDataIO([1], link_data=True), write_given, export_linked, drop_changes]
+)
+def test_a_warning_is_shown_at_the_line_of_the_user(tmp_path, act):
+    with pytest.warns(UserWarning) as caught:
+        act(tmp_path / "a.nwb.zarr")
+    assert [each.filename for each in caught] == [__file__]
 
 
 @pytest.mark.parametrize("cls", CLASSES)

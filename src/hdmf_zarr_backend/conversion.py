@@ -648,8 +648,7 @@ class Request:
             limits = f"Limits(max_document_bytes=2**{len(text).bit_length()})"
             warn(
                 f"{target} has {len(text):,} bytes, more than the default limit for reading; "
-                f"open it with read_options=ReadOptions(limits={limits}).",
-                stacklevel=3,
+                f"open it with read_options=ReadOptions(limits={limits})."
             )
         if is_url(target):
             put_file(open_folder(folder, self.storage), name, text)

@@ -45,6 +45,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
+from inspect import currentframe
 from typing import ClassVar, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -77,9 +78,16 @@ def _one_line(message: str) -> str:
     return printable(without_secrets(text))
 
 
-def warn(message: str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
-    """Warn with a message that may quote a file; arguments as for `warnings.warn`."""
-    warnings.warn(_one_line(message), category, stacklevel=stacklevel + 1)
+_LIBRARIES = frozenset({"hdmf_zarr_backend", "hdmf", "pynwb", "contextlib"})
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with a message that may quote a file, at the line of the user that led here."""
+    # Python 3.11 has no `skip_file_prefixes`, and hdmf calls constructors and writes through functions of its own
+    frame, level = currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(_one_line(message), category, stacklevel=level)
 
 
 # The message is put together where it is shown: file and node are often filled in later, by `at`, far from where the

@@ -201,7 +201,7 @@ class NWBZarrIO(ZarrIO):
             problem = f"has NWB {parts[0]}, which is too old"
         else:
             return True
-        warn(f"the Zarr file {str(path)!r} {problem}", UserWarning, stacklevel=2)
+        warn(f"the Zarr file {str(path)!r} {problem}")
         return False
 
     @known_arguments

@@ -300,7 +300,7 @@ def outline_of(
     """Return the outline of a file whose metadata are parsed."""
     # one array that cannot be parsed is a warning: the outline is what shows the rest of the file
     for error in parsed.left_out.values():
-        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=3)
+        warn(f"{error} It is left out.", DamagedMetadataWarning)
     stored = {path: 0 for path, node in parsed.hierarchy.walk() if isinstance(node, Dataset)}
     # one list of all keys, also where each folder could be listed: on a server a list is a request per 1,000 keys
     for key, size in store.sizes("").items() if sizes else ():

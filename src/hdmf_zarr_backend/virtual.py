@@ -129,8 +129,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
     for size, path in large if is_file else ():
         warn(
             f"{size:,} bytes of {absolute(path)} in {source} are stored in the JSON file, because Zarr cannot read "
-            "them from the HDF5 file.",
-            stacklevel=5,
+            "them from the HDF5 file."
         )
 
 

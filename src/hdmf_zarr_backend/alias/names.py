@@ -86,9 +86,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
         if translated is None:
             warn(
                 f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
-                "data will be stored with other codecs",
-                UserWarning,
-                stacklevel=2,
+                "data will be stored with other codecs"
             )
             return []
         return [make_codec(dict(config), h5dataset.dtype) for config in translated.codecs]
@@ -192,7 +190,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
                 raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
         # zarr-python 3 has no synchronizers; the lock of this package keeps a second writer away
         if synchronizer:
-            warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
+            warn("synchronizer is ignored: a file has one writer at a time")
         # object_codec_class is ignored: the default of hdmf-zarr 0.13 is a pickle
         options |= {"storage_options": storage_options, "force_overwrite": force_overwrite}
         super().__init__(path, mode, manager, **options)

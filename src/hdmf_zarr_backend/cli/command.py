@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable, without_secrets
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError, printable, warn, without_secrets
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, is_url, split_chain
 from hdmf_zarr_backend.model.render import Form, View, counted, finding_lines
 from hdmf_zarr_backend.options import CODECS, Limits, ReadOptions, WriteOptions
@@ -379,7 +379,7 @@ def with_settings(
             raise waiting[path]
         with warnings.catch_warnings(action="always", category=UserWarning):  # Python shows one once
             for pattern in sorted(without):
-                warnings.warn(f"{path}: no dataset matches {pattern!r}", stacklevel=2)
+                warn(f"{path}: no dataset matches {pattern!r}")
         settings = [each for each in arguments.settings or () if each[0] not in without]
         patterns = {pattern for pattern, _ in settings}
         try:

@@ -194,7 +194,7 @@ def parse(
         texts, state = (first, None) if is_chosen else current(store, first)
         difference = difference_of(state)
         if difference is not None:
-            warn(f"{store.location}: {'; '.join(difference)}", FormatsDifferWarning, stacklevel=3)
+            warn(f"{store.location}: {'; '.join(difference)}", FormatsDifferWarning)
         if not use_consolidated:
             check_outside(store)
             parsed = ParsedFile(_parse_listing(store, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
@@ -282,7 +282,7 @@ def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
         hierarchy.root.attributes = {**attributes, SPECLOC: location}
     except (MetadataError, StoreRefusedError) as error:
         error.locate(store)
-        warn(f"{error} The file is read without its cached namespaces.", DamagedMetadataWarning, stacklevel=4)
+        warn(f"{error} The file is read without its cached namespaces.", DamagedMetadataWarning)
 
 
 def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
@@ -364,7 +364,7 @@ def _parse_consolidated(
                 raise next(iter(own.values()))
     except MetadataError as error:
         error.locate(store)
-        warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning, stacklevel=3)
+        warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning)
         return None
     if damaged is not None:
         damaged.update(own or {})

@@ -289,7 +289,6 @@ def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipe
         f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. A lossy filter is "
         f"not applied a second time; the package hdf5plugin has many filters.",
         FilterReplacedWarning,
-        stacklevel=2,
     )
     if DEFLATE in [step[0] for step in kept]:
         return kept

@@ -304,7 +304,7 @@ def warn_broken(message: str) -> None:
     # on use: hdmf is slow to import, and most files need none of it
     from hdmf.backends.warnings import BrokenLinkWarning
 
-    warn(message, BrokenLinkWarning, stacklevel=3)
+    warn(message, BrokenLinkWarning)
 
 
 def check_depth(rules: ReadOptions, location: str, path: str) -> None:
@@ -346,7 +346,7 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
             raw_file = _raw_location(name, origin)
             _check(raw_file, origin, path, policy, free=False)
             if os.path.isfile(raw_file):
-                warn(f"{location}: the values of {path} are read from the raw file {name!r}.", stacklevel=4)
+                warn(f"{location}: the values of {path} are read from the raw file {name!r}.")
         if created.get_layout() != h5d.VIRTUAL:
             return
         here = (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr

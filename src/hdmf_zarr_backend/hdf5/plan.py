@@ -177,7 +177,6 @@ def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
                 f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
                 f"payload. Store such numbers as a separate dataset to keep them.",
                 NaNPayloadWarning,
-                stacklevel=2,
             )
         return _json_number(value)
 

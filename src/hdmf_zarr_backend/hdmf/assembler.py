@@ -333,7 +333,7 @@ class Assembler:
             raise error from error.__cause__
         self.left_out[path] = error
         self._warned.add(path)
-        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
+        warn(f"{error} It is left out.", DamagedMetadataWarning)
 
     def _check_left_out(self, parents: Collection[str], *, strict: bool) -> None:
         """Warn of the nodes that are left out of groups; if strict, raise the error of one."""
@@ -398,7 +398,7 @@ class Assembler:
 
     def _warn_broken(self, what: str, error: Exception) -> None:
         message = f"{what} in {self.source} refers to nothing and is left out: {error}"
-        warn(message, BrokenLinkWarning, stacklevel=3)
+        warn(message, BrokenLinkWarning)
 
     def _leave_out(self, path: str) -> None:
         """Remove the builder of a dataset."""
@@ -481,7 +481,7 @@ class Assembler:
             except (*_BROKEN, OSError) as error:
                 # in the words of HDF5IO
                 message = f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}"
-                warn(message, BrokenLinkWarning, stacklevel=2)
+                warn(message, BrokenLinkWarning)
                 continue
             set_link(builder, link.name, target, path=absolute(path))
 
@@ -509,7 +509,7 @@ class Assembler:
                 continue  # a link of an open group is resolved again when the group is completed
             self._wrong.add((reference.source, what, wanted))
             about = f"{what} has the object_id {actual}, not {wanted}; it may have been replaced."
-            warn(f"{self.source} refers to {reference.source!r}: {about}", WrongTargetWarning, stacklevel=2)
+            warn(f"{self.source} refers to {reference.source!r}: {about}", WrongTargetWarning)
 
     def builder_at(self, path: str) -> Any:
         """Return the builder at ``path``, through links where the path goes through some."""

@@ -130,7 +130,6 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
                 f"{read.source}, {builder_path(read)}: hdmf cannot build this {type(container).__name__} ({error}); it "
                 "is written as it was read, and changes to it are not written",
                 DroppedChangesWarning,
-                stacklevel=2,
             )
             # also what was built of its members before it failed
             for part, _, old in self.built[count:]:
@@ -471,7 +470,7 @@ def _warn_of_removed(known: _Known, location: str) -> None:
 
 def _warn_of_dropped(location: str, what: str) -> None:
     message = f"{location}: not written: {what}. The file has it already; export to a new file"
-    warn(message, DroppedChangesWarning, stacklevel=5)
+    warn(message, DroppedChangesWarning)
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:

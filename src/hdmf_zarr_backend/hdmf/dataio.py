@@ -118,8 +118,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         self.filters, self.compressor = _codecs(filters, compressor, compressors, serializer)
         self.link_data = bool(link_data)
         if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
-            problem = f"link_data=True has no effect: a {type(data).__name__} is not a stored array"
-            warn(problem, UserWarning, stacklevel=2)
+            warn(f"link_data=True has no effect: a {type(data).__name__} is not a stored array")
             self.link_data = False
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None

@@ -223,10 +223,9 @@ def attach_herd(container: Any, path: str, limits: Limits) -> Any:
         except (zipfile.BadZipFile, IsADirectoryError, RuntimeError, zlib.error) as error:
             raise StoreError(f"herd_path is not an archive of external resources ({error})", **no_archive) from error
         except FileNotFoundError:  # as hdmf does for HDF5: a file is readable without its external resources
-            warn(f"File not found at {path}. HERD not added.", UserWarning, stacklevel=4)
+            warn(f"File not found at {path}. HERD not added.")
         except ValueError:
-            message = f"Check HERD separately for alterations ({path}). HERD not added."
-            warn(message, UserWarning, stacklevel=4)
+            warn(f"Check HERD separately for alterations ({path}). HERD not added.")
     return None
 
 
@@ -403,7 +402,6 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
         f"{location}: the changes to {', '.join(paths[:_SHOWN])}{more} were not written, since the block ended by "
         f"{type(error).__name__}; call io.write(container) before it to keep what is complete",
         DroppedChangesWarning,
-        stacklevel=3,
     )
 
 

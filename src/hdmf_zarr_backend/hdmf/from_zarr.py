@@ -485,7 +485,7 @@ def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
             f"({error}); `zarrio repair` updates format 3"
         )
         notes = getattr(error, "__notes__", [])  # that it could not be undone
-        warn(". ".join([what, *notes]), FormatsDifferWarning, stacklevel=4)
+        warn(". ".join([what, *notes]), FormatsDifferWarning)
 
 
 def check_derivable(store: Store, state: registry.State | None) -> None:

@@ -230,7 +230,7 @@ class Planner:
         self.plan.arrays[path] = planned
 
     def _warn(self, path: str, what: str) -> None:
-        warn(f"{self.targets.location}, {absolute(path)}: {what}", UserWarning, stacklevel=3)
+        warn(f"{self.targets.location}, {absolute(path)}: {what}")
 
     def _finish(self, builder: Any, planned: PlannedArray, options: Layout, path: str, taken: dict[str, int]) -> None:
         array: Dataset[Attributes] = planned.node

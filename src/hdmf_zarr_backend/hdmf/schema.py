@@ -213,7 +213,7 @@ class TypeCheck:
         if data_type not in self._types[namespace]:
             # a warning: hdmf leaves out what it has no class for, and an NWB file with an unknown extension is readable
             what = f"The type {data_type!r} of {builder_path(builder)} in {self._source}"
-            warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning, stacklevel=2)
+            warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning)
         elif isinstance(builder, GroupBuilder):
             spec = self._specs.get((namespace, data_type))
             if spec is None:
@@ -238,7 +238,7 @@ class TypeCheck:
         for name, member in builder.datasets.items():
             if expected.get(name, ("", None))[0] == "group" and member is not None:
                 message = f"{builder_path(member)} in {self._source} is a dataset, and a group in the schema: left out."
-                warn(message, UnreadTypeWarning, stacklevel=2)
+                warn(message, UnreadTypeWarning)
 
     def _error(self, problem: str, builder: Any, remedy: str) -> ContainerError:
         return ContainerError(problem, store=self._source, path=builder_path(builder), remedy=remedy)
@@ -571,7 +571,7 @@ def load_cached_namespaces(
     versions = cached_versions(hierarchy)
     if not versions:
         message = f"No cached namespaces found in {store.location!r}: the installed ones are used."
-        warn(message, MissingNamespacesWarning, stacklevel=3)
+        warn(message, MissingNamespacesWarning)
         return {}
     location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
     # all in one call of hdmf, which loads what a namespace includes from the reader of the included one

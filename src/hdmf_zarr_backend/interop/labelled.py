@@ -176,7 +176,7 @@ class _Source:
         try:
             return self._resolver.find(file, source, path)
         except (DamagedFileError, LimitError, StoreError) as error:
-            warn(f"{absolute(path)} is left out: {error}", UserWarning, stacklevel=4)
+            warn(f"{absolute(path)} is left out: {error}")
             return None
 
     def _array(self, file: LinkedFile, path: str, node: Dataset[Attributes]) -> LazyArray:

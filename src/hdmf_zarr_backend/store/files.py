@@ -84,7 +84,7 @@ def replace(partial: str, target: str) -> None:
     try:
         remove(partial)
     except OSError as error:
-        warn(f"the new file is complete; {partial!r}, the old one, could not be deleted: {error}", stacklevel=3)
+        warn(f"the new file is complete; {partial!r}, the old one, could not be deleted: {error}")
 
 
 def move_into_place(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
@@ -230,7 +230,7 @@ def discard(path: str) -> None:
     except OSError as error:
         aside = f"{path}.{uuid.uuid4().hex[:8]}{_LEFT}"
         os.rename(path, aside)
-        warn(f"{aside!r} could not be deleted: {error}; it is not needed", stacklevel=3)
+        warn(f"{aside!r} could not be deleted: {error}; it is not needed")
 
 
 # ---- folders of new files --------------------------------------------------------------------------------------------

@@ -334,7 +334,7 @@ def delete_leftovers(store: Store) -> None:
 
 def warn_of_journal(store: Store, what: str) -> None:
     """Warn of a change that was or is interrupted."""
-    warn(f"{store.location}: {what}", JournalWarning, stacklevel=4)
+    warn(f"{store.location}: {what}", JournalWarning)
 
 
 # ---- recovery -------------------------------------------------------------------------------------------------------

@@ -193,12 +193,12 @@ def writer_lock(store: Store, *, break_lock: bool = False, replaces: bool = Fals
         if beside is not None and beside.opens_by_url:
             return KeyLock(beside, name, store.location, break_lock=break_lock)
     if not store.of_one_process:
-        _warn_unlocked(store.location, "this kind of store has no lock that other processes see", stacklevel=5)
+        _warn_unlocked(store.location, "this kind of store has no lock that other processes see")
     return ProcessLock(store.location)
 
 
-def _warn_unlocked(location: str, reason: str, *, stacklevel: int) -> None:
-    warn(f"a second writer of {location} cannot be kept away: {reason}", UnlockedWarning, stacklevel=stacklevel)
+def _warn_unlocked(location: str, reason: str) -> None:
+    warn(f"a second writer of {location} cannot be kept away: {reason}", UnlockedWarning)
 
 
 _OF_THIS_PROCESS: dict[tuple[int, str], Holder] = {}
@@ -449,7 +449,7 @@ class KeyLock(WriterLock):
             missing = str(error)
         if was_set is None:
             self._is_key = False
-            _warn_unlocked(self.location, missing, stacklevel=6)
+            _warn_unlocked(self.location, missing)
             return True
         # after a lost answer obstore sends the request again, which then finds the key that it set itself
         return was_set or self._read()[0] == self._token

@@ -288,7 +288,6 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
             f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
             f"{DEFAULT_COMPRESSOR['id']} instead",
             FilterReplacedWarning,
-            stacklevel=2,
         )
         stored.filters, stored.compressor = None, dict(DEFAULT_COMPRESSOR)
     # text in rows has a fixed length in format 3: that of the longest one, so all rows are read twice
@@ -376,7 +375,6 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
             f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They are "
             "stored; a copy of the file on such a system would lack them.",
             PortableNameWarning,
-            stacklevel=2,
         )
 
 
