@@ -721,6 +721,8 @@ def test_a_series_of_another_table_of_the_same_name_is_created_anew(other, tmp_p
     with NWBZarrIO(tmp_path / "own.nwb.zarr", "r+") as io:
         with pytest.raises(MissingTargetError, match=r"its own object of that name.* create_electrode_table_region"):
             io.copy(old, "/acquisition")
+        with pytest.raises(ConflictError, match=r"'electrodes' already .*row by row \(electrodes: add_electrode\)"):
+            io.copy(old.electrodes.table)
         nwbfile = io.read()
         region = nwbfile.create_electrode_table_region([0, 2], "two")
         given = {"linked": old.data, "read": old.data[:], "copied": ZarrDataIO(old.data, link_data=False)}
@@ -754,6 +756,9 @@ def test_a_series_of_another_table_of_the_same_name_is_created_anew(other, tmp_p
         ),
         (lambda file: file.acquisition["raw"], {"name": "a/b"}, NameRefusedError, "a/b"),
         (lambda file: file.acquisition["raw"], {"name": "taken"}, ConflictError, "has a member 'taken' already"),
+        (lambda file: file.units, {"name": "units_B"}, ConflictError, r"no place for a Units .*name there is 'units'"),
+        (lambda file: file.electrodes, {"name": "electrodes_B"}, ConflictError, "name there is 'electrodes'"),
+        (lambda file: file.devices["probe"], {"name": "models"}, ConflictError, "no place for a Device 'models'"),
         (lambda file: file.devices["probe"], {"name": "again"}, ConflictError, "devices/probe in this file is the obj"),
         (lambda file: file.units["tags"], {"into": "/intervals/trials"}, ConflictError, "a table lists its columns"),
     ],

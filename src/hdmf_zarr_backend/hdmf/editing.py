@@ -59,10 +59,11 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
 from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
-from hdmf_zarr_backend.hdmf.namespaces import add_specs, is_registered, name_axes, names_in, rename_axes, specs_in
+from hdmf_zarr_backend.hdmf.namespaces import add_specs, name_axes, names_in, rename_axes, specs_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import (
     converted,
+    is_of,
     is_untyped,
     load_cached_namespaces,
     namespace_texts,
@@ -198,11 +199,11 @@ class Edit:
             self._move(each, new, is_link=is_link)
         self._follow_all()
 
-    def _check_free(self, parent: str, name: str, path: str) -> None:
+    def _check_free(self, parent: str, name: str, path: str, remedy: str = "Choose another name.") -> None:
         group = self._group(parent, self.hierarchy)
         if name in group.members or find_link(group.attributes, name) is not None:
             problem = f"the group has a member {name!r} already"
-            raise self._error(ConflictError, problem, path, "Choose another name.")
+            raise self._error(ConflictError, problem, path, remedy)
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
         """Give a dataset other values, of any shape and type that the schema allows; its attributes stay.
@@ -343,21 +344,25 @@ class Edit:
             self.hierarchy.add(path, node := Group())
         if not isinstance(node, Group) or f"{path}/".startswith(f"{self._specs}/"):
             raise self._nothing_at(path)
-        self._check_free(path, builder.name, join(path, builder.name))
         specs = [spec for spec in specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
+        members = [each for spec in specs for each in (*spec.groups, *spec.datasets)]
+        names = {each.name for each in members if is_of(self._catalog, builder, each.data_type)}
+        others = {each.name for each in members} | {each.name for spec in specs for each in spec.links}
+        if not specs or None in names:
+            remedy = "Choose another name."
+        elif "colnames" in builder.attributes:
+            remedy = "The rows of two tables are not merged: add them row by row (electrodes: add_electrode)."
+        else:
+            remedy = "Remove that first: the schema has no other name for it."
+        self._check_free(path, builder.name, join(path, builder.name), remedy)
         problem = f"the schema has no place for a {data_type_of(builder)} {builder.name!r} in it"
         if LISTS & node.attributes.keys():
             problem = "a table lists its columns, which are added with its methods"
-        elif not specs or any(self._fits(spec, builder) for spec in specs):
+        elif not specs or builder.name in names or (None in names and builder.name not in others):
             return PlannedGroup(node, path, taken=names_in(node))
-        raise self._error(ConflictError, problem, path, "Copy it to another group.")
-
-    def _fits(self, spec: Any, builder: Any) -> bool:
-        """Return whether a specification has a member of the name and type of a builder, other than a link."""
-        kind = builder.attributes["namespace"], str(data_type_of(builder))
-        member: Any = self._manager.type_map.get_subspec(spec, builder) if is_registered(self._catalog, *kind) else None
-        is_typed = isinstance(member, (GroupSpec, DatasetSpec)) and member.data_type is not None
-        return is_typed and bool(self._catalog.is_sub_data_type(*kind, member.data_type))
+        fixed = next(filter(None, names), None)
+        remedy = "Copy it to another group." if fixed is None else f"Its name there is {fixed!r}."
+        raise self._error(ConflictError, problem, path, remedy)
 
     def _check_rows(self, path: str) -> None:
         """Refuse an index, or rows of another table, beyond the end of what they lead to."""

@@ -283,10 +283,10 @@ def why_required(
             what = f"the attribute {attribute!r}"
         elif wanted is None:
             typed = [each for each in members if each.name is None and each.required]
-            wanted = next((each for each in typed if _is_of(catalog, hierarchy.get(path), each.data_type_inc)), None)
+            wanted = next((each for each in typed if is_of(catalog, hierarchy.get(path), each.data_type_inc)), None)
             data_type = None if wanted is None else wanted.data_type_inc
             others = (other for key, other in getattr(node, "members", {}).items() if key != name)
-            is_only, what = not any(_is_of(catalog, other, data_type) for other in others), f"a {data_type}"
+            is_only, what = not any(is_of(catalog, other, data_type) for other in others), f"a {data_type}"
         if wanted is None:
             continue
         if is_rename and wanted.name is not None:
@@ -346,7 +346,7 @@ def _fits(shape: tuple[int, ...], wanted: Any) -> bool:
     return len(shape) == len(wanted) and all(m in (None, n) for n, m in zip(shape, wanted, strict=True))
 
 
-def _is_of(catalog: Any, node: Any, data_type: Any) -> bool:
+def is_of(catalog: Any, node: Any, data_type: Any) -> bool:
     """Return whether a node has a type, or one that extends it."""
     own = None if node is None else data_type_of(node)
     if own is None or data_type is None or own == data_type:
