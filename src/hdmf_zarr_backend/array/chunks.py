@@ -18,7 +18,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -230,6 +230,9 @@ DECODERS = min(8, cpus())
 PARALLEL_BYTES = 2**22
 """Fewer bytes of values are decoded by one thread, which takes no CPU time for others."""
 
+WINDOW_BYTES = 2**16
+"""Chunks are kept for windows from this size on: for smaller ones, looking for an overlap takes as long as reading."""
+
 BLOCKWISE_BYTES = 2**20
 """A smaller chunk is always decoded completely."""
 
@@ -321,34 +324,33 @@ class ChunkCache:
 
 def stored_chunk(store: Store, path: str, name: str) -> bytes | None:
     """Return the stored bytes of a chunk, None if it is not stored."""
-    try:
+    with _blocked_named(store, (path, name)):
         return store.get(join(path, name))
-    except StoreError as error:
-        raise _chunk_error(error, store, (path, name)) from error.__cause__
 
 
 def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
     """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and chunk names."""
-    try:
+    with _blocked_named(store, *chunks):
         return store.get_many([join(path, name) for path, name in chunks])
-    except StoreError as error:
-        raise _chunk_error(error, store, *chunks) from error.__cause__
 
 
 def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
     """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it."""
-    try:
+    with _blocked_named(store, (path, name)):
         return store.open_value(join(path, name))
+
+
+@contextmanager
+def _blocked_named(store: Store, *chunks: tuple[str, str]) -> Iterator[None]:
+    try:
+        yield
     except StoreError as error:
-        raise _chunk_error(error, store, (path, name)) from error.__cause__
-
-
-def _chunk_error(error: StoreError, store: Store, *chunks: tuple[str, str]) -> StoreError | ChunkError:
-    for path, name in chunks:
-        if store.is_blocked(join(path, name)):
-            problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
-            return ChunkError(problem, store=store.location, path=path, remedy="Restore it from a copy.")
-    return error
+        for path, name in chunks:
+            if store.is_blocked(join(path, name)):
+                problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
+                remedy = "Restore it from a copy."
+                raise ChunkError(problem, store=store.location, path=path, remedy=remedy) from error.__cause__
+        raise
 
 
 def absent_chunk(name: str) -> ChunkError:
@@ -528,23 +530,28 @@ class ChunkReader:
         if (values := self._single_chunk(axes)) is not None:  # no second array to copy into
             return values
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
-        parts, is_kept = self._kept(axes, overlaps(axes, self.array.chunks))
-        is_parallel = self._is_parallel(result)
+        parts, is_kept = overlaps(axes, self.array.chunks), False
+        if result.nbytes >= WINDOW_BYTES:
+            parts, is_kept = self._kept(axes, parts)
+        threads = DECODERS if result.nbytes >= PARALLEL_BYTES and self._is_shareable else 1
         for reader, batch in self._fetching(parts, FETCHED_BYTES):
-            load = functools.partial(reader._load, result=result, is_kept=is_kept)
-            in_threads(load, batch, DECODERS if is_parallel else 1)
+            if threads > 1:
+                in_threads(functools.partial(reader._load, result=result, is_kept=is_kept), batch, threads)
+            else:
+                for part in batch:
+                    reader._load(part, result, is_kept=is_kept)
         return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
 
-    def _load(self, part: Overlap, *, result: Array, is_kept: bool) -> None:
+    def _load(self, part: Overlap, result: Array, *, is_kept: bool) -> None:
         """Fill the part of ``result`` in one chunk, which is kept in the cache or decoded where it is needed."""
         if is_kept or not (self._load_blocks(part, result) or self._load_into(part, result)):
             copy_part(self.chunk(part.chunk), part.inner, result, part.outer)
 
-    def _is_parallel(self, result: Array) -> bool:
-        """Return whether threads fill ``result``: codecs of numbers run without the lock of the interpreter."""
+    @property
+    def _is_shareable(self) -> bool:
+        """Whether threads may decode the chunks: codecs of numbers run without the lock of the interpreter."""
         # changes are under a lock that this thread has; codecs of other packages may not be made for threads
-        is_shareable = self.changed is None and not self.codec.is_object and not self.codec.plug_ins
-        return is_shareable and DECODERS > 1 and result.nbytes >= PARALLEL_BYTES
+        return self.changed is None and not self.codec.is_object and not self.codec.plug_ins
 
     def _kept(self, axes: list[Axis], parts: Iterator[Overlap]) -> tuple[Iterator[Overlap], bool]:
         """Return the parts of a selection, and whether their chunks are kept even if they are large or complete.
