@@ -47,7 +47,7 @@ def main() -> int:
     else:
         made = _measured(workloads, arguments)
     tables = [table(record, workload.title) for record, workload in zip(made, workloads, strict=True)]
-    text = "\n\n".join([f"`{made[0].command}`, {made[0].date}, {_machine(made[0])}", *tables]) if made else ""
+    text = "\n\n".join([_origin(made), *tables]) if made else ""
     print(text)
     if arguments.page:
         PAGE.write_text(text + "\n", encoding="utf-8")
@@ -75,8 +75,12 @@ def _measured(workloads: list[Any], arguments: argparse.Namespace) -> list[recor
     return made
 
 
-def _machine(record: records.Record) -> str:
-    return ", ".join(f"{name} {record.machine[name]}" for name in ("processor", "cores", "Python"))
+def _origin(made: list[records.Record]) -> str:
+    """Return the command, the date, the machine, and how many processes took each figure."""
+    counts = {sum(run is not None for run in runs) for record in made for runs in record.results.runs.values()}
+    taken = " to ".join(map(str, sorted({min(counts), max(counts)})))
+    facts = ", ".join(f"{name} {made[0].machine[name]}" for name in ("processor", "cores", "Python"))
+    return f"`{made[0].command}`, {made[0].date}, {facts}; processes for each figure: {taken}"
 
 
 def median(results: Results, phase: str, size: int, figure: str) -> float:
