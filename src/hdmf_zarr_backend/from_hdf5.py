@@ -28,7 +28,7 @@ from hdmf_zarr_backend.encoding.references import (
     encode_attribute_reference,
     encode_link,
 )
-from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, root_notes
+from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, refused_version, root_notes
 from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError, WriteError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.attributes import (
     attribute_names,
@@ -328,14 +328,8 @@ def _text(value: Any) -> Any:
 
 def _check_version(source: str, value: Any) -> None:
     """Refuse an NWB version that pynwb does not support: a missing one, one that is not text, and NWB 1.x."""
-    version = _text(value)
-    if not isinstance(version, str):
-        said = "has no NWB version" if version is None else "gives its NWB version as an array"
-    elif version.strip().removeprefix("NWB-").startswith("1."):
-        said = f"has NWB version {version}, and pynwb reads version 2 and newer"
-    else:
-        return
-    raise UnsupportedFileError(f"pynwb cannot read this file: it {said}", store=source, **_ANYWAY)
+    if problem := refused_version(_text(value)):
+        raise UnsupportedFileError(problem, store=source, **_ANYWAY)
 
 
 def _check_read(source: str, read: Callable[[], T]) -> T:

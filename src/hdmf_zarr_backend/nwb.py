@@ -14,6 +14,7 @@ from hdmf.build import BuildManager, TypeMap
 
 from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
 from hdmf_zarr_backend.encoding.registry import ZarrFormat
+from hdmf_zarr_backend.encoding.reserved import refused_version
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.io import NEW_FILE_MODES, Mode, ZarrIO
@@ -28,7 +29,7 @@ with library_of("nwb", "NWBZarrIO"):
 if TYPE_CHECKING:
     from pynwb import NWBFile
 
-_NEWER = "PyNWB reads version 2 and above."
+_OLDER = "h5py or zarr-python can read it."
 
 Version = tuple[int | str, ...]
 
@@ -46,22 +47,17 @@ def _version(attributes: Mapping[str, Any]) -> tuple[str | None, Version | None]
     return version, tuple(int(part) if is_small_number(part) else part for part in parts)
 
 
-def _is_old(version: Version) -> bool:
-    return isinstance(version[0], int) and version[0] < 2
-
-
 def check_nwb_version(
-    version: tuple[str | None, Version | None],
+    version: object,
     location: str,
     missing: tuple[str, str] = ("", "This is not an NWB file; ZarrIO or HDF5IO may read it."),
 ) -> None:
     """Refuse a version of NWB that pynwb does not read; ``missing``: why a file has none, and what to do."""
-    text, parts = version
-    if parts is None:
+    if version is None:
         problem = f"Missing NWB version in file{missing[0]}"
         raise UnsupportedNWBError(problem, store=location, path="/", remedy=missing[1])
-    if _is_old(parts):
-        raise UnsupportedNWBError(f"NWB version {text} is not supported", store=location, path="/", remedy=_NEWER)
+    if problem := refused_version(version.decode("utf-8", "replace") if isinstance(version, bytes) else version):
+        raise UnsupportedNWBError(problem, store=location, path="/", remedy=_OLDER)
 
 
 class NWBZarrIO(ZarrIO):
@@ -192,12 +188,12 @@ class NWBZarrIO(ZarrIO):
         """
         # pynwb asks each backend whether it can read a file, and shows its warnings
         try:
-            _, parts = _version(parse(open_store(path)).hierarchy.root.attributes)
+            text, parts = _version(parse(open_store(path)).hierarchy.root.attributes)
         except (ZarrBackendError, OSError):
             return False
         if parts is None:
             problem = "states no version of NWB"
-        elif _is_old(parts):
+        elif refused_version(text):
             problem = f"has NWB {parts[0]}, which is too old"
         else:
             return True
@@ -226,11 +222,9 @@ class NWBZarrIO(ZarrIO):
         if not skip_version_check and self.mode not in NEW_FILE_MODES and self._parsed is not None:
             root = self._parsed.hierarchy.root
             missing = "", "This is not an NWB file; ZarrIO may read it."
-            if "nwb_version" in root.attributes:
-                missing = ": the attribute nwb_version is not text", "Store it as text, such as '2.9.0'."
-            elif isinstance(root, Group) and "nwb_version" in root.members:
-                missing = ": nwb_version is a dataset, as in NWB 1", _NEWER
-            check_nwb_version(self.nwb_version, self.source, missing)
+            if isinstance(root, Group) and "nwb_version" in root.members:
+                missing = ": nwb_version is a dataset, as in NWB 1", _OLDER
+            check_nwb_version(root.attributes.get("nwb_version"), self.source, missing)
         return super().read(check=check)
 
     @known_arguments

@@ -111,7 +111,7 @@ def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions |
     with reading(location, "/"):
         io = NWBHDF5IO(location, "r", load_namespaces=types["load_namespaces"], manager=manager)
     try:
-        check_nwb_version(io.nwb_version, location)
+        check_nwb_version(io._file.attrs.get("nwb_version"), location)  # that of pynwb ends in an error for an array
         with construction_errors(io.read_builder(), location, None, None):
             return io.read()
     except BaseException as error:

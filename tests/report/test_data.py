@@ -14,14 +14,15 @@ import h5py
 import numpy as np
 import pytest
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
-from pynwb.base import Images
+from pynwb.base import Images, TimeSeriesReference
 from pynwb.ecephys import ElectricalSeries, SpikeEventSeries
 from pynwb.file import Subject
 from pynwb.image import GrayscaleImage, ImageSeries, RGBImage
 from pynwb.misc import AnnotationSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert, report
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert, read_nwb, report, validate
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.model.render import UNICODE
 from tests.report.test_page import Page
 from tests.samples import START, write_hdf5, write_zarr
@@ -161,17 +162,17 @@ def test_images_and_first_frames_are_drawn(tmp_path: Path) -> None:
         ImageSeries(name="frames", data=frames, unit="n.a.", rate=30.0),
         ImageSeries(
             name="film",
-            external_file=["film.avi"],
+            external_file=["film.avi", "film2.avi", "film3.avi"],
             unit="n.a.",
             timestamps=[0.0, 1.0],
-            starting_frame=[0],
+            starting_frame=[0, 1, 2],
             format="external",
         ),
     )
     nwbfile.add_acquisition(Images(name="images", images=[grey]))
     path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
     text = report(path, check=False)
-    assert "frames are in film.avi" in text
+    assert "frames are in film.avi and 2 more files" in text
     frame = pixels(text, "frame")[..., 0]
     assert frame.shape == (10, 20)
     assert np.argwhere(frame).tolist() == [[2, 15]]
@@ -201,6 +202,24 @@ def test_a_cell_shows_the_path_of_a_target(tmp_path: Path) -> None:
     nwbfile = nwbfile_with(raw)
     nwbfile.add_trial(start_time=0.0, stop_time=0.5, timeseries=[raw])
     assert "[(0, 5, /acquisition/raw)]" in data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
+
+
+def test_ids_that_repeat_and_references_out_of_a_series_are_remarks(tmp_path: Path) -> None:
+    raw = series("raw", np.arange(10.0))
+    nwbfile = nwbfile_with(raw)
+    for number in (1, 2, 2):
+        nwbfile.add_trial(start_time=0.0, stop_time=0.5, timeseries=[raw], id=number)
+    references = nwbfile.trials["timeseries"].target.data
+    references[:] = [TimeSeriesReference(*each, raw) for each in ((0, 10), (8, 3), (-1, -1))]
+    text = remarks(nwbfile, tmp_path)
+    assert "ids of rows repeat : /intervals/trials, 1 of 3" in text
+    assert "references to samples that the series does not have : /intervals/trials, 1 of 3" in text
+
+
+def test_the_rate_of_rounded_times_is_that_of_all(tmp_path: Path) -> None:
+    times = np.round(np.arange(1000) / 30.12, 3)
+    path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile_with(series(data=times, timestamps=times)))
+    assert "TimeSeries, about 30.12 Hz" in data_text(path)
 
 
 @pytest.mark.parametrize(("times", "said"), [
@@ -239,6 +258,7 @@ EARLY = "times are negative, before the session starts"
     (lambda: series(data=[2.0, 2.0]), "all values that were read are equal : /acquisition/a, 2 V"),
     (lambda: series(starting_time=-4.0, rate=1.0), f"{EARLY} : /acquisition/a, from -4 s"),
     (lambda: series(data=STAMPS, timestamps=STAMPS), ""),
+    (lambda: series(data=STAMPS, timestamps=np.round(STAMPS, 0)), "timestamps are irregular"),
 ])  # fmt: skip
 def test_what_is_odd_in_a_series_is_a_remark(series_of: Callable[[], TimeSeries], said: str, tmp_path: Path) -> None:
     text = remarks(nwbfile_with(series_of(), subject=mouse()), tmp_path)
@@ -290,11 +310,12 @@ def test_a_rate_of_zero_is_a_remark(tmp_path: Path) -> None:
 
 
 def test_what_is_odd_in_a_session_is_a_remark(tmp_path: Path) -> None:
-    nwbfile = nwbfile_with(start=datetime(1900, 1, 1, tzinfo=UTC), subject=Subject(subject_id="m", sex="F"))
+    nwbfile = NWBFile("", "i", datetime(1900, 1, 1, tzinfo=UTC), subject=Subject(subject_id="m", sex="F"))
     nwbfile.add_unit(spike_times=[3.0, -1.0])
     text = remarks(nwbfile, tmp_path)
     assert "the session starts in 1900, which may stand for an unknown date" in text
     assert "the subject has no species and no age" in text
+    assert "the session description is empty" in text
     assert "spikes are before the session : /units, from -1 s" in text
     assert "spike times of a unit are not in order : /units, 1 step back" in text
     assert "the file has no subject" in remarks(nwbfile_with(), tmp_path / "b")
@@ -368,6 +389,23 @@ def test_a_file_that_pynwb_cannot_read_has_a_page(tmp_path: Path) -> None:
         (path / name / "0").unlink()
         (path / name / ".zarray").unlink()
     assert "-2 to 3 V" in data_text(path)
+
+
+def test_a_version_of_nwb_that_is_an_array_is_told_everywhere(tmp_path: Path) -> None:
+    """As in files of early releases of MatNWB, where types are arrays too."""
+    path = write_hdf5(tmp_path / "a.nwb", nwbfile_with(series()))
+    with h5py.File(path, "r+") as file:
+        for node in (file, file["acquisition/a"]):
+            node.attrs["neurodata_type"] = np.array([node.attrs["neurodata_type"].encode()])
+        file.attrs["nwb_version"] = np.array([b"2.0b"])
+    why = "pynwb cannot read this file: it gives its NWB version as an array"
+    text = data_text(path)
+    assert f"Remarks {why} : /" in text
+    assert "-2 to 3 V" in text
+    with pytest.raises(UnsupportedFileError, match=why):
+        read_nwb(path)
+    for finding in validate(path).findings[:1]:
+        assert (finding.kind, finding.message) == ("version", why)
 
 
 @pytest.mark.parametrize(("node", "change"), [

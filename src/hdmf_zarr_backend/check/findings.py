@@ -271,6 +271,7 @@ KINDS: Final[dict[str, str]] = {
     "target-type": "Point the link or reference to an object of the required type.",
     "illegal-link": "Write the object itself, not a link to it.",
     "target": "Put the target back, or remove the link or reference.",
+    "version": "Convert it as it is with `zarrio convert --no-check`; h5py and zarr-python can read it.",
     "failed": "Check with `zarrio verify` whether the file is damaged.",
     "other": "See the message.",
 }

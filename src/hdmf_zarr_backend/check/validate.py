@@ -16,6 +16,7 @@ from hdmf.validate import ValidatorMap
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.check.findings import Finding, Report, Validation
 from hdmf_zarr_backend.encoding.parser import IsHdf5Error, ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.reserved import refused_version
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
@@ -199,7 +200,9 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: st
 
 def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[str]) -> list[Finding]:
     """Return what hdmf's validator finds by each of the namespaces; the error in which it ends is a finding too."""
-    findings: list[Finding] = []
+    version = parsed.hierarchy.root.attributes.get("nwb_version")
+    refused = "" if version is None else refused_version(version)
+    findings = [Finding("/", "nwb_version", "version", refused)] if refused else []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # links to nothing: they are findings
         session = ReadSession(store, parsed, store.location, BuildManager(TypeMap(catalog)))
@@ -212,7 +215,7 @@ def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[s
             # hdmf ends in an error on some damaged files; what the other namespaces find is still worth reporting
             except HDMF_ERRORS as error:
                 problem = f"hdmf's validator failed ({type(error).__name__}: {error})"
-                findings.append(Finding("/", None, "failed", problem))
+                findings += [] if refused else [Finding("/", None, "failed", problem)]
             else:
                 findings += map(_finding_of, errors)
     return list(dict.fromkeys(findings))  # core and an extension that includes it find the same

@@ -115,6 +115,16 @@ def data_type_of(node: Any) -> str | None:
     return None
 
 
+def refused_version(version: object) -> str:
+    """Return why pynwb cannot read a file with this NWB version, empty if it can."""
+    if isinstance(version, str) and version.strip().removeprefix("NWB-").partition(".")[0] not in ("0", "1"):
+        return ""
+    said = "has no NWB version" if version is None else "gives its NWB version as an array"
+    if isinstance(version, str):
+        said = f"has NWB version {version}, and pynwb reads version 2 and newer"
+    return f"pynwb cannot read this file: it {said}"
+
+
 # ---- cached namespaces ----------------------------------------------------------------------------------------------
 
 # hdmf writes "unversioned" or "None" for a namespace without a version.

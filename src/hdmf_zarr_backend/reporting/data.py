@@ -13,6 +13,7 @@ import base64
 import math
 import re
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from hdmf_zarr_backend.array.content import ArrayReader
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
 from hdmf_zarr_backend.encoding.parser import IsHdf5Error, ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import decode_reference
-from hdmf_zarr_backend.encoding.reserved import data_type_of
+from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
@@ -282,7 +283,9 @@ class DataView:
             elif "colnames" in node.attributes:
                 self._tables.append(path)
             elif path.startswith(_RECORDED) and (
-                kind.endswith("Series") or node.members.keys() & {"timestamps", "starting_time"}
+                kind.endswith("Series")
+                or node.members.keys() & {"timestamps", "starting_time"}
+                or (not kind and "data" in node.members)
             ):
                 paths.append(path)
         if "session_start_time" in reader.hierarchy:  # an NWB file
@@ -326,6 +329,11 @@ class DataView:
         self.remarks.append((text, path, detail))
 
     def _check_session(self) -> None:
+        version = self._reader.hierarchy.root.attributes.get("nwb_version", self._reader.text("nwb_version") or None)
+        if refused := refused_version(version):
+            self._remark(refused, "")
+        if not self._reader.text("session_description"):
+            self._remark("the session description is empty", "session_description")
         start = self._reader.text("session_start_time")[:4]
         if start.isdecimal() and int(start) < 1950:
             self._remark(f"the session starts in {start}, which may stand for an unknown date", "session_start_time")
@@ -434,7 +442,8 @@ class DataView:
             if odd.any():
                 detail = f"{counted(int(odd.sum()), 'step')} other than {usual:.4g} s, the longest {steps.max():.4g} s"
                 self._remark("timestamps have gaps", path, detail)
-            return f"about {1 / usual:,.4g} Hz" if usual else "timestamps", span
+            # not the usual step: rounded times have two, and the rate is between them
+            return f"about {1 / steps[~odd].mean():,.4g} Hz" if usual else "timestamps", span
         return _IRREGULAR, span
 
     # ---- series -----------------------------------------------------------------------------------------------------
@@ -450,12 +459,14 @@ class DataView:
         for name in ("data", "timestamps"):
             if other := self._reader.linked_from(path, name):
                 facts.append(f"{name} in {other}, which is not read")
-        if data is not None:
+        external = self._reader.dataset(path, "external_file")
+        names = None if external is None else self._reader.read(external[0])
+        if names is not None and names.size:
+            others = f" and {counted(names.size - 1, 'more file')}" if names.size > 1 else ""
+            drawing = f'<p class="soft">frames are in {escape(shortened(str(names.flat[0])))}{others}</p>'
+        elif data is not None:
             is_picture = len(describe_any(data[1]).axes) > 2 and any(name in kind for name in _FRAMES)
             drawing = self._frame(*data, slice(0, 1)) if is_picture else self._envelope(path, *data, span)
-        external = self._reader.dataset(path, "external_file")
-        if external is not None and not drawing:
-            drawing = f'<p class="soft">frames are in {escape(self._reader.text(external[0]))}</p>'
         about = getattr(group, "attributes", {}).get("description", "")
         if isinstance(about, str) and about not in ("", "no description"):
             drawing += f"<p>{escape(shortened(about, 200))}</p>"
@@ -602,6 +613,10 @@ class DataView:
         names = getattr(group, "attributes", {})["colnames"]
         names = [name for name in (names if isinstance(names, list) else [names]) if isinstance(name, str)]
         rows = ids[1].stored.shape[0] if ids is not None and ids[1].stored.shape else 0
+        numbers = self._reader.numbers(path, "id")
+        if numbers is not None and (repeated := len(numbers) - len(np.unique(numbers))):
+            self._remark("ids of rows repeat", path, f"{repeated:,} of {len(numbers):,}")
+        self._check_references(path)
         cells = [self._cells(path, name, min(rows, _ROWS)) for name in names[:_COLUMNS]]
         head = "".join(f"<th>{escape(name)}</th>" for name in names[:_COLUMNS])
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in zip(*cells, strict=False))
@@ -617,6 +632,27 @@ class DataView:
         more = f"first {_ROWS} of {rows:,} rows" if rows > _ROWS else counted(rows, "row")
         columns = f"{table}<details><summary>{title}</summary><ul>{listed}</ul></details>"
         return _card(path, [data_type_of(group) or "", more], columns)
+
+    def _check_references(self, path: str) -> None:
+        """Remark rows that refer to samples outside of their series."""
+        column = self._reader.dataset(path, "timeseries")
+        rows = (
+            self._reader.read(column[0]) if column and self._reader.cost(column[1]) <= self._reader.share(4) else None
+        )
+        if rows is None or not {"idx_start", "count", "timeseries"} <= set(rows.dtype.names or ()):
+            return
+        lengths: dict[str, int] = {}
+        outside = 0
+        for start, count, target in rows[["idx_start", "count", "timeseries"]].tolist():
+            series = (target.path or "").lstrip("/")
+            if series not in lengths:
+                data = self._reader.dataset(series, "data")
+                # that of data in other files is not known
+                lengths[series] = (describe_any(data[1]).axes or (0,))[0] if data else sys.maxsize
+            # -1 stands for unknown
+            outside += (start, count) != (-1, -1) and not 0 <= start <= start + count <= lengths[series]
+        if outside:
+            self._remark("references to samples that the series does not have", path, f"{outside:,} of {len(rows):,}")
 
     def _cells(self, path: str, name: str, rows: int) -> list[str]:
         """Return the first cells of a column; those of a ragged one are lists."""
