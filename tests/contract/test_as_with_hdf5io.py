@@ -242,7 +242,7 @@ def test_a_reference_to_what_is_not_written_is_refused_and_nothing_is_changed(re
     root = io.read()
     new = Container(name="new")
     root.add_container(new)
-    root["table"]["target"].data.append(new)
+    root["table"].add_row(target=new)
     with pytest.raises(ConflictError, match=r"not in the file.*\(/table/target\).*io\.write"):
         io.close()
     assert before == contents(referring)

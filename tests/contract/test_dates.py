@@ -12,7 +12,7 @@ from hdmf.common import DynamicTable, VectorData, get_manager
 from hdmf.data_utils import DataChunkIterator
 
 from hdmf_zarr_backend import ZarrIO, compare, convert, verify
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
 from tests.trees import dataset, read_builder, root, write_builder
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -138,6 +138,9 @@ def test_edits_keep_the_moment_or_are_refused(tmp_path, zarr_format):
                 table["when"].data[0] = wrong
             with pytest.raises(ValueRefusedError, match="without loss"):
                 table.add_row(when=wrong)
+        with pytest.raises(ConflictError, match="6 rows in id; 4 rows in when"):  # hdmf has added the ids before
+            io.write(table)
+        table.id.data.resize((4,))
         io.write(table)
     assert_same(read(path), np.array(["2020-01-01T00:00:01", "2022-02-02", "1969-12-31", "2021-01-01"], "M8[s]"))
 

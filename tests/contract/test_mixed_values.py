@@ -221,6 +221,7 @@ def test_what_is_put_into_a_dataset_is_kept_or_refused(tmp_path, name, way, zarr
             with pytest.raises(ValueRefusedError, match=mix.edited) as caught:
                 put(table)
             assert caught.value.path == "/c"
+            table.id.data.resize((len(table["c"].data),))  # hdmf adds the id of a row before its values
             return
         put(table)
         io.write(table)

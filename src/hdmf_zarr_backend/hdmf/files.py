@@ -405,7 +405,11 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     )
 
 
-_ALL_COLUMNS = "Nothing was written. Append to every column and to `id`, or use add_row, add_trial or the like."
+# hdmf adds the id of a row before its values: a row whose values are refused leaves its id
+_ALL_COLUMNS = (
+    "Nothing was written. Append to every column and to `id`, or use add_row, add_trial or the like; or cut what is "
+    "too long, such as the id of a row that was refused: table.id.data.resize((rows,))."
+)
 _WITH_INDEX = "Nothing was written. Change both: a number in the index is where the values of that row end."
 
 
