@@ -191,11 +191,14 @@ BLOCK_BYTES = 8 * 2**20
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Runs: TypeAlias = npt.NDArray[np.int64]
 """Rows to compare, ``(runs, 3)``: where each run starts in both files, and its length."""
+_Parts: TypeAlias = Iterator[tuple[Selection, Selection, tuple[Values, Values] | None]]
+"""Selections in both files, and the rows of them that are compared; None: all."""
 
 _SPECIFICATIONS = "/specifications/"
 _NUMBERS = (Number, Enum)
 # estimated bytes of an element that is a Python object
 _OBJECT_BYTES = 512
+_MOST_ROWS = 10**7  # whose ids are read into memory
 
 
 def compare_values(
@@ -208,13 +211,20 @@ def compare_values(
     """
     # Values that are damaged in one of the files are a difference of the kind ``unreadable``; those before them are
     # compared.
-    common = _common(a, b)
-    if common is None:
+    is_part = not aligned(a.shape, b.shape)
+    if a.shape is None or b.shape is None or (is_part and len(a.shape) != len(b.shape)):
         return
+    common = tuple(map(min, a.shape, b.shape)) if is_part else a.shape
+    only = tuple(slice(0, 1) for _ in b.shape)  # where the axes differ, both have one element
+    parts: _Parts = (
+        ((part, part if len(part) == len(only) else only, None) for part in blocks(a, b, common))
+        if runs is None
+        else _row_blocks(a, b, runs)
+    )
     # the order of keys in the JSON of a cached specification means nothing
     as_json = path.startswith(_SPECIFICATIONS) and isinstance(a.dtype, Text) and isinstance(b.dtype, Text)
     findings = Findings(a.dtype, b.dtype, path)
-    for of_a, of_b, picks in _common_blocks(a, b, common) if runs is None else _row_blocks(a, b, runs):
+    for of_a, of_b, picks in parts:
         left, right = _read(a, of_a), _read(b, of_b)
         if isinstance(left, UNREADABLE) or isinstance(right, UNREADABLE):
             reason_a, reason_b = (
@@ -229,26 +239,8 @@ def compare_values(
         findings.add(*values, tuple(part.start for part in of_a), None if picks is None else picks[0])
         if stop and findings.by_kind:
             break
-    is_part = runs is None and not aligned(a.shape, b.shape)
     for difference in findings.by_kind.values():
-        yield replace(difference, common=math.prod(common)) if is_part else difference
-
-
-def _common(a: DatasetContent, b: DatasetContent) -> tuple[int, ...] | None:
-    """Return the shape of the part that two datasets have in common, None if they have other axes."""
-    if aligned(a.shape, b.shape):
-        return a.shape
-    is_alike = a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape)
-    return tuple(map(min, a.shape or (), b.shape or ())) if is_alike else None
-
-
-_Parts: TypeAlias = Iterator[tuple[Selection, Selection, tuple[Values, Values] | None]]
-
-
-def _common_blocks(a: DatasetContent, b: DatasetContent, common: tuple[int, ...]) -> _Parts:
-    only = tuple(slice(0, 1) for _ in b.shape or ())  # of axes that differ, both have one element
-    for selection in blocks(a, b, common):
-        yield selection, selection if len(common) == len(only) else only, None
+        yield replace(difference, common=math.prod(common)) if is_part and runs is None else difference
 
 
 def _row_blocks(a: DatasetContent, b: DatasetContent, runs: _Runs) -> _Parts:
@@ -576,20 +568,22 @@ def _matched(left: FileContent, right: FileContent, *, with_values: bool) -> dic
     paths_a, paths_b = set(left), set(right)
     extra = {path: right[path] for path in sorted(paths_b - paths_a)} if paths_a - paths_b else {}
     by_id = {object_id: path for path, node in extra.items() if (object_id := _value(node, "object_id"))}
-    by_parent: dict[str, list[str]] = {}
-    for path in extra:
-        by_parent.setdefault(path.rpartition("/")[0], []).append(path)
+    alike: dict[object, list[str]] = {}
+    for path, node in extra.items():
+        alike.setdefault(_likeness(path.rpartition("/")[0], node), []).append(path)
     paths: dict[str, str] = {}
     for path in sorted(paths_a):  # parents are before members
         parent, _, name = path.rpartition("/")
         other: str | None = f"{paths.get(parent, parent)}/{name}"
-        if other not in paths_b:
+        if extra and other not in paths_b:
             node = left[path]
-            known = by_id.get(_value(node, "object_id"))
-            beside = by_parent.get(paths.get(parent, parent), []) if with_values else []
-            candidates = [each for each in ([known] if known else beside) if each in extra]
-            other = next((each for each in candidates if _is_renamed(node, extra[each])), None)
-        if other is not None:
+            other = by_id.get(_value(node, "object_id"))
+            if other not in extra or extra[other].kind != node.kind:
+                key = _likeness(paths.get(parent, parent), node) if with_values else None
+                beside = [] if key is None else [each for each in alike.get(key, []) if each in extra]
+                # only a few are read: the objects of two sessions may all be alike
+                other = next((each for each in beside[:FEW] if _are_equal(node, extra[each])), None)
+        if other in paths_b:
             paths[path] = other
             extra.pop(other, None)
     return paths
@@ -601,14 +595,17 @@ def _value(node: NodeContent, name: str) -> str:
     return "" if attribute is None or attribute.value is None else str(attribute.value)
 
 
-def _is_renamed(a: NodeContent, b: NodeContent) -> bool:
-    """Tell whether two nodes have the same object_id, or are datasets with the same type and values."""
-    if (object_id := _value(a, "object_id")) and object_id == _value(b, "object_id"):
-        return a.kind == b.kind
-    if not (isinstance(a, DatasetContent) and isinstance(b, DatasetContent)) or not math.prod(a.shape or (0,)):
+def _likeness(parent: str, node: NodeContent) -> object:
+    """Return what a dataset with another name keeps, besides its values; None for other nodes, and without values."""
+    if not isinstance(node, DatasetContent) or node.shape is None or 0 in node.shape:
+        return None
+    return parent, str(node.dtype), node.shape, _value(node, "neurodata_type")
+
+
+def _are_equal(a: NodeContent, b: NodeContent) -> bool:
+    if not (isinstance(a, DatasetContent) and isinstance(b, DatasetContent)):
         return False
-    is_alike = (a.dtype, a.shape) == (b.dtype, b.shape) and _value(a, "neurodata_type") == _value(b, "neurodata_type")
-    return is_alike and next(compare_values("", a, b, stop=True), None) is None
+    return next(compare_values("", a, b, stop=True), None) is None
 
 
 class _Tables:
@@ -625,23 +622,20 @@ class _Tables:
         a, b = self._left[path], self._right[self._paths[path]]
         return (a, b) if isinstance(a, DatasetContent) and isinstance(b, DatasetContent) else None
 
-    def _integers(self, path: str) -> tuple[Values, Values] | None:
-        """Return the values of ids or of an index in both files; None if they are none, or cannot be read."""
-        found = []
+    def _integers(self, path: str, *, is_index: bool = False) -> list[Values] | None:
+        """Return ids, or the ends of rows, in both files; None if they cannot be that, or cannot be read."""
+        result: list[Values] = []
         for dataset in self._pair(path) or ():
-            if dataset.shape is None or len(dataset.shape) != 1:
+            if not dataset.shape or len(dataset.shape) > 1 or dataset.shape[0] > _MOST_ROWS:
                 return None
             values = _read(dataset, (slice(0, dataset.shape[0]),))
             if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
                 return None
-            found.append(values.astype("i8"))
-        return (found[0], found[1]) if found else None
-
-    def _index(self, path: str) -> tuple[Values, Values] | None:
-        """Return the ends of rows in both files; None if they cannot be those of rows."""
-        index = self._integers(path)
-        is_valid = all((np.diff(ends) >= 0).all() and (ends >= 0).all() for ends in index or ())
-        return index if is_valid else None
+            result.append(values.astype("i8"))
+            ends = np.insert(result[-1], 0, 0)
+            if is_index and (ends[1:] < ends[:-1]).any():
+                return None
+        return result or None
 
     def add(self, path: str) -> Iterator[Difference]:
         """Find the rows that both files have of a table, and yield those that only one of them has."""
@@ -650,13 +644,13 @@ class _Tables:
             return
         lengths = [len(each) for each in ids]
         runs = np.array([[0, 0, min(lengths)]])
-        _, one, other = np.intersect1d(*ids, return_indices=True)
+        _, one, other = np.intersect1d(ids[0], ids[1], return_indices=True)
         order = np.argsort(one)
         if any(len(np.unique(each)) < len(each) for each in ids) or (np.diff(other[order]) < 0).any():
             if lengths[0] != lengths[1]:
                 why = " by position, since ids repeat or are in another order"
                 yield Difference(path, "rows", lengths[0], lengths[1], place=why)
-        elif not np.array_equal(*ids):
+        elif not np.array_equal(ids[0], ids[1]):
             removed, added = (np.delete(each, at).tolist() for each, at in zip(ids, (one, other), strict=True))
             yield Difference(path, "rows", tuple(removed) or None, tuple(added) or None)
             runs = _merged(np.stack([one, other, np.ones_like(one)], axis=1)[order])
@@ -673,7 +667,7 @@ class _Tables:
         while self._pair(path + "_index" * (len(indices) + 1)):
             indices.append(path + "_index" * (len(indices) + 1))
         for name in reversed(indices):  # of a ragged column: from the rows to its elements
-            index = self._index(name)
+            index = self._integers(name, is_index=True)
             if index is None or [len(ends) for ends in index] != lengths:
                 return None
             rows = _positions(runs, 0), _positions(runs, 1)
@@ -684,7 +678,7 @@ class _Tables:
             lengths = [int(ends[-1]) if len(ends) else 0 for ends in index]
         if not a.shape or not b.shape or [a.shape[0], b.shape[0]] != lengths or a.shape[1:] != b.shape[1:]:
             return None
-        if indexed is None or (index := self._index(path)) is None:
+        if indexed is None or (index := self._integers(path, is_index=True)) is None:
             return compare_values(path, a, b, runs)
         # the ends of rows all change with the first row; what a user changed is how many elements a row has
         sizes = [np.diff(ends, prepend=0) for ends in index]

@@ -140,11 +140,11 @@ def table(path: Path, ids: list[int], tags: dict[int, list[int]], **columns: obj
     with h5py.File(path, "w") as file:
         group = file.create_group("trials")
         group.attrs["colnames"] = [*columns, "tags"]
-        rows = [tags.get(each, [each] * (each % 3)) for each in ids]
+        rows = [np.array(tags.get(each, [each] * (each % 3)), dtype="i4") for each in ids]
         ends = np.cumsum([len(row) for row in rows])
-        columns |= {"id": ids, "tags_index": ends, "tags": np.concatenate(rows).astype("i4")}
+        columns |= {"id": ids, "tags_index": ends, "tags": np.concatenate([np.zeros(0, "i4"), *rows])}
         for name, values in columns.items():
-            group[name] = np.asarray(values)
+            group[name] = np.asarray(values, dtype="f8" if name == "start" else "i4")
     return path
 
 
@@ -177,6 +177,11 @@ def test_rows_are_compared_by_position_where_ids_do_not_tell_them(tmp_path, ids,
     assert differences[0].text == (text if len(places) > 1 else "rows: 1 added (id 3)")
 
 
+def test_all_rows_of_a_table_are_removed(tmp_path):
+    a, b = (table(tmp_path / name, ids, {9: [9]}, start=ids) for name, ids in (("a.h5", [4, 9]), ("b.h5", [])))
+    assert list(map(str, compare(a, b))) == ["/trials rows: 2 removed (id 4, 9)"]
+
+
 def test_a_longer_row_of_a_table_moves_no_other(tmp_path):
     a, b = (table(tmp_path / name, [4, 5, 6], {4: tags}) for name, tags in (("a.h5", [1]), ("b.h5", [1, 2])))
     assert list(map(str, compare(a, b))) == ["/trials/tags_index value[0] length: 1 | 2"]
@@ -192,14 +197,15 @@ def test_what_has_another_name_is_renamed_and_compared(tmp_path):
             file[group].attrs["object_id"] = "one"
         return path
 
-    a = make("a.h5", "group", "corect", left=[1.5, 2])
-    b = make("b.h5", "new/group", "correct", right=[1.5, 2], other=[1.5, 2])
+    a = make("a.h5", "group", "corect", left=[1.5, 2], lab="x")
+    b = make("b.h5", "new/group", "correct", right=[1.5, 2], other=[1.5, 2], institution="x")
     with h5py.File(b, "r+") as file:
         file["new/group/kept"][()] = 5
     assert list(map(str, compare(a, b))) == [
         "/group renamed: /group -> /new/group",
         "/group/deep/corect renamed: corect -> correct",
         "/group/kept value: 1 | 5",
+        "/lab renamed: lab -> institution",
         "/left renamed: left -> other",
         "/new extra: None | 'group'",
         "/right extra: None | 'dataset'",

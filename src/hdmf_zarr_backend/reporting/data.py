@@ -285,7 +285,7 @@ class DataView:
             elif path.startswith(_RECORDED) and (
                 kind.endswith("Series")
                 or node.members.keys() & {"timestamps", "starting_time"}
-                or (not kind and "data" in node.members)
+                or (not kind and isinstance(node.members.get("data"), Dataset))
             ):
                 paths.append(path)
         if "session_start_time" in reader.hierarchy:  # an NWB file
@@ -461,7 +461,8 @@ class DataView:
                 facts.append(f"{name} in {other}, which is not read")
         external = self._reader.dataset(path, "external_file")
         names = None if external is None else self._reader.read(external[0])
-        if names is not None and names.size:
+        has_frames = data is not None and data[1].stored.size > 0 and self._reader.text(f"{path}/format") != "external"
+        if names is not None and names.size and not has_frames:
             others = f" and {counted(names.size - 1, 'more file')}" if names.size > 1 else ""
             drawing = f'<p class="soft">frames are in {escape(shortened(str(names.flat[0])))}{others}</p>'
         elif data is not None:
