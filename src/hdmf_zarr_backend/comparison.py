@@ -486,7 +486,7 @@ def compare(
     storage_options: Mapping[str, Any] | None = None,
     read_options: ReadOptions | None = None,
 ) -> Differences:
-    """List all differences between two files, ordered by path.
+    """List all differences between two files, ordered by path; rows of tables are compared by id.
 
     Parameters
     ----------
@@ -653,7 +653,7 @@ class _Tables:
         elif not np.array_equal(ids[0], ids[1]):
             removed, added = (np.delete(each, at).tolist() for each, at in zip(ids, (one, other), strict=True))
             yield Difference(path, "rows", tuple(removed) or None, tuple(added) or None)
-            runs = _merged(np.stack([one, other, np.ones_like(one)], axis=1)[order])
+            runs = np.stack([one, other, np.ones_like(one)], axis=1)[order]
         self._rows[path] = runs, lengths
 
     def column(self, path: str, a: DatasetContent, b: DatasetContent) -> Iterable[Difference] | None:
@@ -674,7 +674,7 @@ class _Tables:
             sizes = [np.diff(ends, prepend=0) for ends in index]
             one, other = (size[row] for size, row in zip(sizes, rows, strict=True))
             starts = [(ends - size)[row] for ends, size, row in zip(index, sizes, rows, strict=True)]
-            runs = _merged(np.stack([*starts, one], axis=1)[(one == other) & (one > 0)])
+            runs = np.stack([*starts, one], axis=1)[(one == other) & (one > 0)]
             lengths = [int(ends[-1]) if len(ends) else 0 for ends in index]
         if not a.shape or not b.shape or [a.shape[0], b.shape[0]] != lengths or a.shape[1:] != b.shape[1:]:
             return None
@@ -684,14 +684,6 @@ class _Tables:
         sizes = [np.diff(ends, prepend=0) for ends in index]
         of_a, of_b = (replace(each, read=size.__getitem__) for each, size in zip((a, b), sizes, strict=True))
         return (replace(each, place=f"{each.place} length") for each in compare_values(path, of_a, of_b, runs))
-
-
-def _merged(runs: _Runs) -> _Runs:
-    """Return runs with those as one that follow each other in both files."""
-    follows = (runs[:-1, :2] + runs[:-1, 2:] == runs[1:, :2]).all(axis=1)
-    first = np.flatnonzero(np.append(True, ~follows)[: len(runs)])
-    lengths = np.add.reduceat(runs[:, 2], first) if len(first) else runs[:, 2]
-    return np.column_stack([runs[first, :2], lengths])
 
 
 def _compare_nodes(path: str, a: NodeContent, b: NodeContent, tables: _Tables | None) -> Iterator[Difference]:

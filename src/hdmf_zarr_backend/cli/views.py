@@ -254,8 +254,9 @@ def compare_command(arguments: Namespace) -> cli.Exit:
     """Show the differences between two files.
 
     Show all differences between two files: groups, datasets, links, types, shapes, values, references and
-    attributes. Nothing is printed if the files are equal. Values that are damaged are a difference, and the
-    other datasets follow. Two files of one format are also compared by their chunks and codecs, which
+    attributes. Nothing is printed if the files are equal. Rows of tables are compared by their id, and other
+    datasets of different lengths in their common part. Values that are damaged are a difference, and the other
+    datasets follow. Two files of one format are also compared by their chunks and codecs, which
     --ignore chunks,filters leaves out; a Zarr file and an HDF5 file only where a dataset was converted from
     HDF5, by the chunks and filters that it had there.
 
