@@ -452,6 +452,13 @@ class Request:
     def open_target(self) -> Store:
         """Open the store of a new Zarr file, after checking that it may be written."""
         store = self.open(self.target)
+        if self.resume and store.folder is None:
+            raise UsageError(
+                "only a conversion to a local folder can be resumed",
+                store=store.location,
+                remedy="Run it without resume=True, which starts again; overwrite=True replaces an incomplete target.",
+                remedy_cli="Run it without --resume, which starts again; --overwrite replaces an incomplete target.",
+            )
         check_abilities(store, "w")
         check_outside(store, is_new=True)
         check_free(store, overwrite=self.overwrite)
@@ -478,13 +485,6 @@ class Request:
         resume = None
         if sources is not None and store.folder is not None:
             resume = self.resumption(plan, sources)
-        elif self.resume:
-            raise UsageError(
-                "only a conversion to a local folder can be resumed",
-                store=store.location,
-                remedy="Run it without resume=True, which starts again.",
-                remedy_cli="Run it without --resume, which starts again.",
-            )
         # exclusive: another program may have made the target since it was found free
         nodes, exclusive = plan.hierarchy.flat(), not self.overwrite
         with new_file(
@@ -564,7 +564,7 @@ class Request:
         planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=self.zarr_format)
         plan = planner.plan_file()
         resolver = resolver_of(main.store, main.hierarchy, main.location)
-        for problem in without_target(resolver, planner.cache):
+        for problem in without_target(resolver, planner.cache)[0]:
             warn_broken(f"{main.location}, {problem.path}: {problem.message}; it is copied unchanged.")
         for path, planned in plan.arrays.items():
             node = main.hierarchy.get(path)

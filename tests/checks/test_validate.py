@@ -13,12 +13,12 @@ import pynwb
 import pytest
 from hdmf.common import DynamicTable, VectorData, get_manager
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, validate
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, validate, verify
 from hdmf_zarr_backend.check.findings import KINDS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.options import ReadOptions
-from tests import samples
+from tests import documents, samples
 
 TRACE = "acquisition/trace"
 SHANK = "general/extracellular_ephys/shank0"
@@ -277,9 +277,18 @@ def test_links_to_another_file_are_followed(plain, tmp_path):
     other = samples.write_zarr(tmp_path / "other.zarr", samples.plain_nwbfile("other"))
     drop(plain, f"{TRACE}/data")
     link = {"name": "data", "source": "../other.zarr", "path": f"/{TRACE}/data"}
-    change(plain, TRACE, lambda attributes: attributes.update(zarr_link=[link]))
+    documents.change_attributes(plain, TRACE, lambda attributes: attributes.update(zarr_link=[link]))
+    consolidate(plain)
     assert validate(plain).is_valid
-    assert places(plain, read_options=ReadOptions(external_links="never")) == [(f"/{TRACE}", "missing")]
+    never = ReadOptions(external_links="never")  # what is behind it is not missing
+    result, report = validate(plain, read_options=never), verify(plain, "schema", read_options=never)
+    assert result.is_valid and report.is_sound
+    for remarks in (result.remarks, [each for each in report.remarks if each.kind == "link-refused"]):
+        assert [(remark.path, remark.kind) for remark in remarks] == [(f"/{TRACE}/data", "link-refused")]
+    assert f"remark: /{TRACE}/data: link-refused" in str(result)
+    with NWBZarrIO(plain, "r") as io, NWBZarrIO(tmp_path / "own.zarr", "w") as new:  # as the remedy says
+        new.export(io, write_args={"link_data": False})
+    assert not validate(tmp_path / "own.zarr", read_options=never).remarks
     change(other, f"{TRACE}/data", lambda attributes: attributes.pop("unit"))
     assert places(plain) == [("/data", "missing")]  # for hdmf, what a link leads to has no parent
 

@@ -125,6 +125,17 @@ def test_that_of_a_process_that_has_ended_is_told_and_broken_on_purpose_only(fol
     first.release()
 
 
+def test_that_of_a_process_of_this_machine_that_runs_is_not_broken(folder: Folder) -> None:
+    first = lock(folder)
+    change(folder, pid=os.getppid(), token="theirs")
+    with pytest.raises(
+        StoreLockedError, match=rf"process {os.getppid()} on .*end it\. If that process is another program"
+    ):
+        lock(folder, break_lock=True)
+    assert KEY in folder.values
+    first.release()
+
+
 def test_the_number_of_a_process_may_be_another_ones_by_now(folder: Folder) -> None:
     first = lock(folder)
     change(folder, token="theirs")  # of another container, or of a process that had the number before

@@ -283,6 +283,8 @@ def test_a_lock_is_broken_on_the_command_line(command: str, tmp_path: Path, caps
     assert main([command, str(tmp_path / "a.zarr")]) == 2
     assert "zarrio repair --break-lock" in capsys.readouterr().err
     assert main([command, "--break-lock", str(tmp_path / "a.zarr")]) == 0
+    taken = "took over the lock of process 1 on another-machine since 2026-01-01"
+    assert capsys.readouterr().out.startswith(taken) == (command == "repair")
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 

@@ -348,6 +348,7 @@ def test_the_command_line_forbids_them(place, tmp_path, command, more, capsys):
     assert main(call) == {"verify": 1, "convert": 2, "compare": 2, "report": 0}[command]
     shown = (tmp_path / "a.html").read_text() if command == "report" else "".join(capsys.readouterr())
     assert "is of another package, and plug_in_codecs is False" in shown
+    assert "leave --no-plug-in-codecs out" in shown
     (tmp_path / "a.html").unlink(missing_ok=True)
     assert main(call[:-1]) == 0
 

@@ -3,6 +3,7 @@
 import datetime
 import ipaddress
 import itertools
+import os
 import ssl
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from fsspec.registry import _registry
 from pynwb import TimeSeries
 from pynwb.file import NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, repair
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
     StoreError,
@@ -394,6 +395,9 @@ def test_a_failed_write_is_told_when_all_is_quiet(s3, options):
     with pytest.raises(IncompleteStoreError, match="being written") as caught:
         ZarrIO(s3.url("a.zarr"), "r", storage_options=chosen)
     assert caught.value.store == s3.url("a.zarr")
+    assert f"its writer died: process {os.getpid()} on" in caught.value.problem
+    (left,) = repair(s3.url("a.zarr"), storage_options=chosen).left
+    assert (left.kind, "Write the file again" in left.remedy, "repair" in left.remedy) == ("incomplete", True, False)
     write_chunked(s3.url("a.zarr"), storage_options=chosen)  # without force
     with reading(s3.url("a.zarr"), chosen) as data:
         np.testing.assert_array_equal(data[:], CHUNKED)

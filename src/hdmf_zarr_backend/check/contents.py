@@ -194,6 +194,8 @@ def problem_of(error: ZarrBackendError, path: str) -> Problem:
     """Return the finding for an error that an array or its attributes raise."""
     kind = kind_of(error)
     advice = f"{error.remedy} These values were not checked." if kind == "library-missing" else ""
+    if kind == "limit":  # it names the limit, and its option
+        advice = error.remedy_cli or error.remedy
     return Problem(absolute(path), kind, error.problem, advice=advice)
 
 
@@ -329,11 +331,13 @@ def check_targets(resolver: Resolver[LinkedFile], report: Report, cache: ChunkCa
             checker.check_array(path, node)
 
 
-def without_target(resolver: Resolver[LinkedFile], cache: ChunkCache | None = None) -> list[Problem]:
-    """Return the links and references of a file to nothing; arguments as for `check_targets`."""
+def without_target(
+    resolver: Resolver[LinkedFile], cache: ChunkCache | None = None
+) -> tuple[list[Problem], list[Problem]]:
+    """Return the links and references of a file to nothing, and those that are not followed; as for `check_targets`."""
     report = Report(resolver.main.location, "links")
     check_targets(resolver, report, cache)
-    return [problem for problem in report.problems if problem.kind in _TO_NOTHING]
+    return [problem for problem in report.problems if problem.kind in _TO_NOTHING], report.remarks
 
 
 _TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")

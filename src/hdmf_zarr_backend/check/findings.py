@@ -25,6 +25,7 @@ _ONE_OF_BOTH = (
 )
 _CONSOLIDATE = "Run `zarrio consolidate` on the file, after damaged documents are restored."
 _REWRITE = "Write the file again."
+_FOLLOW = "Use `--external-links follow` to check the target too."
 
 # Programs compare kinds, as those of `zarrio verify --json`: a new message or remedy breaks nobody, a renamed kind
 # does.
@@ -88,8 +89,9 @@ REMARKS: Final[dict[str, str]] = {
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
     "unknown-file": "It is not read; delete it if you do not need it.",
-    "link-refused": "Run `zarrio verify --external-links follow` to check the target too.",
-    "reference-refused": "Run `zarrio verify --external-links follow` to check the target too.",
+    "link-refused": f"{_FOLLOW} To have linked data in the file itself, export it with "
+    "write_args={'link_data': False}, or convert it to HDF5 with `zarrio convert --no-link-data`.",
+    "reference-refused": _FOLLOW,
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
     "unwritten": "It reads as the fill value, which may be intended: the file does not state that it is complete.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
@@ -331,6 +333,8 @@ class Validation(View):
         Whether these are cached in the file, rather than installed.
     findings : list of Finding
         What the schema does not allow, without duplicates, in the order of the file; at the end links to nothing.
+    remarks : list of Problem
+        Links and references to other files that were not followed, and whose targets were therefore not checked.
     nwb_version : str or None
         The attribute of the root. It does not choose the schema; the command prints it if it is not that of core.
     """
@@ -339,6 +343,7 @@ class Validation(View):
     namespaces: dict[str, str] = field(default_factory=dict)
     cached: bool = True
     findings: list[Finding] = field(default_factory=list)
+    remarks: list[Problem] = field(default_factory=list)
     nwb_version: str | None = None
 
     @property
@@ -354,6 +359,7 @@ class Validation(View):
     def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
         """Return what the command prints in a ``form``, of a file ``name``: findings, and a summary."""
         lines = finding_lines(self.findings, str, lambda finding: f"{finding.rule} {finding.message}", form)
+        lines += problem_lines(self.remarks, form)
         against = ", ".join(f"{namespace} {version}" for namespace, version in self.namespaces.items())
         against += "" if self.cached else ", installed"
         summary = verdict(name or self.source, "valid", len(self.findings), "finding", form)

@@ -42,6 +42,7 @@ _NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
 _LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
 # a new consolidated document mends these
 _OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
+_AGAIN = "Its writer has stopped. Write the file again, over this one (`zarrio convert --overwrite`, or mode 'w')."
 
 
 @dataclass(slots=True, repr=False)
@@ -314,7 +315,12 @@ def _repaired(
 
 def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
     report = Report(store.location, "structure")
-    return check_structure(store, report, is_own_change=is_own_change), report
+    structure = check_structure(store, report, is_own_change=is_own_change)
+    # this process has the lock, so nobody is writing the file
+    for index, problem in enumerate(report.problems):
+        if problem.kind == "incomplete" and not problem.is_repairable:
+            report.problems[index] = replace(problem, advice=_AGAIN)
+    return structure, report
 
 
 def _drop_links(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:

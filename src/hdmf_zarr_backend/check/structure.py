@@ -48,6 +48,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolu
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.journal import pending
+from hdmf_zarr_backend.store.lock import writer_in
 from hdmf_zarr_backend.write.tasks import Index
 
 Documents = dict[str, Any]
@@ -145,7 +146,7 @@ class _Check:
         hierarchy = self._hierarchy(documents)
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
-            self._report.add("", "incomplete", f"the file is being written, or its writer died: {writing}")
+            self._report.add("", "incomplete", f"the file is being written, or its writer died: {writer_in(writing)}")
         elif consolidated is None and zarr2.CONSOLIDATED not in texts:
             self._report.add("", "not-consolidated", "there is no consolidated document")
         if writing is None and not self._is_changing:

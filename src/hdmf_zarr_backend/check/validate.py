@@ -14,7 +14,7 @@ from hdmf.spec import NamespaceCatalog
 from hdmf.validate import ValidatorMap
 
 from hdmf_zarr_backend.check.contents import without_target
-from hdmf_zarr_backend.check.findings import Finding, Report, Validation
+from hdmf_zarr_backend.check.findings import Finding, Problem, Report, Validation
 from hdmf_zarr_backend.encoding.parser import IsHdf5Error, ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.encoding.reserved import refused_version
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
@@ -115,13 +115,14 @@ def validate_parsed(
             catalog = get_type_map().namespace_catalog
             included = set(catalog.namespaces) - {_CORE}  # an installed extension says nothing about this file
         names = _names(catalog, included, parsed.hierarchy, namespace)
-        findings = _findings(store, parsed, catalog, names)
         # hdmf's validator takes a link to nothing for a missing object, or does not see it
-        for problem in without_target(resolver_of(store, parsed.hierarchy)):
-            findings.append(Finding(problem.path, None, "target", problem.message))
+        problems, remarks = without_target(resolver_of(store, parsed.hierarchy))
+        findings = _findings(store, parsed, catalog, names, remarks)
+        findings += [Finding(problem.path, None, "target", problem.message) for problem in problems]
     versions = {name: str(catalog.get_namespace(name).version) for name in names}
     stated = parsed.hierarchy.root.attributes.get("nwb_version")
-    return Validation(store.location, versions, is_cached, findings, stated if isinstance(stated, str) else None)
+    version = stated if isinstance(stated, str) else None
+    return Validation(store.location, versions, is_cached, findings, remarks, version)
 
 
 def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -> None:
@@ -137,7 +138,7 @@ def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -
         report.add(error.path or "/", "schema-damaged", f"the cached namespaces cannot be used ({error.problem})")
         return
     try:
-        findings = _findings(store, ParsedFile(hierarchy, consolidated=False), catalog, names)
+        findings = _findings(store, ParsedFile(hierarchy, consolidated=False), catalog, names, report.remarks)
     except ZarrBackendError as error:
         report.add(error.path or "/", "schema", error.problem)
         return
@@ -198,8 +199,15 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: st
 # ---- the validator of hdmf ------------------------------------------------------------------------------------------
 
 
-def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[str]) -> list[Finding]:
-    """Return what hdmf's validator finds by each of the namespaces; the error in which it ends is a finding too."""
+def _findings(
+    store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[str], remarks: list[Problem]
+) -> list[Finding]:
+    """Return what hdmf's validator finds by each of the namespaces; the error in which it ends is a finding too.
+
+    What it misses may be behind a link that was not followed, which ``remarks`` name.
+    """
+    links = {remark.path for remark in remarks if remark.kind == "link-refused"}
+    links |= {f"{path.rpartition('/')[0] or '/'}: a type" for path in links}
     version = parsed.hierarchy.root.attributes.get("nwb_version")
     refused = "" if version is None else refused_version(version)
     findings = [Finding("/", "nwb_version", "version", refused)] if refused else []
@@ -217,8 +225,17 @@ def _findings(store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[s
                 problem = f"hdmf's validator failed ({type(error).__name__}: {error})"
                 findings += [] if refused else [Finding("/", None, "failed", problem)]
             else:
-                findings += map(_finding_of, errors)
+                found = ((error, _finding_of(error)) for error in errors)
+                findings += [finding for error, finding in found if _missed(error, finding) not in links]
     return list(dict.fromkeys(findings))  # core and an extension that includes it find the same
+
+
+def _missed(error: Any, finding: Finding) -> str:
+    """Return the path of an object that hdmf misses, or its group and "a type" if it has no name; else ""."""
+    if type(error).__name__ == "MissingDataType":
+        return f"{finding.path}: a type"
+    is_object = type(error).__name__ == "MissingError" and finding.attribute is None
+    return f"{finding.path.rstrip('/')}/{finding.rule.rpartition('/')[2]}" if is_object else ""
 
 
 def _finding_of(error: Any) -> Finding:

@@ -482,7 +482,8 @@ def validate_command(arguments: Namespace) -> cli.Exit:
 
     Check Zarr or HDF5 files against the namespaces that are cached in them, with the validator of hdmf, as
     pynwb.validate does: types and shapes; required groups, datasets, attributes and links. Links and references
-    to nothing are findings too. A file that cannot be read is reported, and the others follow.
+    to nothing are findings too; those that --external-links does not let be followed are remarks, which do
+    not change the exit code. A file that cannot be read is reported, and the others follow.
 
       zarrio validate session.nwb.zarr
       zarrio validate *.nwb.zarr --json | jq '.[] | select(.valid | not) | .source'
@@ -503,6 +504,7 @@ def validate_command(arguments: Namespace) -> cli.Exit:
             "valid": validation.is_valid,
             "counts": validation.counts,
             "findings": [{**asdict(finding), "remedy": finding.remedy} for finding in validation.findings],
+            "remarks": [remark.as_json() for remark in validation.remarks],
         },
         is_good=lambda validation: validation.is_valid,
     )

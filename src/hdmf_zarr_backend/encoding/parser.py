@@ -63,7 +63,7 @@ from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.files import conversions, unfinished
 from hdmf_zarr_backend.store.journal import Root
 from hdmf_zarr_backend.store.local import LocalStore
-from hdmf_zarr_backend.store.lock import Holder
+from hdmf_zarr_backend.store.lock import Holder, writer_in
 from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.store.opening import NOWHERE, is_of_hdf5, may_exist, open_neighbour, open_store
 
@@ -497,7 +497,7 @@ def _check_finished(text: bytes | None, document: bytes | None) -> None:
         if as_dict(writing).get(CHANGING) is True:
             remedy_cli = "Wait a moment; if its writer has stopped, run `zarrio repair`."
             remedy = f"{remedy_cli[:-1]}, or open it with mode 'r+'."
-        problem = f"the file is being written, or its writer died: {writing}"
+        problem = f"the file is being written, or its writer died: {writer_in(writing)}"
         raise IncompleteStoreError(problem, remedy=remedy, remedy_cli=remedy_cli)
 
 

@@ -538,10 +538,15 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
         remedy, remedy_cli = "Check the URL, and the values of storage_options.", "Check the URL, and the values of -O."
     elif names & _REFUSED or status_of(error) in (401, 403) or _NO_CREDENTIALS.search(str(error)):
         kind = StoreRefusedError
-        python, typed = _ANONYMOUS.get(location.partition("://")[0], ("anon=True", "anon=true"))
+        scheme = location.partition("://")[0]
+        python, typed = _ANONYMOUS.get(scheme, ("anon=True", "anon=true"))
         remedy = f"Check the credentials in storage_options or the environment; {python} reads a public bucket."
         remedy_cli = "Check the credentials in the environment, or give them with -O NAME=VALUE; "
         remedy_cli += f"-O {typed} reads a public bucket."
+        if scheme.endswith(("http", "https")):
+            headers = '{"Authorization": "Bearer TOKEN"}'
+            remedy = f'Give what the server asks for, such as storage_options={{"headers": {headers}}}.'
+            remedy_cli = f"Give what the server asks for, such as -O 'headers={headers}'."
     return kind(problem, store=location, path=path, remedy=remedy, remedy_cli=remedy_cli)
 
 

@@ -86,6 +86,10 @@ class Holder:
         """Return whether this is a process of this machine."""
         return self.host == socket.gethostname()
 
+    def is_another(self) -> bool:
+        """Return whether another process of this machine that runs has this number; False if that is unknown."""
+        return self.is_here() and self.pid != os.getpid() and sys.platform != "win32" and not self.is_gone()
+
     def is_gone(self) -> bool:
         """Return whether this is a process of this machine that has ended."""
         # on Windows, the signal 0 of os.kill is Ctrl-C, and most others end the process
@@ -99,22 +103,38 @@ class Holder:
         return False
 
 
+def told(holder: Holder | None) -> str:
+    """Return who a holder is, and whether that process has ended, as far as this machine knows."""
+    ended = "; that process has ended" if holder is not None and holder.is_gone() else ""
+    return f"{holder or 'a process that has left no name'}{ended}"
+
+
+def writer_in(record: Any) -> str:
+    """Return who the record of a writer in an incomplete file names."""
+    try:
+        return told(Holder.of(record))
+    except _UNREADABLE:
+        return told(None)
+
+
 def locked_error(holder: Holder | None, location: str, *, is_mine: bool | None = None) -> StoreLockedError:
     """Return the error for the second writer of a file.
 
     ``is_mine``: whether the first one is this process; None if its number tells. A lock for which that is given does
     not end with its process.
     """
-    problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
+    problem = f"another writer has this file open: {told(holder)}"
     ends = holder is not None and holder.is_here() and is_mine is None
     if holder is not None and holder.is_gone():
-        problem += "; that process has ended"
         remedy = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
     elif is_mine or (ends and holder is not None and holder.pid == os.getpid()):
         remedy = "That is this process: close the other io first."
     else:
         remedy = "Wait until it has closed the file, or end it."
-        if not ends:
+        if is_mine is not None and holder is not None and holder.is_another():
+            # the number of a process that has ended is given to another one some day
+            remedy += " If that process is another program, delete the key .NAME.lock beside the file."
+        elif not ends:
             remedy += " If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
     return StoreLockedError(problem, store=location, remedy=remedy)
 
@@ -127,6 +147,7 @@ class WriterLock(ABC):
 
     def __init__(self, location: str) -> None:
         self.location = location
+        self.broken = ""  # whose lock this one was taken from
         self._pid = os.getpid()
         self._is_held = False
 
@@ -321,7 +342,7 @@ class FileLock(WriterLock):
                 raise locked_error(holder, self.location)
             # the lock of the system stays with the unlinked file, so the next attempt makes a new one
             os.unlink(self._path)
-            self.follows = True
+            self.follows, self.broken = True, told(holder)
             return False
         if self._is_file:
             # another writer may have released the lock, and deleted this file, after it was opened here
@@ -417,8 +438,10 @@ class KeyLock(WriterLock):
         try:
             if not self._create():
                 token, holder = self._read()
-                # no server knows whether a holder is alive; this process knows it of its own locks
-                if break_lock and token not in _tokens:
+                # no server knows whether a holder is alive; this machine knows it of its own processes
+                is_alive = token in _tokens or (holder is not None and holder.is_another())
+                if break_lock and not is_alive:
+                    self.broken = told(holder)
                     self._delete(token)
                     token, holder = (self._token, None) if self._create() else self._read()
                 if token != self._token:

@@ -185,9 +185,11 @@ def open_for_writing(
 ) -> Iterator[Writer]:
     """Yield the writer of an existing file, after undoing or finishing what a dead writer has left.
 
-    That is given to ``report``, by default as a JournalWarning.
+    That is given to ``report``, by default as a JournalWarning; and to ``report`` that a lock was broken.
     """
     with Writer(store, break_lock=break_lock) as writer:
+        if writer.lock.broken and report is not None:
+            report(f"took over the lock of {writer.lock.broken}")
         writer.clean_up(report)
         # a writer that dies while it deletes its journal leaves the last record, and perhaps values put aside
         if writer.store.abilities.consolidates:
