@@ -163,15 +163,7 @@ class ZarrBackendError(Exception):
 
 # A class and not a generator with `contextmanager`: it is entered for each read of an array, and costs a third.
 class at:  # reads as a part of the statement: with at(store, path)
-    """Name the store and the node in errors of this package that are raised in the block and do not name them.
-
-    Parameters
-    ----------
-    store : object, optional
-        A store, a file or an array, which has a ``location``; or the location itself.
-    path : str, optional
-        Path of the node, with or without the leading slash.
-    """
+    """Name the store and the node in errors of the block that do not name them; as for `ZarrBackendError.locate`."""
 
     __slots__ = ("path", "store")
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, astuple, replace
 from typing import TYPE_CHECKING, Any
@@ -109,7 +110,7 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
 
     paths = cli.files(arguments, "HDF5", "Zarr")
     if arguments.model:
-        _print_model(work(_only(paths)).hierarchy)
+        _print_model(paths, work)
         return cli.Exit.OK
 
     # each file when it is read: the first of many is not kept back until the last
@@ -127,16 +128,12 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
     )
 
 
-def _only(paths: list[str]) -> str:
-    if len(paths) > 1:
-        raise UsageError(f"--model is about one file, and {len(paths)} are given", remedy="Run the command for each.")
-    return paths[0]
-
-
-def _print_model(hierarchy: Any) -> None:
+def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
     from hdmf_zarr_backend.zom import model_json  # imported here: NumPy is slow to import
 
-    cli.print_json(model_json(hierarchy))
+    if len(paths) > 1:
+        raise UsageError(f"--model is about one file, and {len(paths)} are given", remedy="Run the command for each.")
+    cli.print_json(model_json(work(paths[0]).hierarchy))
 
 
 # ---- dry-run --------------------------------------------------------------------------------------------------------
@@ -217,7 +214,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         return {**totals, **sizes, "arrays": arrays}
 
     if arguments.model:
-        _print_model(work(_only(paths), SILENT, arguments.settings).hierarchy)
+        _print_model(paths, lambda path: work(path, SILENT, arguments.settings))
         return cli.Exit.OK
     run = cli.with_settings(arguments, len(paths), work)
     labels = ("can be converted", "cannot be converted")
