@@ -54,6 +54,31 @@ def change(path: Path, node: str, edit: Callable[[dict[str, Any]], Any]) -> None
     consolidate(path)
 
 
+@pytest.mark.parametrize("mode", ["w", "r+"])
+def test_what_a_series_of_linked_data_would_lose_is_said(tmp_path, mode):
+    nwbfile = new("far")
+    nwbfile.add_acquisition(series("far", conversion=1e-6))
+    with NWBZarrIO(write(tmp_path / "far.nwb.zarr", nwbfile)) as source:
+        write(tmp_path / "a.nwb.zarr", new("near"))
+        data = source.read().acquisition["far"].data
+
+        def add(name: str, values: Any, **options: Any) -> None:
+            with NWBZarrIO(tmp_path / "a.nwb.zarr", mode) as io:
+                nwbfile = io.read() if mode == "r+" else new("near")
+                nwbfile.add_acquisition(TimeSeries(name=name, data=values, rate=1.0, **options))
+                io.write(nwbfile)
+
+        add("same", data, unit="V", conversion=1e-6)
+        add("default", data, unit="V")
+        add("copy", data[:], unit="mV", conversion=5.0)
+        lost = r"/lost/data: .* of \S*far.nwb.zarr: conversion=5.0 \(there 1e-06\), offset=2.0 \(there 0.0\), "
+        with pytest.warns(UserWarning, match=rf"{lost}unit=mV \(there V\)\. Copy the values") as caught:
+            add("lost", data, unit="mV", conversion=5.0, offset=2.0)
+    assert len(caught) == 1
+    with NWBZarrIO(tmp_path / "a.nwb.zarr") as io:
+        assert io.read().acquisition["lost"].conversion == 1e-6
+
+
 # ---- nothing is written that leads to nothing -----------------------------------------------------------------------
 def with_relations(path: Path, io: type) -> Path:
     """Write a file whose objects share timestamps, and refer to series, devices, groups and electrodes."""

@@ -104,6 +104,7 @@ _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
     "chunk_key_encoding": (None, "zarr"), "shards": (None, "zarr"),
     "link_data": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
 }  # fmt: skip
+_COPY_LINKED = ' From Zarr to Zarr, io.export(source, write_args={"link_data": False}) copies linked data.'
 _OPTIONS = {"link_data": "--no-link-data", "settings": "--set"}  # on the command line, where the name differs
 
 Setting: TypeAlias = "Mapping[str, Any] | ZarrDataIO"
@@ -400,8 +401,8 @@ class Request:
             raise UsageError(
                 f"{name} does not apply here: it is for {purpose}",
                 store=_location_of(self.target),
-                remedy=f"Leave {name}= out.",
-                remedy_cli=f"Leave {option} out.",
+                remedy=f"Leave {name}= out.{_COPY_LINKED if name == 'link_data' else ''}",
+                remedy_cli=f"Leave {option} out.{_COPY_LINKED if name == 'link_data' else ''}",
             )
 
     def choose_format(self, source_format: Format, to: str, zarr_format: ZarrFormat | None) -> None:

@@ -180,6 +180,12 @@ def test_an_option_without_effect_is_told_by_its_name(nwb, options, said, zarrio
     assert "=" not in shown
 
 
+def test_links_between_zarr_files_are_copied_by_an_export(nwb, zarrio):
+    assert main(["convert", str(nwb), str(nwb.with_name("a.zarr"))]) == 0
+    shown = zarrio("convert", "--no-link-data", nwb.with_name("a.zarr"), nwb.with_name("b.zarr"), code=2).err
+    assert 'Leave --no-link-data out. From Zarr to Zarr, io.export(source, write_args={"link_data": False})' in shown
+
+
 def test_the_help_is_in_groups(capsys):
     assert main(["convert", "--help"]) == 0
     titles = (

@@ -186,6 +186,20 @@ def test_the_tables_of_intracellular_recordings_grow(folder):
     assert is_fresh(path)
 
 
+@pytest.mark.parametrize("row", [["a"], [0.5], [1, 2]], ids=str)
+def test_a_row_is_not_assigned_to_the_index_of_a_ragged_column(folder, row):
+    path = folder / "file.nwb.zarr"
+    nwbfile = samples.plain_nwbfile("ragged")
+    nwbfile.add_unit(spike_times=[0.5, 1.5])
+    samples.write_zarr(path, nwbfile)
+    with NWBZarrIO(path, "r+") as io:
+        column = io.read().units["spike_times"]
+        with pytest.raises((UsageError, ValueRefusedError), match=r"the index of a ragged column.* change both"):
+            column.data[0] = row
+        column.data[0] = [2]
+    assert read(path).units["spike_times"][0].tolist() == [0.5, 1.5]
+
+
 @pytest.mark.parametrize("data_type", [{}, {"data_type": "VectorData"}], ids=["plain", "column"])
 def test_all_kinds_of_elements_are_appended_extended_and_cut_alike(folder, data_type):
     """One element or a block, for numbers, text, rows of numbers, rows with text and references, and references."""

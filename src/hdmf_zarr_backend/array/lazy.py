@@ -34,7 +34,8 @@ from hdmf_zarr_backend.encoding.codecs import has_array_codecs
 from hdmf_zarr_backend.encoding.elements import stored_text
 from hdmf_zarr_backend.encoding.hdf5_values import object_array
 from hdmf_zarr_backend.encoding.registry import parse_array
-from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, at, printable
+from hdmf_zarr_backend.encoding.reserved import data_type_of
+from hdmf_zarr_backend.errors import DamagedFileError, ModeError, UsageError, ValueRefusedError, at, printable
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
@@ -46,6 +47,10 @@ from hdmf_zarr_backend.store.zarr_python import open_zarr_array, store_of_zarr
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
 
 _INTERNAL = frozenset({"object_id", "namespace"})
+_OF_INDEX = (
+    "This is the index of a ragged column: it has the end of each row in the values, `.target.data`. To change a row, "
+    'change both: see "Grow and change an array" in the documentation.'
+)
 _IS_ZARR_2 = zarr.__version__.startswith("2.")
 _ITER_ELEMENTS = 65536
 # Attributes that methods of zarr-python 2 read; in version 3 they are all behind `_async_array`.
@@ -617,7 +622,12 @@ class EditableArray(LazyArray):
         axes = normalise(key, self.shape)
         lengths = tuple(axis.length for axis in axes)
         kept = tuple(axis.length for axis in axes if not axis.drop)
-        values = self._values(value)
+        own_remedy = _OF_INDEX if data_type_of(self.node) == "VectorIndex" else ""
+        try:
+            values = self._values(value)
+        except ValueRefusedError as error:
+            error.remedy = own_remedy or error.remedy
+            raise
         # as h5py and NumPy: `array[0] = [5]`
         while values.ndim > len(kept) and values.shape[0] == 1:
             values = values[0]
@@ -626,7 +636,7 @@ class EditableArray(LazyArray):
         except ValueError as error:
             problem = f"data of shape {values.shape} do not fill the selection, which has shape {kept}"
             remedy = f"Give data of that shape, or one value; io.replace({self.name!r}, values) gives it another shape."
-            raise self._unusable(problem, remedy) from error
+            raise self._unusable(problem, own_remedy or remedy) from error
         self._assign(axes, values)
 
     def _values(self, data: Any) -> Array:

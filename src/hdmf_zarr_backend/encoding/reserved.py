@@ -106,6 +106,9 @@ def as_dict(value: Any) -> dict[str, Any]:
 TYPE_KEYS = ("neurodata_type", "data_type")
 """The attributes that name the data type of a group or dataset."""
 
+IDENTITY = frozenset({*TYPE_KEYS, "namespace", "object_id"})
+"""Attributes that hdmf makes of an object itself, whatever the schema says."""
+
 
 def data_type_of(node: Any) -> str | None:
     """Return the data type of a node or builder, None without one."""

@@ -38,7 +38,7 @@ from hdmf.spec import GroupSpec, LinkSpec
 from hdmf.spec.spec import BaseStorageSpec
 
 from hdmf_zarr_backend.encoding.data_types import letter_of
-from hdmf_zarr_backend.encoding.reserved import TYPE_KEYS
+from hdmf_zarr_backend.encoding.reserved import IDENTITY
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DroppedChangesWarning,
@@ -58,10 +58,7 @@ from hdmf_zarr_backend.model.nodes import relative
 _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 """What hdmf and the mappers of extensions raise while they build containers."""
 
-_OF_CONTAINERS = frozenset({*TYPE_KEYS, "namespace", "object_id"})
-"""Attributes that hdmf makes of the container itself, whatever the schema says."""
-
-_OF_SCHEMA = _OF_CONTAINERS | {"nwb_version"}
+_OF_SCHEMA = IDENTITY | {"nwb_version"}
 """Attributes that an append updates to the installed schema."""
 
 
@@ -261,7 +258,7 @@ class _Merge:
     def _attributes(self, new: Any, old: Any, specs: list[Any]) -> None:
         known = {spec.name: spec for each in reversed(specs) for spec in each.attributes}
         for name, value in old.attributes.items():
-            if name in _OF_CONTAINERS or (name in new and name not in new.attributes):
+            if name in IDENTITY or (name in new and name not in new.attributes):
                 continue
             built = new.attributes.get(name)
             is_kept = type(built) is type(value) and is_same(built, value)

@@ -33,11 +33,11 @@ from hdmf_zarr_backend.encoding.nczarr import is_nczarr
 from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
 from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference, set_links
 from hdmf_zarr_backend.encoding.reserved import (
+    IDENTITY,
     LINKS,
     NCZARR_ATTR,
     NOTES,
     SPECLOC,
-    TYPE_KEYS,
     as_dict,
     cached_versions,
     data_type_of,
@@ -102,7 +102,7 @@ INDEX = "VectorIndex"
 _NOTES = {NOTES: "attributes", NCZARR_ATTR: "types"}
 """Attributes with the types of others, by name, under a key."""
 
-_FIXED = LISTS | {*TYPE_KEYS, "namespace", "object_id"}
+_FIXED = LISTS | IDENTITY
 """Attributes by which hdmf knows an object and its members."""
 
 

@@ -33,6 +33,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     DIMENSIONS,
     DOC,
     DTYPE,
+    IDENTITY,
     LINKS,
     NOTES,
     SPECLOC,
@@ -203,6 +204,7 @@ class Planner:
             link_data = link_data and all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
             reference = self._link_instead_of_copy(data, path, link_data=link_data)
             if reference is not None:
+                self._warn_of_lost(builder, stored, path, reference)
                 group.links.append(Link(name, reference))
                 return
             given = unwrapped(builder.data)
@@ -228,6 +230,22 @@ class Planner:
         self._finish(builder, planned, options, path, group.taken)
         group.node.members[name] = planned.node
         self.plan.arrays[path] = planned
+
+    def _warn_of_lost(self, builder: Any, attributes: Attributes, path: str, target: ZarrReference) -> None:
+        """Warn of attributes, such as the unit of a series, that a link does not have, since its target has others."""
+        stored = decode_attributes(attributes, resolve=StoredReference)
+        specs = getattr(builder.matched_spec, "attributes", ())
+        # nobody gave a default, and the target has the one that fits its values
+        default = {each.name: each.default_value if each.value is None else each.value for each in specs}
+        lost = ", ".join(
+            f"{name}={value} (there {stored.get(name)})"
+            for name, value in builder.attributes.items()
+            if not (name in IDENTITY or isinstance(value, REFERENCES) or is_same(value, stored.get(name)))
+            and not is_same(value, default.get(name))
+        )
+        if lost:
+            what = f"not written, since the data are a link to {_named(target)}: {lost}"
+            self._warn(path, f"{what}. Copy the values to write these: data=series.data[:]")
 
     def _warn(self, path: str, what: str) -> None:
         warn(f"{self.targets.location}, {absolute(path)}: {what}")
