@@ -173,6 +173,13 @@ def test_images_and_first_frames_are_drawn(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
     text = report(path, check=False)
     assert "frames are in film.avi and 2 more files" in text
+    convert(path, tmp_path / "a.nwb")
+    with h5py.File(tmp_path / "a.nwb", "r+") as file:  # some programs write a frame in its place
+        del file["acquisition/film/data"]
+        file["acquisition/film/data"] = np.zeros((1, 4, 4))
+    page = data_text(tmp_path / "a.nwb")
+    assert "film ImageSeries, about 1 Hz, 1 s frames are in film.avi and 2 more files" in page
+    assert "differ in length" not in page
     frame = pixels(text, "frame")[..., 0]
     assert frame.shape == (10, 20)
     assert np.argwhere(frame).tolist() == [[2, 15]]

@@ -351,7 +351,7 @@ class DataView:
 
     def _times(self, path: str, *, reads: bool) -> tuple[str, Span | None]:
         """Return how a series is sampled, and its first and last time; remark what is odd about them."""
-        data, start = self._reader.dataset(path, "data"), self._reader.dataset(path, "starting_time")
+        data, start = self._data(path), self._reader.dataset(path, "starting_time")
         axes = () if data is None else describe_any(data[1]).axes
         is_sampled = 0 < len(axes) < 3 and 0 not in axes and not self._is_events(path)
         if data is not None and is_sampled and not _unit(data[1]):
@@ -379,6 +379,10 @@ class DataView:
             return f"{rate:,.6g} Hz", None
         first = float(values[0])
         return f"{rate:,.6g} Hz", self._span(path, first, first + axes[0] / rate)
+
+    def _data(self, path: str) -> tuple[str, Dataset[Attributes]] | None:
+        """Return the data of a series, None if there are none, or an array that stands for frames in other files."""
+        return None if self._reader.text(join(path, "format")) == "external" else self._reader.dataset(path, "data")
 
     def _is_events(self, path: str) -> bool:
         return data_type_of(self._reader.hierarchy.get(path)) in _EVENTS
@@ -450,7 +454,7 @@ class DataView:
 
     def _series_card(self, path: str) -> str:
         self._waiting -= 1
-        group, data = self._reader.hierarchy.get(path), self._reader.dataset(path, "data")
+        group, data = self._reader.hierarchy.get(path), self._data(path)
         sampling, span = self._series[path]
         kind, facts, drawing = data_type_of(group) or "", [sampling], ""
         facts += [duration_text(span[1] - span[0])] if span else []
@@ -461,8 +465,7 @@ class DataView:
                 facts.append(f"{name} in {other}, which is not read")
         external = self._reader.dataset(path, "external_file")
         names = None if external is None else self._reader.read(external[0])
-        has_frames = data is not None and data[1].stored.size > 0 and self._reader.text(f"{path}/format") != "external"
-        if names is not None and names.size and not has_frames:
+        if names is not None and names.size and (data is None or not data[1].stored.size):
             others = f" and {counted(names.size - 1, 'more file')}" if names.size > 1 else ""
             drawing = f'<p class="soft">frames are in {escape(shortened(str(names.flat[0])))}{others}</p>'
         elif data is not None:
