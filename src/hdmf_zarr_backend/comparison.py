@@ -17,8 +17,16 @@ import numpy.typing as npt
 from hdmf_zarr_backend.array.content import ZarrContent
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.dtypes import widened
-from hdmf_zarr_backend.encoding.parser import IsHdf5Error, existing_documents, nothing_to_read
-from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError, UsageError, at, known_arguments, printable
+from hdmf_zarr_backend.encoding.parser import existing_documents, nothing_to_read
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    IsHdf5Error,
+    UnsupportedFileError,
+    UsageError,
+    at,
+    known_arguments,
+    printable,
+)
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,

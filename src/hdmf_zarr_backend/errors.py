@@ -8,6 +8,7 @@ Grouped by what a handler would do:
     ├── StoreError                  look at the path or the store
     │   ├── StoreNotFoundError      (also FileNotFoundError)
     │   ├── NotZarrError            something else is there
+    │   │   └── IsHdf5Error         an HDF5 file
     │   ├── StoreExistsError        (also FileExistsError) choose another path, or overwrite
     │   ├── StoreRefusedError       (also PermissionError) no permission, or no credentials
     │   ├── StoreFullError          (also OSError) the disk, or a quota, is full
@@ -191,6 +192,10 @@ class StoreNotFoundError(StoreError, FileNotFoundError):
 
 class NotZarrError(StoreError):
     """Something exists at this location, but not a Zarr hierarchy that HDMF can read."""
+
+
+class IsHdf5Error(NotZarrError):
+    """An HDF5 file is at this location, which this function does not read; others go on with it."""
 
 
 class StoreExistsError(StoreError, FileExistsError):

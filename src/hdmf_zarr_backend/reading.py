@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.parser import IsHdf5Error, not_found
-from hdmf_zarr_backend.errors import UsageError, known_arguments
+from hdmf_zarr_backend.encoding.parser import not_found
+from hdmf_zarr_backend.errors import IsHdf5Error, UsageError, known_arguments
 from hdmf_zarr_backend.nwb import NWBZarrIO, check_nwb_version, extended_type_map
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store

@@ -268,7 +268,7 @@ def test_on_the_command_line(tmp_path, capsys):
     (outcome,) = json.loads(capsys.readouterr().out)
     assert outcome == {
         "source": str(good), "error": None, "location": str(good), "kept": 0, "encoded": 0, "removed": 0,
-        "formats": [3], "encoded_arrays": [], "dry_run": False,
+        "formats": [3], "encoded_arrays": [], "dry_run": False, "warnings": [],
     }  # fmt: skip
 
 

@@ -89,8 +89,8 @@ REMARKS: Final[dict[str, str]] = {
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
     "unknown-file": "It is not read; delete it if you do not need it.",
-    "link-refused": f"{_FOLLOW} To have linked data in the file itself, export it with "
-    "write_args={'link_data': False}, or convert it to HDF5 with `zarrio convert --no-link-data`.",
+    "link-refused": f"{_FOLLOW} To have linked data in the file itself, export it without links to data, or convert it "
+    "to HDF5 with `zarrio convert --no-link-data`.",
     "reference-refused": _FOLLOW,
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
     "unwritten": "It reads as the fill value, which may be intended: the file does not state that it is complete.",

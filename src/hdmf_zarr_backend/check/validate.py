@@ -15,9 +15,9 @@ from hdmf.validate import ValidatorMap
 
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.check.findings import Finding, Problem, Report, Validation
-from hdmf_zarr_backend.encoding.parser import IsHdf5Error, ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.encoding.reserved import refused_version
-from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
+from hdmf_zarr_backend.errors import IsHdf5Error, MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.files import ReadSession

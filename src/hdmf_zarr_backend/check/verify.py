@@ -14,8 +14,8 @@ from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
 from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
-from hdmf_zarr_backend.encoding.parser import IsHdf5Error, parse, resolver_of
-from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.encoding.parser import parse, resolver_of
+from hdmf_zarr_backend.errors import DamagedFileError, IsHdf5Error, UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.model.links import ends_with
 from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
 from hdmf_zarr_backend.model.render import counted, few

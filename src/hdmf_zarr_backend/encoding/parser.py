@@ -31,6 +31,7 @@ from hdmf_zarr_backend.errors import (
     DamagedMetadataWarning,
     FormatsDifferWarning,
     IncompleteStoreError,
+    IsHdf5Error,
     LimitError,
     LinkRefusedError,
     MetadataError,
@@ -612,10 +613,6 @@ def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping
 
 PATH_OF_FILE = "Give the path of the file, not of an array in it."
 """What to do with the path of an array."""
-
-
-class IsHdf5Error(NotZarrError):
-    """There is an HDF5 file; functions that read these too go on with it."""
 
 
 def _hdf5_instead(store: Store) -> IsHdf5Error | None:

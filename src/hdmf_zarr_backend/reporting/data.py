@@ -26,10 +26,10 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.array.content import ArrayReader
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
-from hdmf_zarr_backend.encoding.parser import IsHdf5Error, ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
 from hdmf_zarr_backend.encoding.references import decode_reference
 from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import IsHdf5Error, ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url

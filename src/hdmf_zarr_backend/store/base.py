@@ -545,8 +545,9 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
         remedy_cli += f"-O {typed} reads a public bucket."
         if scheme.endswith(("http", "https")):
             headers = '{"Authorization": "Bearer TOKEN"}'
-            remedy = f'Give what the server asks for, such as storage_options={{"headers": {headers}}}.'
-            remedy_cli = f"Give what the server asks for, such as -O 'headers={headers}'."
+            check = "Check the credentials, such as the signature of the URL, which may have expired, or"
+            remedy = f'{check} storage_options={{"headers": {headers}}}.'
+            remedy_cli = f"{check} -O 'headers={headers}'."
     return kind(problem, store=location, path=path, remedy=remedy, remedy_cli=remedy_cli)
 
 
