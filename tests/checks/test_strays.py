@@ -47,6 +47,12 @@ def test_an_array_whose_document_is_gone(store, array):
     for source in (store, in_memory):
         with pytest.raises(MetadataError, match=rf"no document, as in a copy that stopped.*/{array}.*Copy it again"):
             convert(source, out, check=False)
+        with (
+            ZarrIO(source, "r") as read,
+            ZarrIO(out, "w") as io,
+            pytest.raises(MetadataError, match="copy that stopped"),
+        ):
+            io.export(read)
     assert not out.exists()
     consolidate(store)  # go on without it
     convert(store, out, check=False)

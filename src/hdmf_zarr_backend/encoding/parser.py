@@ -413,8 +413,19 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
         raise NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
-    if not store.read_rules.is_copied:
-        return hierarchy
+    if store.read_rules.is_copied:
+        check_described(store, hierarchy, documents)
+    return hierarchy
+
+
+# ---- nodes without a document ---------------------------------------------------------------------------------------
+
+
+def check_described(store: Store, hierarchy: Hierarchy, documents: Collection[str] | None = None) -> None:
+    """Refuse to copy a file whose nodes were listed, by these ``documents``, if it has nodes without one."""
+    if documents is None:
+        names = zarr2.DOCUMENT_NAMES if hierarchy.zarr_format == 2 else {zarr3.DOCUMENT}
+        documents = {key for key in store.list_documents() if split(key)[1] in names}
     bare = [path for path in implied(documents) if zarr2.key_of(path, zarr2.ATTRIBUTES) not in documents]
     lost = [*undescribed(store, hierarchy, documents), *bare]
     if lost:
@@ -423,10 +434,6 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
         remedy = f"{COPY_AGAIN} To go on without what is lost, call consolidate first."
         cli = remedy.replace("call consolidate", "run `zarrio consolidate`")
         raise MetadataError(problem + more, path=min(lost), remedy=remedy, remedy_cli=cli)
-    return hierarchy
-
-
-# ---- nodes without a document ---------------------------------------------------------------------------------------
 
 
 def undescribed(store: Store, hierarchy: Hierarchy, documents: Collection[str]) -> dict[str, list[str]]:

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding import zarr2
 from hdmf_zarr_backend.encoding.attributes import indices_in, row_counts, shown_counts
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
-from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, check_described, resolver_of
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, StoreError, at, warn
@@ -74,7 +74,7 @@ class ReadSession:
     ) -> None:
         self._manager = manager
         self._resolver = resolver_of(store, parsed.hierarchy, source)
-        self._left_out = parsed.left_out
+        self._parsed = parsed
         # A file that several links lead to is parsed once: hdmf-zarr parsed it for each reference (hdmf-zarr#289).
         self._assemblers: dict[str, Assembler] = {}
         self._restored: dict[str, int] = {}
@@ -102,7 +102,7 @@ class ReadSession:
 
         assembler = cls(file, self._resolver, assembler_of, references, edits, self._levels)
         if file is self._resolver.main:
-            assembler.left_out.update(self._left_out)
+            assembler.left_out.update(self._parsed.left_out)
         self._assemblers[file.location] = assembler
         return assembler
 
@@ -167,8 +167,11 @@ class ReadSession:
     def copied(self) -> Iterator[None]:
         """While the block runs, refuse a missing chunk of a file that states that it stores all of them.
 
-        Where the rules of the file say what a missing chunk reads as, they apply.
+        Where the rules of the file say what a missing chunk reads as, they apply. A missing document is refused too.
         """
+        if not (self._parsed.consolidated or self._parsed.is_foreign):
+            with at(self.own.store):
+                check_described(self.own.store, self._parsed.hierarchy)
         for assembler in self._assemblers.values():
             assembler.check_whole()
         self._set_copied(is_copied=True)

@@ -607,8 +607,6 @@ class AppendPlanner(Planner):
     def _leads_to(self, one: ZarrReference, other: ZarrReference) -> bool:
         return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
 
-    # ---- datasets ---------------------------------------------------------------------------------------------------
-
 
 def _named(target: ZarrReference) -> str:
     return target.path if target.source == THIS_FILE else f"{target.path} of {target.source}"
