@@ -12,7 +12,7 @@ from pynwb.ophys import ImageSegmentation, PlaneSegmentation
 from pynwb.testing.mock.ophys import mock_ImagingPlane
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from tests import samples
 from tests.contract.test_1_append import valid
 from tests.documents import is_fresh
@@ -198,6 +198,23 @@ def test_a_row_is_not_assigned_to_the_index_of_a_ragged_column(folder, row):
             column.data[0] = row
         column.data[0] = [2]
     assert read(path).units["spike_times"][0].tolist() == [0.5, 1.5]
+
+
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.DroppedChangesWarning")
+def test_rows_are_added_after_a_new_column_in_the_next_session_and_keep_the_ids_that_they_are_given(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    for number in (1, 2):
+        nwbfile.add_trial(start_time=float(number), stop_time=number + 0.5, id=number)
+    path = samples.write_zarr(tmp_path / "file.zarr", nwbfile)
+    with pytest.raises(ConflictError, match="open it again"), NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_trial_column("correct", "was it right", data=[True, False])
+        io.write(nwbfile)
+        nwbfile.add_trial(start_time=3.0, stop_time=3.5, correct=True)
+        io.write(nwbfile)
+    with samples.edit_zarr(path) as nwbfile:
+        nwbfile.add_trial(start_time=3.0, stop_time=3.5, correct=True, id=3)
+    assert samples.read_zarr(path).trials.id[:].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("data_type", [{}, {"data_type": "VectorData"}], ids=["plain", "column"])

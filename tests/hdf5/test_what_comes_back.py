@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
-from hdmf_zarr_backend import compare, convert
+from hdmf_zarr_backend import ZarrDataIO, compare, convert
 from hdmf_zarr_backend.errors import ResourceError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from tests.everything import bfloat16, low_level
 from tests.hdf5.independent_comparison import differences
-from tests.trees import read_builder
+from tests.trees import dataset, read_builder, root, write_builder
 
 Write = Callable[[h5py.File], Any]
 TEXT = h5py.string_dtype()
@@ -413,3 +413,15 @@ def test_a_neighbour_that_the_system_cannot_read_now_is_no_missing_one(
     monkeypatch.setattr(h5py.File, "__contains__", refuse)
     with pytest.raises(ResourceError):
         convert(tmp_path / "a.zarr", tmp_path / "c.h5")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "blosc", "zlib"])
+def test_data_of_zarr_need_no_plug_in_in_hdf5(codec: str, tmp_path: Path) -> None:
+    values = ZarrDataIO(np.arange(60_000, dtype="i4"), chunks=(20_000,), compressor=codec)
+    convert(write_builder(tmp_path / "a.zarr", root(dataset("x", values))), tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        created = file["x"].id.get_create_plist()
+        filters = {created.get_filter(number)[0] for number in range(created.get_nfilters())}
+        assert h5py.h5z.FILTER_DEFLATE in filters
+        assert filters <= {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE}
+        assert file["x"][-1] == 59_999
