@@ -58,9 +58,6 @@ from hdmf_zarr_backend.model.nodes import relative
 _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)
 """What hdmf and the mappers of extensions raise while they build containers."""
 
-_OF_SCHEMA = IDENTITY | {"nwb_version"}
-"""Attributes that an append updates to the installed schema."""
-
 
 class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignore[misc]
     """The target of a link was removed from its parent; hdmf's own error for it as well, in its words."""
@@ -353,6 +350,12 @@ def _lengths(container: Any) -> dict[str, int]:
     return {name: len(value) for name, value in in_memory}
 
 
+def _members(manager: Any, container: Any, builder: Any) -> dict[Any, Any]:
+    """Return the builders of the groups and datasets without a type, None for those that are absent, by field."""
+    mapper = manager.type_map.get_map(container)
+    return {mapper.get_attribute(spec): member_at(builder, path) for path, spec in untyped_members(mapper.spec) if path}
+
+
 class KnownFields:
     """What the containers of one open file held when they were last read or written."""
 
@@ -382,10 +385,8 @@ class KnownFields:
                 continue
             if isinstance(container, Data) and container.data is not known.data and is_written(builder):
                 _check_data(builder, container.data, known.data, location)
-            mapper = manager.type_map.get_map(container)
-            for path, spec in untyped_members(mapper.spec) if changed else ():
-                name, stored = mapper.get_attribute(spec), member_at(builder, path)
-                if path and isinstance(stored, DatasetBuilder) and name in changed and is_written(stored):
+            for name, stored in _members(manager, container, builder).items() if changed else ():
+                if isinstance(stored, DatasetBuilder) and name in changed and is_written(stored):
                     _check_data(stored, fields[name], before.get(name), location)
             _warn_of_removed(known, location)
             if changed:
@@ -403,7 +404,7 @@ class KnownFields:
         while (container := container_made_of(manager, owner)) is None and owner.parent is not None:
             owner, path = owner.parent, (owner.name, *path)
         known = self._known.get(id(container))
-        if known is None or name in _OF_SCHEMA:
+        if known is None or name in (*IDENTITY, "nwb_version"):
             return False
         mapper = manager.type_map.get_map(container)
         spec = dict(untyped_members(mapper.spec)).get(path)
@@ -428,9 +429,8 @@ class KnownFields:
             builder = manager.get_builder(container) if changed else None
             if builder is None:
                 continue
-            mapper = manager.type_map.get_map(container)
-            paths = {mapper.get_attribute(spec): path for path, spec in untyped_members(mapper.spec) if path}
-            stored = {name: builder if name not in paths else member_at(builder, paths[name]) for name in changed}
+            members = _members(manager, container, builder)
+            stored = {name: members.get(name, builder) for name in changed}
             for name in (name for name, member in stored.items() if isinstance(member, DatasetBuilder)):
                 problem = f"{now[name]} elements are in memory, and {known.lengths[name]} were written"
                 remedy = "After io.write, close the file and open it again before you append to what is new in it."
