@@ -647,10 +647,9 @@ class Request:
             plan, text = references(tree, number, options.receiver, is_checked=is_nwb)
         if len(text) > Limits().max_document_bytes:
             limits = f"Limits(max_document_bytes=2**{len(text).bit_length()})"
-            warn(
-                f"{target} has {len(text):,} bytes, more than the default limit for reading; "
-                f"open it with read_options=ReadOptions(limits={limits})."
-            )
+            message = f"{target} has {len(text):,} bytes, more than the default limit for reading; "
+            message += f"open it with read_options=ReadOptions(limits={limits})."
+            warn(message)
         if is_url(target):
             put_file(open_folder(folder, self.storage), name, text)
         else:

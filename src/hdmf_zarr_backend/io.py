@@ -1172,10 +1172,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._source_ids = src_io._file_ids()
             copied = src_io._session().copied()
         if (write_args or {}).get("link_data") and not (isinstance(src_io, ZarrIO) and len(src_io._file_ids()) > 1):
-            warn(
-                f"{self.source}: link_data=True has no effect: an export copies the data of its source, and only keeps "
-                "the links that the source has to data in other files"
-            )
+            message = f"{self.source}: link_data=True has no effect: an export copies the data of its source, and only "
+            message += "keeps the links that the source has to data in other files"
+            warn(message)
         # types of the source first: what it contains was built with them, also if another version is loaded here
         arguments = {**(write_args or {}), "export_source": source, "cache_spec": cache_spec}
         if cache_spec and src_io.manager is not None:

@@ -127,10 +127,9 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
             remedy_cli="Convert it without --to virtual, which copies the data.",
         )
     for size, path in large if is_file else ():
-        warn(
-            f"{size:,} bytes of {absolute(path)} in {source} are stored in the JSON file, because Zarr cannot read "
-            "them from the HDF5 file."
-        )
+        message = f"{size:,} bytes of {absolute(path)} in {source} are stored in the JSON file, because Zarr cannot "
+        message += "read them from the HDF5 file."
+        warn(message)
 
 
 # ---- the sources ----------------------------------------------------------------------------------------------------

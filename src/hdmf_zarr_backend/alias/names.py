@@ -84,10 +84,9 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
         filters = filters_of(h5dataset.id.get_create_plist())
         translated = codecs_of(filters, h5dataset.dtype)
         if translated is None:
-            warn(
-                f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
-                "data will be stored with other codecs"
-            )
+            numbers = [number for number, *_ in filters]
+            what = f"Zarr has no codecs for the HDF5 filters {numbers}; the data will be stored with other codecs"
+            warn(f"{h5dataset.name}: {what}")
             return []
         return [make_codec(dict(config), h5dataset.dtype) for config in translated.codecs]
 

@@ -109,11 +109,7 @@ def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] 
 
 # ---- files of both formats ------------------------------------------------------------------------------------------
 
-_EMPTY: dict[str, Any] = {
-    "zarr_format": 3,
-    "node_type": "group",
-    zarr3.CONSOLIDATED: {**zarr3.BLOCK, "metadata": {}},
-}
+_EMPTY: dict[str, Any] = {"zarr_format": 3, "node_type": "group", zarr3.CONSOLIDATED: {**zarr3.BLOCK, "metadata": {}}}
 
 # A document cannot have its own digest, so it is computed with zeros in its place.
 _ZEROS = "0" * 64

@@ -285,11 +285,9 @@ def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipe
     if len(kept) == len(steps):
         return steps
     left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
-    warn(
-        f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. A lossy filter is "
-        f"not applied a second time; the package hdf5plugin has many filters.",
-        FilterReplacedWarning,
-    )
+    message = f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. A lossy filter is "
+    message += "not applied a second time; the package hdf5plugin has many filters."
+    warn(message, FilterReplacedWarning)
     if DEFLATE in [step[0] for step in kept]:
         return kept
     return [*_default_filters(tid), *(step for step in kept if step[0] != SHUFFLE)]

@@ -173,11 +173,9 @@ def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
 
     def encode(value: Any) -> Any:
         if has_unusual_nan(value):
-            warn(
-                f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
-                f"payload. Store such numbers as a separate dataset to keep them.",
-                NaNPayloadWarning,
-            )
+            message = f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
+            message += "payload. Store such numbers as a separate dataset to keep them."
+            warn(message, NaNPayloadWarning)
         return _json_number(value)
 
     return encode

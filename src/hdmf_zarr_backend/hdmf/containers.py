@@ -120,11 +120,9 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             read = self.read_by.get_builder(container)
             if read is None or container is self._root or container.modified:
                 raise
-            warn(
-                f"{read.source}, {builder_path(read)}: hdmf cannot build this {type(container).__name__} ({error}); it "
-                "is written as it was read, and changes to it are not written",
-                DroppedChangesWarning,
-            )
+            message = f"{read.source}, {builder_path(read)}: hdmf cannot build this {type(container).__name__} "
+            message += f"({error}); it is written as it was read, and changes to it are not written"
+            warn(message, DroppedChangesWarning)
             # also what was built of its members before it failed
             for part, _, old in self.built[count:]:
                 super().prebuilt(part, old)

@@ -401,11 +401,9 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     paths = [absolute(path) for path in sorted(edits.changed)]
     edits.undo(error)
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    warn(
-        f"{location}: the changes to {', '.join(paths[:_SHOWN])}{more} were not written, since the block ended by "
-        f"{type(error).__name__}; call io.write(container) before it to keep what is complete",
-        DroppedChangesWarning,
-    )
+    message = f"{location}: the changes to {', '.join(paths[:_SHOWN])}{more} were not written, since the block ended "
+    message += f"by {type(error).__name__}; call io.write(container) before it to keep what is complete"
+    warn(message, DroppedChangesWarning)
 
 
 # hdmf adds the id of a row before its values: a row whose values are refused leaves its id

@@ -284,11 +284,9 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
                 remedy="Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2.",
                 remedy_cli="Use --zarr-format 2.",
             )
-        warn(
-            f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
-            f"{DEFAULT_COMPRESSOR['id']} instead",
-            FilterReplacedWarning,
-        )
+        message = f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
+        message += f"{DEFAULT_COMPRESSOR['id']} instead"
+        warn(message, FilterReplacedWarning)
         stored.filters, stored.compressor = None, dict(DEFAULT_COMPRESSOR)
     # text in rows has a fixed length in format 3: that of the longest one, so all rows are read twice
     widths: dict[str, int] = {}
@@ -371,11 +369,9 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
             unportable.append(absolute(path))
     if unportable:
         shown = few(list(map(repr, unportable)))
-        warn(
-            f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They are "
-            "stored; a copy of the file on such a system would lack them.",
-            PortableNameWarning,
-        )
+        message = f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They "
+        message += "are stored; a copy of the file on such a system would lack them."
+        warn(message, PortableNameWarning)
 
 
 def _check_lengths(paths: list[str], root: str) -> None:
