@@ -71,16 +71,20 @@ def append(place: Any, variant: str, *, write: Callable[[Any, Any], None] = Zarr
     waiting = {"early": 40, "sharded": 40, "smaller": 20}.get(variant, edits_module.WAITING_BYTES)
     with pytest.MonkeyPatch.context() as patch, ZarrIO(place, "a", manager=get_manager(), **options) as io:
         root = io.read()
-        table, data = root["table"], root["numbers"]["growing"].data
+        table, data, ids = root["table"], root["numbers"]["growing"].data, root["numbers"].id.data
         patch.setattr(edits_module, "WAITING_BYTES", waiting)
         if variant == "values":
             data[1:6] = -1.0
-        data.append(np.arange(10.0, 80.0 if variant == "larger chunks" else 17.0))
+        length = 80 if variant == "larger chunks" else 17
+        ids.append(np.arange(10, length))
+        data.append(np.arange(10.0, length))
         if variant == "sharded":
+            root["sharded"].id.data.append(np.arange(10, 21))
             root["sharded"]["lying"].data.append(np.arange(10.0, 21.0))
         if variant == "wider rows":
             io.read_builder()["texts"].data.append((3, "c" * 600))
         if variant == "smaller":
+            ids.resize((3,))
             data.resize((3,))
             rows = io.read_builder()["texts"].data.dataset
             rows.resize((1, *rows.shape[1:]))

@@ -38,8 +38,9 @@ def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence
     there = stored_files(place)
     monkeypatch.setattr(edits_module, "WAITING_BYTES", 40)
     io = ZarrIO(place, "a", manager=get_manager())
-    data = io.read()["numbers"]["growing"].data
-    data.append(np.arange(8.0))  # two chunks, one of which is written
+    numbers = io.read()["numbers"]
+    numbers.id.data.append(np.arange(8))
+    numbers["growing"].data.append(np.arange(8.0))  # two chunks, one of which is written
     assert stored_files(place) != there
     error = OSError(errno.ENOSPC, "No space left on device")
     with failing(place, 2, error), pytest.raises(StoreFullError, match="No space"):
