@@ -26,7 +26,7 @@ from hdmf_zarr_backend.encoding.casting import Array, infer, to_text, unmasked
 from hdmf_zarr_backend.encoding.data_types import code_of, json_float, letter_of, library_type
 from hdmf_zarr_backend.encoding.dtypes import element_of, from_zarr_type, has_unusual_nan, plain, zarr_type
 from hdmf_zarr_backend.encoding.hdf5_values import object_array, utf8_or_none
-from hdmf_zarr_backend.encoding.references import decode_attribute_reference, is_reference
+from hdmf_zarr_backend.encoding.references import decode_attribute_reference, from_zarr3, is_reference
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import UTF8, Element, Text, check_characters
@@ -454,7 +454,7 @@ def indices_in(group: Group[Attributes], path: str) -> dict[str, str]:
     """Return the names of the indices in a table, by those of the columns, or other indices, to which they belong."""
     indices = {}
     for name, node in group.members.items():
-        target: Any = node.attributes.get("target")
+        target: Any = from_zarr3(node.attributes.get("target"))  # as verify sees a file of LINDI
         if isinstance(node, Dataset) and is_reference(target):  # old files have no valid types
             parent, column = split(relative(decode_attribute_reference(target).node_path))
             if parent == path and column != name and isinstance(group.members.get(column), Dataset):
