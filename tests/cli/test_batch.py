@@ -163,7 +163,10 @@ def test_what_was_converted_before_ctrl_c_is_in_the_json(tmp_path):
         file["data"] = [1, 2, 3]
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["data"] = np.random.default_rng(0).integers(0, 200, (2000, 50_000), "u1")
-    call = [sys.executable, "-m", "hdmf_zarr_backend", "convert", "--json", "--codec", "zlib", "--jobs", "1"]
+    # a shell that runs the tests in the background lets its processes ignore Ctrl-C
+    run = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    run += "from hdmf_zarr_backend.cli.main import main; sys.exit(main())"
+    call = [sys.executable, "-c", run, "convert", "--json", "--codec", "zlib", "--jobs", "1"]
     files = [f"{tmp_path}/{name}.h5" for name in "abc"]
     with subprocess.Popen(
         [*call, *files, "-o", f"{tmp_path}/out"], stdout=subprocess.PIPE, stderr=-1, text=True

@@ -88,7 +88,7 @@ def test_so_it_is_in_a_file_that_another_one_links_to(folder):
     with NWBZarrIO(first) as source, NWBZarrIO(folder / "b.zarr", "w") as io:
         second = samples.plain_nwbfile("second")
         data = source.read().acquisition["trace"].data
-        second.add_acquisition(TimeSeries(name="linked", data=data, unit="V", rate=1.0))
+        second.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
         io.write(second)
     as_others_write_it(first, "acquisition/trace/data", conversion="NaN")
     linked = read(folder / "b.zarr").acquisition["linked"]

@@ -281,7 +281,7 @@ def test_from_one_kind_of_store_to_another(s3, tmp_path):
     with NWBZarrIO(store.place("first.nwb.zarr"), "r", **store.options) as source:
         raw = next(iter(source.read().acquisition.values()))
         second = samples.plain_nwbfile("second")
-        second.add_acquisition(TimeSeries(name="linked", data=raw.data, unit="V", rate=1.0))
+        second.add_acquisition(TimeSeries(name="linked", data=raw.data, unit="m", rate=1.0))
         samples.write_zarr(tmp_path / "second.nwb.zarr", second)
     text = (tmp_path / "second.nwb.zarr" / ".zmetadata").read_text()
     assert f'"{store.place("first.nwb.zarr")}"' in text

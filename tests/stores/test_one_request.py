@@ -31,7 +31,7 @@ def write_pair(folder: Path, own: int, linked: int) -> None:
     second = samples.plain_nwbfile("second")
     with NWBZarrIO(first, "r") as source, NWBZarrIO(folder / "second.nwb.zarr", "w", zarr_format=own) as io:
         data = source.read().acquisition["trace"].data
-        second.add_acquisition(TimeSeries(name="linked", data=data, unit="V", rate=1.0))
+        second.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
         io.write(second)
 
 
