@@ -11,7 +11,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import zarr
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import LinkBuilder
 from hdmf.common import AlignedDynamicTable, DynamicTable, VectorData, get_manager
@@ -404,7 +403,7 @@ def test_an_open_reader_takes_no_new_chunk_for_an_old_one(tmp_path, zarr_format,
         with pytest.raises(StoreError, match="while it was open"):
             array[:]
     for number in (2, 3) if zarr_format == "both" else (zarr_format,):
-        read = zarr.open_group(path, mode="r", zarr_format=number)[name]
+        read = open_group(path, zarr_format=number)[name]
         np.testing.assert_array_equal(read[:], values)
         assert read.dtype == values.dtype
     with NWBZarrIO(path, "r") as io:  # new values of the same form are read
