@@ -224,6 +224,7 @@ Recordings have chunks of 16 MiB, and a slice of several should take the time of
 """
 
 FETCHED_CHUNKS = 512
+
 DECODERS = min(8, cpus())
 """Threads that decode; more would wait for memory."""
 
@@ -803,12 +804,8 @@ class ChunkReader:
                 # it would read as the fill value; the document is read again for arrays that may get larger chunks, and
                 # in files that have all chunks
                 is_few = self.array.shards is None and math.prod(self.array.grid) <= FEW
-                is_odd = is_few or self.store.read_rules.is_whole
-                if (
-                    is_odd
-                    and self._may_be_old
-                    and (error := _error_of_change(self.store, self.path, self.array)) is not None
-                ):
+                may_be_old = (is_few or self.store.read_rules.is_whole) and self._may_be_old
+                if may_be_old and (error := _error_of_change(self.store, self.path, self.array)) is not None:
                     raise error
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
             most = self._rules.limits.max_object_bytes

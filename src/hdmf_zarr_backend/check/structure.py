@@ -193,12 +193,12 @@ class _Check:
             self._report.add("", "formats-differ", f"{what}: {few(sorted(wrong))}", is_repairable=True)
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
-        for path, _ in hierarchy.walk():
+        nodes = hierarchy.flat()
+        for path in nodes:
             with suppress(ZarrBackendError):  # its attributes are checked with the targets
                 if len({*(counts := row_counts(hierarchy, path)).values()}) > 1:
                     self._report.add(path, "table-uneven", f"the columns differ in length: {shown_counts(counts)}")
-        nodes = [node for _, node in hierarchy.walk()]
-        arrays = sum(isinstance(node, Dataset) for node in nodes)
+        arrays = sum(isinstance(node, Dataset) for node in nodes.values())
         self._report.arrays += arrays
         self._report.groups += len(nodes) - arrays
         # a scalar is lost if its chunk is; if both differ, either may be the right one, and `repair` keeps both
