@@ -212,13 +212,7 @@ _MOST_ROWS = 10**7  # whose ids are read into memory
 def compare_values(
     path: str, a: DatasetContent, b: DatasetContent, runs: _Runs | None = None, *, stop: bool = False
 ) -> Iterator[Difference]:
-    """Yield the differences between the values of two datasets: one for values and one for references.
-
-    Of shapes that differ, the common part is compared; ``runs`` are rows to compare instead. ``stop``: not all
-    differences are counted.
-    """
-    # Values that are damaged in one of the files are a difference of the kind ``unreadable``; those before them are
-    # compared.
+    """Yield the differences of the values, and references, of two datasets: in ``runs`` of rows, or what is common."""
     is_part = not aligned(a.shape, b.shape)
     if a.shape is None or b.shape is None or (is_part and len(a.shape) != len(b.shape)):
         return
@@ -336,10 +330,7 @@ def _canonical_json(values: Values) -> Values:
 
 
 class Findings:
-    """Differences between the values of a node or an attribute, given block by block, by kind.
-
-    ``kind`` is that of values; references have a kind of their own.
-    """
+    """Differences between the values of a node or an attribute by kind, ``kind`` or reference, given block by block."""
 
     def __init__(self, a: Element, b: Element, path: str = "", attribute: str | None = None, kind: str = "value"):
         self._types = a, b

@@ -1,8 +1,6 @@
 """`convert`: HDF5 to Zarr and back, and Zarr to Zarr of any format.
 
-Each direction plans the complete file first, without containers and builders. Information that Zarr cannot express
-(exact types, text encodings, chunks, filters, link kinds, maximum shapes) is kept in the notes of the Zarr file, so
-HDF5 -> Zarr -> HDF5 gives the same file again.
+What Zarr cannot express is kept in the notes of the file, so HDF5 -> Zarr -> HDF5 gives the same file again.
 
 Source: docs/format, "What an object was in HDF5", "HDF5 types".
 """

@@ -1,9 +1,6 @@
 """What a write or a conversion would put on disk, before it is done: how many objects and bytes.
 
-The plan of a write is made as it is for writing, and not carried out: no store is touched. One chunk of each array is
-read and encoded to estimate what the array will take.
-
-Source: `ZarrIO.write`, `ZarrIO.export` and `convert`, whose plans these are.
+The plan is made as for writing, and not carried out. One chunk of each array is encoded for the estimate.
 """
 
 from __future__ import annotations

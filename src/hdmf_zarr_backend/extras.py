@@ -54,12 +54,8 @@ def library_of(extra: str, what: str) -> Iterator[None]:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra.
-
-    It names this package only if pip knows it here under that name: pip then keeps the installed release and adds the
-    libraries. Elsewhere, as in a copy of the source, it names the libraries themselves, since a package of that name
-    on an index need not be this one.
-    """
+    """Return the command that installs an extra."""
+    # By name only if pip knows this package here under it; a package of that name on an index need not be this one.
     return f"pip install '{DISTRIBUTION}[{extra}]'" if _is_installed() else f"pip install {' '.join(EXTRAS[extra])}"
 
 

@@ -73,11 +73,7 @@ class Hdf5Planner:
         self.joined: list[str] = []  # paths of the arrays whose chunks are larger than in HDF5
 
     def plan_file(self, zarr_format: int, *, is_checked: bool, or_installed: bool = False) -> WritePlan:
-        """Plan everything.
-
-        With ``is_checked``, a file that pynwb cannot read is refused. Axes have the names in the cached schema; with
-        ``or_installed``, in the schema of pynwb if none is cached.
-        """
+        """Plan everything; ``is_checked``: refuse what pynwb cannot read; ``or_installed``: name axes by its schema."""
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self.tree.nodes:
             try:

@@ -105,11 +105,7 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
 
 
 def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: Writer | None) -> ParsedFile:
-    """Return the metadata of a file that must exist; before a change, finish or undo an interrupted one.
-
-    ``likely`` is the format that the user names. It is a hint for `parse` if the file is only read: a change must be
-    made to what everybody else reads. In a file of both formats, those that differ are made alike before a change.
-    """
+    """Return the metadata of a file; before a change, finish or undo an interrupted one, and make formats alike."""
     is_read = mode in READING_MODES
     if writer is not None:
         writer.clean_up()

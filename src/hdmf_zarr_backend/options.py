@@ -182,15 +182,11 @@ class ReadOptions(_Options):
 # The store and not a context carries them: a lazy array may be read in another thread, or in a worker process of dask.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRules(ReadOptions):
-    """The options for reading a store, with what is known about its file.
+    """The options for reading a store, with what is known about its file."""
 
-    ``is_whole``: it states that all its chunks were stored; ``is_copied``: it is being copied; ``is_linked``: another
-    file, not the user, named it.
-    """
-
-    is_whole: bool = False
-    is_copied: bool = False
-    is_linked: bool = False
+    is_whole: bool = False  # it states that all its chunks were stored
+    is_copied: bool = False  # it is being copied
+    is_linked: bool = False  # another file, not the user, named it
 
     @property
     def refuses_absent(self) -> bool:

@@ -1,8 +1,5 @@
 """The Zarr Object Model (ZEP 6) of a file: models of pydantic-zarr from its metadata, and empty files from models.
 
-pydantic-zarr compares, flattens and validates models; it needs no zarr-python for that. Here they are made with one
-round of requests, also of files that are only planned, and written to any store.
-
 Source: ZEP 6 (draft); pydantic-zarr 0.9, ``GroupSpec`` and ``ArraySpec``.
 """
 

@@ -1,7 +1,5 @@
 """The package under the name ``hdmf_zarr``, for code that imports a module of that name; only on request.
 
-`install_hdmf_zarr_alias` lets ``import hdmf_zarr`` find this package, and ``importlib.metadata`` its version.
-
 Standard library only: a process that never imports ``hdmf_zarr`` loads neither hdmf nor zarr for it.
 
 Source: ``importlib.abc.MetaPathFinder``; ``importlib.metadata.DistributionFinder``; "Core metadata specifications"

@@ -1,21 +1,7 @@
 """The modules of hdmf-zarr: classes and functions with its members and its order of arguments.
 
-They have everything that hdmf-zarr 0.13 documents, and the additions of 0.14: ``ZarrV2IO``, ``NWBZarrV2IO``,
-``is_zarr_v2_file``, ``IncompleteConversionError``, ``HDMFZarrArray``, ``get_store_path``, and ``compressors``,
-``serializer`` and ``shards`` of ``ZarrDataIO``.
-
-Differences from 0.14:
-
-* The order of arguments, where 0.13 and 0.14 differ: ``storage_options`` is the sixth one of ``ZarrIO``, as in 0.13.
-* New files have format 2, where 0.14 writes format 3; use ``zarr_format=3`` for that.
-* A ``serializer`` other than little-endian ``BytesCodec``, and codecs that numcodecs lacks, are refused.
-* ``skipped_entries`` is empty, and ``allow_pickle`` has no effect: what cannot be read is an error, and pickles are
-read without running code in them.
-
-Names that have no use here are missing, so that importing them fails at once: the iterator queue, the writer and reader
-of specifications, synchronizers.
-
-This module is imported together with ``hdmf_zarr``, because it imports hdmf and, if it is installed, pynwb.
+They have everything that hdmf-zarr 0.13 documents, and the additions of 0.14; ``docs/how-to/move-from-hdmf-zarr.md``
+lists the differences. Names that have no use here are missing, so that importing them fails at once.
 
 Source: hdmf-zarr 0.13.0 and 0.14.0, for the names and their arguments.
 """

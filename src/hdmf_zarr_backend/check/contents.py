@@ -69,10 +69,7 @@ _ZSTD_DESCRIPTOR = 4
 
 
 class StoredObjects:
-    """The store objects that contain the chunks of an array: single chunks, or shards of several.
-
-    There are ``grid`` objects along the axes, each of which has ``inner`` chunks along them.
-    """
+    """The objects with the chunks of an array: ``grid`` of them along the axes, each with ``inner`` chunks."""
 
     def __init__(self, stored: StoredArray) -> None:
         self._stored = stored
@@ -318,10 +315,7 @@ _CACHE_BYTES = 2**24
 
 
 def check_targets(resolver: Resolver[LinkedFile], report: Report, cache: ChunkCache | None = None) -> None:
-    """Check the links and references of a file, and report those with a missing or wrong target.
-
-    Chunks with references are read, and kept in ``cache``.
-    """
+    """Report the links and references of a file with a missing or wrong target; ``cache`` keeps the chunks it reads."""
     checker = _Checker(resolver, report, ChunkCache(_CACHE_BYTES) if cache is None else cache)
     for path, node in resolver.main.hierarchy.walk():
         if isinstance(node, Group):

@@ -275,14 +275,9 @@ def repair(
 def _repaired(
     store: Store, structure: Structure, change: Change, repairs: Repairs, *, drop_links: bool
 ) -> tuple[Structure | None, dict[str, bytes]]:
-    """Write back what only the consolidated document has; return the new state, and new documents of the root.
-
-    None and no documents if something is missing, or format 3 of a file of both formats is newer: then the consolidated
-    document, which may be the only good copy, does not change. There are documents only if they are needed.
-
-    A chunk that does not decode is replaced. A document is not, since on some disks two names can be one file, except
-    those of the root with which a new file has begun.
-    """
+    """Write back what only the consolidated document has; return the new state, and new documents of the root."""
+    # None if something is missing, or format 3 is newer: the consolidated document may be the only good copy. Chunks
+    # that do not decode are replaced, but no documents: on some disks two names can be one file.
     repaired: Structure | None = structure
     documents: dict[str, bytes] = {}
     # else a writer may be at work, or not all documents were read

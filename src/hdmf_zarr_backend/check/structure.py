@@ -76,10 +76,7 @@ class Structure:
 
 
 def check_structure(store: Store, report: Report, *, is_own_change: bool = False) -> Structure | None:
-    """Check all documents of a file. Returns None if nothing can be read; the report then has the reason.
-
-    With ``is_own_change``, a journal is that of the caller, who is changing the file.
-    """
+    """Check all documents of a file; None if nothing can be read. ``is_own_change``: a journal is the caller's."""
     # errors about the store itself, such as a refused permission, are raised: nothing is known about the file then
     try:
         structure = _Check(store, report, is_own_change=is_own_change).run()
@@ -318,10 +315,7 @@ class _Check:
                 documents[difference.key] = self._copies[difference.key]
 
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
-        """Compare the chunks in the consolidated document with those in the store.
-
-        ``hierarchy`` has all nodes, including those of that document.
-        """
+        """Compare the chunks in the consolidated document, whose nodes ``hierarchy`` has, with those in the store."""
         store, other = self._store, [each for each in self._differences if not each.is_good]
         changed = {each.path for each in other if split(each.key)[1] != zarr2.ATTRIBUTES}
         stored = _stored(store, [key for key in self._inlined if not is_outside(key)])
@@ -418,10 +412,7 @@ class _Difference:
 
 
 def _differences(consolidated: Documents, documents: Documents, damaged: Collection[str]) -> Iterator[_Difference]:
-    """Yield the differences between the documents in the consolidated one and those of the nodes, sorted by key.
-
-    ``damaged`` has the keys of documents that cannot be read, which are reported already.
-    """
+    """Yield the differences of the consolidated documents from those of the nodes by key, but for ``damaged`` ones."""
     # With these documents of the root a new file begins in the place of an old one, in a store without a rename: the
     # consolidated document of the old file is whole until it is deleted.
     both_of = (as_dict(each.get(zarr2.ATTRIBUTES)) for each in (documents, consolidated))

@@ -202,10 +202,7 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: st
 def _findings(
     store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[str], remarks: list[Problem]
 ) -> list[Finding]:
-    """Return what hdmf's validator finds by each of the namespaces; the error in which it ends is a finding too.
-
-    What it misses may be behind a link that was not followed, which ``remarks`` name.
-    """
+    """Return what hdmf's validator finds, or its error; what it misses may be behind a link that ``remarks`` name."""
     links = {remark.path for remark in remarks if remark.kind == "link-refused"}
     links |= {f"{path.rpartition('/')[0] or '/'}: a type" for path in links}
     version = parsed.hierarchy.root.attributes.get("nwb_version")

@@ -200,12 +200,7 @@ def convert_command(arguments: Namespace) -> cli.Exit:
 
 
 def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
-    """Return pairs of source and target, and create the folder of the targets.
-
-    A folder as a source means the files in it, unless it is a Zarr file. As with ``cp``, the last of several paths is
-    the target; it is a folder if it ends in a slash, or exists and is not a Zarr file. Without a target, the new file
-    is written to the folder of its source, or from a URL to the current folder.
-    """
+    """Return pairs of source and target, as `zarrio help convert` says, and create the folder of the targets."""
     paths, folder = list(arguments.paths), arguments.output
     kinds: list[cli.FileKind] = ["Zarr"] if arguments.to == "hdf5" else ["HDF5", "Zarr"]
     if folder is None and len(paths) > 1:
@@ -282,10 +277,7 @@ def _is_named_zarr(source: str) -> bool:
 
 
 def why_not_done(source: str, target: str, arguments: Namespace, storage_options: dict[str, object]) -> str:
-    """Return "" if the target is a complete file of the requested format and not older than the source, else why not.
-
-    The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
-    """
+    """Return why a target is not complete, of the wanted format and not older than its local source; else ""."""
     to_zarr = ends_with(target, ZARR_SUFFIXES) if arguments.to is None else arguments.to != "hdf5"
     # imported here: NumPy is slow to import
     if not to_zarr:

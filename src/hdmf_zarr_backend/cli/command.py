@@ -39,12 +39,8 @@ _CODES: dict[Style, str] = {"bold": "1", "red": "1;31", "green": "32", "yellow":
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Return whether to write colours to a stream: to a terminal, not to a file or a pipe.
-
-    ``NO_COLOR`` turns colours off, and ``FORCE_COLOR`` turns them on for any output; if both are set, they are off.
-
-    Source: no-color.org and force-color.org: a variable counts if it is set and not empty.
-    """
+    """Return whether to write colours to a stream: to a terminal, not to a file or a pipe."""
+    # no-color.org and force-color.org: a variable counts if it is set and not empty; if both are, colours are off
     if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
         return not os.environ.get("NO_COLOR")
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
@@ -81,10 +77,7 @@ class Command:
 
 
 def command(name: str, usage: str, *parts: Part) -> Callable[..., Command]:
-    """Return a decorator that makes a command of the function that runs it.
-
-    The docstring of the function is the help: its first line is the summary, its last paragraph has examples.
-    """
+    """Return a decorator that makes a command of the function that runs it, with its docstring as the help."""
 
     def make(run: Callable[[Namespace], int]) -> Command:
         help_text = run.__doc__ or f"{name}\n\n{usage}"  # Python has no docstrings with -OO
@@ -364,10 +357,8 @@ class PostponedError(Exception):
 def with_settings(
     arguments: Namespace, count: int, work: Callable[[str, Progress, Any], T]
 ) -> Callable[[str, Progress], T]:
-    """Return the work on one of ``count`` files, which gets the settings of ``--set`` that match in the file.
-
-    A file in which a pattern has no match waits for one that has: a mistyped pattern converts nothing.
-    """
+    """Return the work on one of ``count`` files, which gets the settings of ``--set`` that match in the file."""
+    # a file in which a pattern has no match waits for one that has: a mistyped pattern converts nothing
     from hdmf_zarr_backend.encoding.layout import NoMatchError  # on use: NumPy is slow to import
 
     matched: set[str] = set()
@@ -417,11 +408,8 @@ def is_folder_of_files(path: str) -> bool:
 def files(
     arguments: Namespace, *kinds: FileKind, paths: list[str] | None = None, of_one_kind: bool = False
 ) -> list[str]:
-    """Return the files that the paths of a command mean, or some of them: of a folder, the files of these kinds in it.
-
-    ``of_one_kind``: of the first kind that it has. Without files: the folder, which may be a damaged file. A warning
-    tells of folders in it, which are not searched; those that are not given too are ``arguments.unsearched``.
-    """
+    """Return the files that the paths mean: of a folder those of these kinds in it, or of the first that it has."""
+    # without files: the folder, which may be a damaged file. Folders in it are not searched, of which a warning tells
     given, chosen = set(map(os.path.abspath, arguments.paths)), []
     arguments.unsearched = []
     for path in arguments.paths if paths is None else paths:
@@ -472,10 +460,7 @@ def each_file(
     is_skipped: Callable[[T], bool] = lambda _: False,
     about: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> Exit:
-    """Do the same work with each file, and write the JSON of all or the totals of several, also after Ctrl-C.
-
-    With ``--strict``, a folder that was not searched is a problem.
-    """
+    """Do the same work with each file, and write the JSON of all or the totals of several, also after Ctrl-C."""
     documents: list[dict[str, Any]] = []
     bad: list[str] = []
     failed: dict[str, str] = {}

@@ -2,9 +2,6 @@
 
 All builders of a file are created first, and links and references filled in afterwards. So a reference to an ancestor,
 to the root or in a circle needs no recursion, and each node has exactly one builder.
-
-Apart from `reading`, which opens the files that it makes builders of, because one file has one assembler and a read
-may need several.
 """
 
 from __future__ import annotations
@@ -67,10 +64,7 @@ def _where(arguments: Mapping[str, Any], items: Mapping[str, Any]) -> list[tuple
 
 
 class _Pattern:
-    """Makes builders of one class by copying one that hdmf made, which is faster than its constructor.
-
-    Where a version of hdmf keeps the arguments of the constructor in an unknown way, the constructor is called.
-    """
+    """Makes builders by copying one that hdmf made, or by its constructor where that keeps arguments in another way."""
 
     def __init__(self, cls: type, **arguments: Any) -> None:
         builder = cls(**arguments)
@@ -166,10 +160,7 @@ def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
 
 
 def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
-    """Refuse builders in which links multiply the paths: pynwb and hdmf's validator go along each one.
-
-    With two links from each group to the next one, 40 groups have 2**40 paths.
-    """
+    """Refuse links that multiply the paths, as to 2**40 in 40 groups: pynwb and hdmf's validator go along each."""
     paths: dict[int, int] = {}
     stack = [(root, False)]
     while stack:
@@ -248,10 +239,7 @@ class Assembler:
         return self._built("")
 
     def _built(self, path: str) -> Any:
-        """Return the builder of the node at ``path``, made together with all that is below it.
-
-        In a linked file no parents are created: as with HDF5IO, the target of a link has no parent.
-        """
+        """Return the builder at ``path``, made with all below it, without a parent, as a link's target with HDF5IO."""
         if path not in self.builders:
             count = self.levels[0]
             self.levels[0] += 1
@@ -267,10 +255,7 @@ class Assembler:
 
     @contextmanager
     def _making(self) -> Iterator[list[str]]:
-        """Yield a list for the paths of the builders that are created.
-
-        If the block fails, they are forgotten: half a tree must not pass for a whole one when it is asked for again.
-        """
+        """Yield a list for the paths of new builders, which are forgotten if the block fails: half a tree is none."""
         paths: list[str] = []
         try:
             yield paths
@@ -289,10 +274,7 @@ class Assembler:
                 yield path, node
 
     def _make(self, nodes: list[tuple[str, Any]], made: list[str]) -> list[tuple[str, str, Any]]:
-        """Make the builders of ``nodes``; return the attributes that are references, which `_fill` sets.
-
-        ``made`` receives the paths of the builders.
-        """
+        """Make the builders of ``nodes``, note their paths in ``made``, and return the references that `_fill` sets."""
         datasets = [(path, node) for path, node in nodes if isinstance(node, Dataset)]
         paths = {path for path, _ in nodes}
         self._check_left_out(paths, strict=self.is_strict)

@@ -1,12 +1,8 @@
-"""Containers as they are now, compared with what was read: for an export, and for an append.
+"""Containers as they are now, compared with what was read: `build_again` for an export, `KnownFields` for an append.
 
 Neither hdmf's flag of a change nor its builders can be trusted: it takes the builders that were read for every
 container that it does not know to be changed, and it knows of no change of a field, of ``set_data_io`` or of a private
 attribute.
-
-- `build_again` builds all containers of an export again. A dataset whose container still holds the very object that was
-  read keeps it, with its chunks, codecs and exact type.
-- `KnownFields` finds what was changed in an open file, and refuses what an append cannot change.
 
 Source: ``hdmf.backends.io.HDMFIO.export``, ``hdmf.build.BuildManager.build``, ``HDF5IO.write_group``.
 """
@@ -146,10 +142,7 @@ class Rebuilt(NamedTuple):
 
 
 def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | None) -> Rebuilt:
-    """Build ``root``, which ``src_io`` has read, for an export to ``location``.
-
-    ``lazy`` are the containers of a lazy source. Members that nobody has touched have no container and are not built.
-    """
+    """Build ``root``, read by ``src_io``, again for an export; members of ``lazy`` that nobody touched are not."""
     read_by = src_io.manager
     manager = _ExportManager(read_by, root, location)
     untouched: AbstractContextManager[Any] = nullcontext([]) if lazy is None else lazy.only_made()
@@ -178,13 +171,10 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
     return Rebuilt(builder, manager, replaced)
 
 
+# What the schema does not know, and values that a class replaces by its own, do not reach a container as they were.
+# They are written as read if a second container of the same builder has the same value.
 class _Merge:
-    """Puts what was read into the builder of a container, where the container does not say otherwise.
-
-    Some of what a file holds does not reach a container, or not as it is: what the schema does not know, and values
-    that a class replaces by its own. Such a piece is written as it was read if a second container of the same builder
-    has the same value.
-    """
+    """Puts what was read into the builder of a container, where the container does not say otherwise."""
 
     def __init__(self, manager: _ExportManager, again: BuildManager, container: Any, old: Any) -> None:
         self._manager = manager

@@ -1,8 +1,6 @@
 """What hdmf gets as the data of datasets: references, rows, columns that it can extend, and their HTML.
 
-hdmf needs two views of references and rows: one with builders as elements, and one with containers; `invert` returns
-the other one. The file caches decoded chunks, and `FileResolver` resolves each distinct target once, so reading a row
-takes microseconds.
+hdmf needs two views of references and rows: one with builders as elements, and one with containers.
 
 Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for the views of the HDF5 backend.
 """
@@ -331,12 +329,9 @@ def _all_deferred(targets: Any) -> Array:
     return np.fromiter(map(_deferred, leaves), object, len(leaves)).reshape(shape)
 
 
+# ``extend_data`` of hdmf 6.2 supports lists, NumPy, h5py and its own `DataIO`, but not Zarr arrays.
 class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
-    """An `EditableArray` that hdmf can extend.
-
-    ``hdmf.data_utils.extend_data`` of hdmf 6.2 supports lists, NumPy, h5py and its own `DataIO`, but not Zarr arrays.
-    Because this is a DataIO whose data are the array itself, a table column grows by complete rows of ragged values.
-    """
+    """An `EditableArray` that hdmf can extend, since it is a DataIO whose data are the array itself."""
 
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
         # not the __init__ of DataIO: `data` is a property here
@@ -389,18 +384,12 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 
 
 def let_indices_grow(container: Any) -> None:
-    """Let the indices of all ragged columns in ``container`` grow beyond their stored data type.
-
-    ``VectorIndex`` assumes a maximum of 255 for stored data, whatever their type, and refuses larger values. So its
-    check is disabled, and the data choose their type.
-
-    hdmf cannot extend references or rows by several elements, so a column of these grows one by one.
-    """
+    """Let the indices of all ragged columns in ``container`` grow beyond their stored data type."""
     for index in containers_below(container):
         if isinstance(index, VectorIndex) and isinstance(index.data, EditableColumn):
             accept_any_index(index)
             index.data.let_grow_wider()
-            if isinstance(index.target.data, ReferenceResolver):
+            if isinstance(index.target.data, ReferenceResolver):  # which hdmf cannot extend by several elements
 
                 def extend(values: Iterable[Any], column: Any = index.target, **options: Any) -> None:
                     for value in values:

@@ -206,11 +206,7 @@ class Edit:
             raise self._error(ConflictError, problem, path, remedy)
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
-        """Give a dataset other values, of any shape and type that the schema allows; its attributes stay.
-
-        A dataset that the file lacks is added, if the schema has its name there: a field may be missing in a file that
-        cannot be read without it.
-        """
+        """Give a dataset other values that the schema allows, or add one that is missing, if the schema has it."""
         old = self._absent(name)
         path, is_link = (name, False) if old is not None else self._located(name, may_be_index=True)
         path = relative(path)
@@ -272,10 +268,8 @@ class Edit:
         return builder
 
     def copy(self, old: Any, manager: Any, into: str, name: str | None, request: Callable[[], WriteRequest]) -> None:
-        """Add what was built of a container of another file, whose builder there is ``old``, to a group.
-
-        What leads to an object that this file has too, by its object id, leads to that one.
-        """
+        """Add what was built of a container of another file, whose builder there is ``old``, to a group."""
+        # what leads to an object that this file has too, by its object id, leads to that one
         self._cache_specs(old, manager.namespace_catalog)
         planner, plan = Planner(request()), WritePlan(self.hierarchy)
         builder, targets, planner.plan = planner.request.builder, planner.targets, plan
@@ -647,10 +641,7 @@ class Edit:
                 self._follow_array(path, node)
 
     def _follow(self, value: Any) -> Any:
-        """Return JSON with each reference in it as it is after the change, the same object if none has changed.
-
-        A reference whose target is removed becomes None, and is counted.
-        """
+        """Return JSON with its references as after the change, None for lost ones; the same object if equal."""
         if isinstance(value, dict) and {"source", "path"} <= value.keys():
             if (target := self._target(value)) is None:
                 return value
@@ -722,10 +713,7 @@ class Edit:
         return self.new_path(path) != path or path in self.outdated
 
     def _check_objects(self) -> None:
-        """Refuse a change after which an object can be constructed no more: a class may need what its schema does not.
-
-        A series needs a rate or timestamps, for example.
-        """
+        """Refuse a change after which an object cannot be constructed, such as a series without rate and timestamps."""
         gone = {path for path, new in self.outdated.items() if new is None} | self._replaced
         paths = {split(path)[0] for path in gone} | self._changed if gone else ()
         owners = {self._owner(new) for path in paths if (new := self.new_path(path))} - {""}

@@ -1,7 +1,4 @@
-"""Builders of a file: `ReadSession` reads them, `write_new` and `write_difference` write them; changes of arrays.
-
-`attach_herd` adds the external resources of a file that was read.
-"""
+"""Builders of a file: `ReadSession` reads them, `write_new` and `write_difference` write them; changes of arrays."""
 
 from __future__ import annotations
 
@@ -165,10 +162,7 @@ class ReadSession:
 
     @contextmanager
     def copied(self) -> Iterator[None]:
-        """While the block runs, refuse a missing chunk of a file that states that it stores all of them.
-
-        Where the rules of the file say what a missing chunk reads as, they apply. A missing document is refused too.
-        """
+        """While the block runs, refuse missing documents, and missing chunks of a file that states that it has all."""
         if not (self._parsed.consolidated or self._parsed.is_foreign):
             with at(self.own.store):
                 check_described(self.own.store, self._parsed.hierarchy)
@@ -195,12 +189,8 @@ _TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
 
 
 def attach_herd(container: Any, path: str, limits: Limits) -> Any:
-    """Attach the HERD in the archive at ``path`` to a container, and return it; None, with a warning, on failure.
-
-    ``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and expects the tables at its top level, but
-    ``HERD.to_zip`` stores them under the path of the archive, so they are found only if the archive is in the working
-    directory. Here the tables are unpacked by name, in a temporary folder.
-    """
+    """Attach the HERD in the archive at ``path`` to a container, and return it; None, with a warning, on failure."""
+    # hdmf 6.2 stores the tables under the path of the archive, and looks for them at its top level
     from hdmf.common import HERD
 
     no_archive = {"store": path, "remedy": "Give the file that HERD.to_zip has written, or no herd_path."}
@@ -266,10 +256,7 @@ def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tup
 
 
 def _check_values(plan: WritePlan, location: str) -> None:
-    """Convert all values that may be refused once, to find values that Zarr cannot hold before anything is written.
-
-    If the file is staged, this is not needed: an error occurs when a chunk is encoded, and the old file stays.
-    """
+    """Convert all values that may be refused before anything is written; in a staged file, they are when encoded."""
     for path, planned in plan.arrays.items():
         source = planned.source
         if source is None or not source.shape or not getattr(source, "can_be_refused", False):
@@ -341,18 +328,14 @@ def write_changes(
     replaced: Mapping[str, Dataset[Attributes]] = MappingProxyType({}),
     is_more: bool = False,
 ) -> None:
-    """Write what ``first`` puts and, if there ``is_more``, the ``added`` nodes and ``changed`` documents of a plan.
-
-    The ``replaced`` arrays get other values where they are: the root refuses readers meanwhile. Everything is undone if
-    it raises an error; not in a fork, whose parent continues.
-    """
+    """Write what ``first`` puts and, if there ``is_more``, nodes and documents of a plan; an error undoes all of it."""
     edits, parsed, inlined = file.edits, file.parsed, dict(file.parsed.inlined)
     check_names((path for top in added for path, _ in plan.hierarchy.walk(top)), file.store)
     before = before_change(file.store, parsed, [*changed, *added, *replaced, *edits.changed])
     try:
         edits.change.create(*added)
         first()
-        if replaced:
+        if replaced:  # they get other values where they are: the root refuses readers meanwhile
             edits.change.hide(parsed.mark(), _texts(file, replaced))
             edits.is_marked = True
         if is_more:
@@ -379,23 +362,14 @@ def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
-    """Write the in-place changes of arrays, and update the consolidated document.
-
-    After a failed write nothing is written, because its changes were undone. ``encode`` makes references from their
-    targets.
-    """
+    """Write the in-place changes of arrays and the consolidated document; nothing after a write that failed."""
     if not file.edits.has_failed and (file.edits.changed or file.edits.is_open):
         prepare(file)
         write_changes(file, WritePlan(file.parsed.hierarchy), file.kept_options, partial(_flush, file, encode))
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
-    """Discard the in-place changes that are not written yet, because an exception ended the block that made them.
-
-    A table may have added a refused row to some of its columns only, and only the interrupted program knew which
-    changes belong together. So none of them is written, as if the process had died. Nothing is done if there are no
-    changes, or if writing them failed and was undone.
-    """
+    """Discard the in-place changes that are not written yet, because an exception ended the block that made them."""
     if edits.has_failed or not edits.changed:
         return
     paths = [absolute(path) for path in sorted(edits.changed)]
@@ -415,10 +389,7 @@ _WITH_INDEX = "Nothing was written. Change both: a number in the index is where 
 
 
 def prepare(file: EditedFile) -> None:
-    """Check the metadata on disk, and name the axes of the arrays whose shapes have changed.
-
-    Refuse changes in place after which a table has columns of different lengths, or values that are in no row.
-    """
+    """Refuse changes that leave a table uneven, or values in no row; name the axes of arrays with other shapes."""
     edits, known, resized = file.edits, file.parsed.hierarchy, file.edits.resized
     if file.options.strict_json:
         check_strict(known, file.store.location)

@@ -1,13 +1,7 @@
 """Files made from Zarr files: `ZarrPlanner` plans a copy in the other format, and `derive` adds format 3 to format 2.
 
-Attributes, links, types and notes are equal in the model of both formats. Chunks are copied as they are if both formats
-have their codecs. References, rows, and pickles of old files are encoded again. Links and references to other files are
-made relative to the new location.
-
-In a file of both formats the formats share the chunks. Only what has another form in format 3, references and rows, is
-stored a second time, below ``c/`` of its array. It is a part of the change of format 2: the commit sets ``.zmetadata``,
-and ``zarr.json`` of the root follows, with the note of `encoding.registry`. A program that finds that the note does
-not fit reads format 2.
+Chunks are copied as they are if both formats have their codecs; references, rows, and pickles of old files are encoded
+again. In a file of both formats these are stored a second time, below ``c/`` of their array.
 """
 
 from __future__ import annotations
@@ -334,11 +328,7 @@ def derive(
     is_new: bool = False,
     options: WriteOptions = DEFAULT_OPTIONS,
 ) -> Derived:
-    """Put the documents and chunks of format 3 into a change that makes, or has made, those of format 2 complete.
-
-    ``consolidated`` is the consolidated document of format 2, and ``store`` has its chunks, by default as the change
-    has them.
-    """
+    """Put format 3 into a change that makes format 2 complete, whose consolidated document is ``consolidated``."""
     store = store or change.reader
     plan = plan_format_3(store, hierarchy if before is None else before.changed_part(hierarchy))
     encoded = {path: array.node for path, array in plan.arrays.items()}
@@ -380,10 +370,7 @@ def create_chunks(change: Change, encoded: Mapping[str, Dataset[Any]]) -> None:
 
 
 def plan_in_place(store: Store, hierarchy: Hierarchy) -> WritePlan:
-    """Return the plan of a file in format 3 in the place of one in format 2: all nodes, and the arrays to encode again.
-
-    All others keep their chunks, since format 3 has the keys of format 2.
-    """
+    """Return the plan of format 3 in the place of format 2: all nodes, and the arrays that are encoded again."""
     plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=store.location)
     for path, planned in list(plan.arrays.items()):
@@ -454,10 +441,7 @@ def keys_to_drop(
 
 
 def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> Derived:
-    """Derive all of format 3 of a file whose format 2 is complete, in a change of its own, and update its state.
-
-    If that fails, format 3 is what it was. The error says so, unless it is about what the file holds.
-    """
+    """Derive all of format 3 of a file whose format 2 is complete, in a change of its own, and update its state."""
     is_alike, parsed.state = parsed.state == "alike", "2 is newer"
     try:
         with writer.change(root=[zarr3.DOCUMENT]) as change:

@@ -1,9 +1,7 @@
 """All that this package uses of hdmf and pynwb beyond their public names: a table, and one function for each use.
 
-`lazy` makes the containers of a file when they are touched, for which hdmf has no interface. The first part of this
-module is what it needs: with these functions in hdmf, `lazy` could move there as it is. No other module reads or sets a
-private attribute of hdmf. ``tests/test_internals.py`` checks that, and that the installed releases have all names of
-`INTERNALS`: its error names the release that has lost one.
+No other module reads or sets a private attribute of hdmf. ``tests/test_internals.py`` checks that, and that the
+installed releases have all names of `INTERNALS`: its error names the release that has lost one.
 
 Source: hdmf 6.2 and pynwb 4.2, where a name is private, or public and without documentation.
 """
@@ -48,11 +46,8 @@ _GETTER = "AbstractContainer._getter.<locals>.getter"
 
 
 def constructor_arguments(mapper: Any, builder: Any, type_map: Any, cls: Any) -> dict[str, Any]:
-    """Return the arguments with which hdmf calls the constructor of ``cls``, with builders in place of containers.
-
-    ``ObjectMapper.construct`` finds the arguments and calls the constructor in one step. Here its manager gives it a
-    class that keeps the arguments, and the builders of members as they are.
-    """
+    """Return the arguments with which hdmf calls the constructor of ``cls``, with builders in place of containers."""
+    # ``construct`` finds the arguments and calls the constructor in one step: it gets a class that keeps the arguments
     return dict(ObjectMapper.construct(mapper, builder=builder, manager=_Matcher(type_map, cls)).arguments)
 
 

@@ -6,11 +6,6 @@ their members with the schema, given one small builder for all members of one ty
 those members that its constructor does not need. It has an entry for each, which the container of the member replaces
 on the first access. Every other group or dataset is created by hdmf with all that is in it.
 
-What hdmf has no public names for is behind `internals`; this module uses public ones otherwise.
-
-Containers are hdmf's own, of their usual classes; only three of their attributes are of a subclass until all members
-are created: the dictionary of fields, the dictionaries of members, and the list of children.
-
 Source: hdmf 6.2, ``ObjectMapper.construct``, ``AbstractContainer`` and ``MultiContainerInterface``.
 """
 
@@ -106,10 +101,7 @@ class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class LazyAssembler(Assembler):
-    """Makes the builders of one file, each together with all that is below it, but those of open groups alone.
-
-    A *unit* is the path of a member of an open group that is not one itself.
-    """
+    """Makes builders, each with all below it. A *unit* is the path of a member of an open group that is not one."""
 
     # of a type, given as namespace and name
     is_open_type: Callable[[Any, Any], bool] = field(init=False)
@@ -556,10 +548,8 @@ class LazyContainers:
 
     @contextmanager
     def only_made(self) -> Iterator[list[tuple[Any, str, Any]]]:
-        """Hide the members that are not created from this thread; give the container, path and builder of each.
-
-        Those that the schema requires are created before, and those that are links, whose builders are elsewhere.
-        """
+        """Hide members without a container from this thread; give the container, path and builder of each."""
+        # but those that the schema requires, and those that are links, whose builders are elsewhere, are created before
         with self._lock:
             self._file.complete()
             for container, path in self._unmade():
@@ -735,11 +725,8 @@ class LazyContainers:
 
     @cached_property
     def _sharing(self) -> dict[str, dict[tuple[str, str], list[str]]]:
-        """By unit, the series in it whose data others share: path and field of pynwb -> the units of the others.
-
-        The constructor of a series appends it to the list of the series that it links to. A series that nobody has
-        touched is in no list, so that the lists are filled when somebody looks at them.
-        """
+        """By unit, the series in it whose data others share: path and field of pynwb -> the units of the others."""
+        # its constructor appends a series to the list of the one that it links to: nobody has touched these
         file = self._file
         sharing: dict[str, dict[tuple[str, str], list[str]]] = {}
         for path, node in self._linking:

@@ -1,7 +1,6 @@
 """Cached namespaces <-> arrays of JSON text under ``/specifications/<namespace>/<version>/<source>``; names of axes.
 
-The root attribute ``.specloc`` names the group. The names of axes are read from the JSON, since loading a schema with
-hdmf takes longer than converting a small file. So this module does not import hdmf; `specs` gives the texts to it.
+The names of axes are read from the JSON, since loading a schema with hdmf takes longer than converting a small file.
 
 Source: hdmf-zarr storage specification, "Caching format specifications".
 """
@@ -74,10 +73,7 @@ def version_conflicts(catalog: Any, hierarchy: Hierarchy) -> list[str]:
 
 
 def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
-    """Return a function that returns the JSON text of a source of the namespace cached at `path`.
-
-    It raises a MetadataError if the source is missing or is not text.
-    """
+    """Return a function for the JSON text of a source of a cached namespace; it raises a MetadataError without one."""
     cache = ChunkCache()
     # request all at once, unless they are inlined, and without a listing (hdmf-zarr#332)
     if store.abilities.is_remote:
@@ -174,10 +170,7 @@ def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[s
 
 
 def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
-    """Name the axes of arrays without labels after the schema, in the order of the array names.
-
-    Nothing is changed if it is None, for an unknown schema.
-    """
+    """Name the axes of arrays without labels after the schema, if it is known, in the order of the array names."""
     if schema is None:
         return
     labels = _Schema(schema).labels(plan.hierarchy)
@@ -227,11 +220,7 @@ def specs_in(catalog: Any) -> FindSpec:
 
 
 def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
-    """Return the cached schema of a file.
-
-    It is read from its JSON, since loading it with hdmf takes longer than converting a small file. Damaged namespaces
-    are reported by `validate`. Here, a file without them only lacks the names of its axes: None.
-    """
+    """Return the cached schema of a file, from its JSON; None if that is damaged, which `validate` reports."""
     versions, types = newest_versions(hierarchy), dict[str, dict[str, Spec]]()
     location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
 
@@ -286,10 +275,7 @@ class _Schema:
         self.types = cache(self._types)
 
     def labels(self, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
-        """Return ``{path: labels of the axes}`` of the arrays in a file.
-
-        Source: ``hdmf.build.ObjectMapper.build``, for the choice of the specification and of one of its shapes.
-        """
+        """Return ``{path: labels of the axes}`` of the arrays in a file, chosen as by hdmf's ``ObjectMapper.build``."""
         labels_by_path: dict[str, tuple[str | None, ...]] = {}
         stack: list[tuple[str, Any, str, list[Spec]]] = [("", hierarchy.root, "", [])]
         while stack:

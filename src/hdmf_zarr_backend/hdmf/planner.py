@@ -293,10 +293,8 @@ class Planner:
         return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.io_settings["shape"])
 
     def _link_instead_of_copy(self, data: LazyArray, path: str, *, link_data: bool) -> ZarrReference | None:
-        """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied.
-
-        On export, a dataset of the exported file is copied to its own path, and linked from other paths, as by HDF5IO.
-        """
+        """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied."""
+        # on export, as by HDF5IO, a dataset of the exported file is copied to its own path, and linked from other paths
         exported = self.targets.export_location
         # by path: hdmf-zarr 0.13 compares names of parents, and links `file_create_date` to itself in each NWB file
         is_own = data.location == (self.targets.location if exported is None else exported)
@@ -390,15 +388,12 @@ def _streams(data: Any) -> Iterator[Any]:
 
 
 def _is_started(data: Any) -> bool:
-    """Tell whether blocks have been taken from an iterator of hdmf, or values from its generator.
-
-    `DataChunkIterator` reads its first block ahead, to find the type; that block is not lost.
-    """
+    """Tell whether blocks have been taken from an iterator of hdmf, or values from its generator."""
     if isinstance(data, GenericDataChunkIterator):
         return _is_running(data.buffer_selection_generator)
     if not isinstance(data, DataChunkIterator):
         return False
-    ahead = chunk_read_ahead(data)
+    ahead = chunk_read_ahead(data)  # to find the type: that block is not lost
     if not data.chunk_index or ahead is None:
         return _is_running(data.data)
     return data.chunk_index > 1 or (ahead.data is None and ahead.selection is not None)
@@ -419,11 +414,7 @@ def _holds_references(data: Any, dtype_name: Any) -> bool:
 
 
 def take_settings(options: Layout, wrapped: Any) -> list[str]:
-    """Copy chunks, maxshape and fill value from a DataIO of another backend to ``options``; other data have none.
-
-    Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns. Returned are the names of other
-    settings that are ignored: filters of HDF5.
-    """
+    """Copy settings of a DataIO of another backend to ``options``; return the names of those that are ignored."""
     has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
     if not has_settings or is_hdf5_dataset(wrapped.data):
         return []

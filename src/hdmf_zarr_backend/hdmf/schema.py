@@ -1,13 +1,9 @@
 """The schema: what it says of builders, and the cached namespaces <-> the catalogs of hdmf.
 
-`restore_types` sets attribute types in files that do not store them (hdmf-zarr 0.13 and 0.14, LINDI, Zindi). JSON has
-``3`` where a schema requires ``uint8``, which refuses a signed integer, and some classes cannot be constructed from
-one. JSON has no NaN; some programs write the text ``"NaN"``, which no class accepts as a number. Only unsigned
-integers, NaN and infinities need this; for other types hdmf accepts the wider type of JSON.
-
-`check_conversions` refuses values that hdmf has changed while it built containers, since it converts without looking at
-the result: 1.5 becomes 1 where a schema asks for an integer, -1 becomes a large unsigned number, None becomes text, and
-rows lose the names of their fields. The builders have the results, and the containers what was given.
+`restore_types` sets attribute types in files that do not store them (hdmf-zarr 0.13 and 0.14, LINDI, Zindi): unsigned
+integers, NaN and infinities; for other types hdmf accepts the wider type of JSON. `check_conversions` refuses values
+that hdmf has changed while it built containers: 1.5 becomes 1 where a schema asks for an integer, -1 a large unsigned
+number, None text, and rows lose the names of their fields.
 
 Source: ``ObjectMapper.convert_dtype`` and ``ObjectMapper.get_attr_value`` of hdmf.
 """
@@ -245,10 +241,8 @@ class TypeCheck:
 
 
 def specs_at(catalog: Any, hierarchy: Hierarchy, path: str) -> list[Any]:
-    """Return the specifications of a group or dataset: of its type, and of what its parent has by its name.
-
-    The second one is of another type where a file is older than the schema: electrodes were a DynamicTable.
-    """
+    """Return the specifications of a group or dataset: of its type, and of what its parent has by its name."""
+    # the second one is of another type where a file is older than the schema: electrodes were a DynamicTable
     node = hierarchy.get(path)
     own, namespace = (None, None) if node is None else (data_type_of(node), node.attributes.get("namespace"))
     specs = [catalog.get_spec(namespace, own)] if own and is_registered(catalog, namespace, own) else []
@@ -266,10 +260,7 @@ def specs_at(catalog: Any, hierarchy: Hierarchy, path: str) -> list[Any]:
 def why_required(
     catalog: Any, hierarchy: Hierarchy, path: str, *, attribute: str | None = None, is_rename: bool = False
 ) -> str | None:
-    """Return why the schema needs a member of a group, or an ``attribute`` of a node; None if it does not.
-
-    With ``is_rename``, why it needs the name of the member.
-    """
+    """Return why the schema needs a member (``is_rename``: its name), or an attribute; None if it does not."""
     parent, name = split(path)
     where = path if attribute is not None else parent
     node = hierarchy.get(where)
@@ -359,10 +350,7 @@ OTHER_VERSION = "Use the version that the file has; a process that does not impo
 
 
 def container_error(error: Exception, root: Any, source: str, conflicts: list[str]) -> ContainerError:
-    """Return a `ContainerError` for an error that hdmf raised while it constructed containers.
-
-    Extensions that are loaded in another version than that of the file, ``conflicts``, are the likely cause.
-    """
+    """Return the error for what hdmf raised while it constructed; extensions of other versions are a likely cause."""
     builder, text = root, str(error.args[-1] if error.args else type(error).__name__).rstrip(".")
     if isinstance(error, ConstructError) and len(error.args) == 2:
         builder = error.args[0]
@@ -378,10 +366,7 @@ def container_error(error: Exception, root: Any, source: str, conflicts: list[st
 
 
 def max_shape_of(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
-    """Return the shape that the schema allows for a dataset, if its type is one of those that users append to, by name.
-
-    Source: ``HDF5IO``, for the types whose datasets can grow.
-    """
+    """Return the shape that the schema allows for a dataset of an ``expandable`` type, as HDF5IO does, or None."""
     shape = builder.matched_spec_shape
     if shape is None or not expandable or manager.get_builder_dt(builder) is None:
         return None
@@ -391,12 +376,7 @@ def max_shape_of(manager: Any, builder: Any, expandable: Collection[str]) -> tup
 
 
 def documentation(manager: Any, builder: Any) -> str | None:
-    """Return the schema's documentation of a builder's type or, without a type, of its specification.
-
-    The specification is known for a builder that was built from a container, but not for one that was read.
-
-    Source: hdmf-zarr storage specification, "Mapping of groups" and "Mapping of datasets", the key ``doc``.
-    """
+    """Return the schema's documentation of a builder's type or, without a type, of its specification, if known."""
     data_type, namespace = manager.get_builder_dt(builder), manager.get_builder_ns(builder)
     if data_type is not None and namespace is not None:
         return str(manager.namespace_catalog.get_spec(namespace, data_type).doc)
@@ -410,11 +390,8 @@ _NUMBERS = (bool, int, float, complex, np.bool_, np.number)
 
 
 def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Callable[[Any, Any], bool]) -> None:
-    """Check the values of the containers below ``root``, and put the fields of rows in the order of the schema.
-
-    ``is_stored`` tells whether a container, with its builder, is in a file already: then its builder has other values
-    than the container, if those were changed, and they are not written.
-    """
+    """Check the values of the containers below ``root``, and put the fields of rows in the order of the schema."""
+    # what is stored already has other values than its builder if it was changed, and is not written
     for container in containers_below(root):
         builder = manager.get_builder(container)
         if builder is None or is_stored(container, builder):
@@ -466,10 +443,7 @@ def member_at(builder: Any, path: tuple[str, ...]) -> Any:
 # a mapper belongs to a type, of which a file may have thousands of objects
 @lru_cache(maxsize=1024)
 def _values_in(mapper: Any) -> list[tuple[tuple[str, ...], str, str]]:
-    """Return path, name of an attribute, and name in the container, for all values that hdmf converts.
-
-    For a dataset without a type the name of an attribute is empty.
-    """
+    """Return path, attribute (empty for a dataset without a type) and name in the container of what hdmf converts."""
     values_of_spec = []
     for path, spec in untyped_members(mapper.spec):
         values = [(each, each.name) for each in spec.attributes if each.value is None]
@@ -564,10 +538,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 def load_cached_namespaces(
     catalog: Any, store: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:
-    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
-
-    hdmf ignores a namespace that the catalog has in another version already, such as an installed one, and warns.
-    """
+    """Load the newest version of each cached namespace into ``catalog``, in which hdmf keeps those that it has."""
     versions = cached_versions(hierarchy)
     if not versions:
         message = f"No cached namespaces found in {store.location!r}: the installed ones are used."

@@ -57,11 +57,8 @@ REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, ZarrReference, Regio
 
 
 def builder_path(builder: Any) -> str:
-    """Return the absolute path of a builder in its file.
-
-    A builder that was read has its parent's path as ``location``. One that was built is below its parents, the topmost
-    of which is the root, whatever its name. HDF5IO gives the root the parent path ``/``.
-    """
+    """Return the absolute path of a builder: below its ``location`` if it was read, else below its parents."""
+    # HDF5IO gives the root the parent path ``/``, and the topmost builder is the root, whatever its name.
     # the target of a link into another Zarr file has no parent either, and may have any name
     is_top = builder.parent is None and builder.name == ROOT and builder.location == "/"
     is_hdf5_root = is_top and not is_zarr_location(str(builder.source))

@@ -1,8 +1,7 @@
 """The data of a file on its page: `opened` reads it, `DataView` shows it, and treemaps, envelopes, images are drawn.
 
-An HDF5 file is planned as for a conversion, which gives its hierarchy and the chunks that Zarr would have; nothing is
-written. Links are followed inside the file. Only a part of the values is read (`NodeReader`), and the page names it.
-What cannot be read is a remark. All text comes from the file, which may be crafted, so it is escaped.
+Links are followed inside the file. Only a part of the values is read (`NodeReader`), and the page names it. What cannot
+be read is a remark. All text comes from the file, which may be crafted, so it is escaped.
 
 Source: NWB schema 2.9, ``TimeSeries``, ``ImageSeries``, ``Units``, ``DynamicTable``; SVG 2; PNG (Third Edition).
 """
@@ -58,10 +57,7 @@ _LEAST_CHUNK = 4000  # bytes as which a smaller chunk counts: thousands of them 
 
 
 class NodeReader:
-    """Reads values of a file until ``most`` bytes are read; values that cannot be read are in ``damaged``, by path.
-
-    ``read_bytes`` counts complete chunks, decoded, also where less is read.
-    """
+    """Reads values of a file until ``most`` bytes are read, complete chunks; ``damaged``: paths that cannot be read."""
 
     def __init__(self, store: Store, parsed: ParsedFile, outline: Outline) -> None:
         self.store, self.parsed, self.outline, self.hierarchy = store, parsed, outline, parsed.hierarchy
@@ -147,10 +143,7 @@ class NodeReader:
             return None
 
     def parts(self, path: str, *rest: slice, pieces: int, most: int) -> list[tuple[int, Values]]:
-        """Return all of a dataset, or ``pieces`` of complete chunks along its first axis, each with its start.
-
-        They have at most ``most`` bytes, or are one chunk. Pieces that cannot be read are left out.
-        """
+        """Return all of a dataset, or ``pieces`` of complete chunks of at most ``most`` bytes, each with its start."""
         node = self.hierarchy.get(path)
         assert isinstance(node, Dataset)
         length, chunk, grid = node.stored.shape[0], node.stored.chunks[0], node.stored.grid[0]
@@ -262,10 +255,7 @@ Remark: TypeAlias = tuple[str, str, str]
 
 
 class DataView:
-    """The data of a file as HTML; ``remarks`` are complete after `sections`.
-
-    ``spans`` are the times of its series, ``intervals`` those of its first tables of intervals.
-    """
+    """The data of a file as HTML; ``remarks`` are complete after `sections`, ``spans`` are the times of its series."""
 
     def __init__(self, reader: NodeReader) -> None:
         self._reader = reader
@@ -736,10 +726,8 @@ class Rectangle(NamedTuple):
 
 
 def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
-    """Divide a rectangle into one for each size, with proportional areas; the largest size is first.
-
-    The longer side is cut between two halves of the sizes, again and again: the parts become about as wide as high.
-    """
+    """Divide a rectangle into one for each size, with proportional areas; the largest size is first."""
+    # the longer side is cut between two halves of the sizes, again and again: parts become about as wide as high
     if len(sizes) < 2:
         return [whole] * len(sizes)
     count, half, total = 1, sizes[0], sum(sizes) or 1.0
@@ -809,10 +797,7 @@ _LANE = 60.0
 
 
 def envelope_svg(lows: Values, highs: Values, labels: Sequence[str]) -> str:
-    """Return a drawing of the least and the greatest values, ``(channels, bins)``, each channel with its own scale.
-
-    Where nothing was read (NaN), the values between are drawn pale.
-    """
+    """Return a drawing of the least and greatest values, ``(channels, bins)``, pale where none were read (NaN)."""
     lanes = ""
     for low, high, label in zip(lows, highs, labels, strict=True):
         known = np.flatnonzero(~np.isnan(low))

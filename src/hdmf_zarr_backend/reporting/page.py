@@ -1,8 +1,6 @@
 """`report`: one HTML page about a file, or about two, that opens in any browser without other files.
 
-The page loads nothing and has no scripts; pictures and styles are in it, so it can be mailed and opened without a
-network. All text of a file is escaped, because a file may be crafted. Advice names commands of `zarrio`, with the
-location of the file.
+All text of a file is escaped, because a file may be crafted. Advice names commands of `zarrio`, with the location.
 
 Source: HTML Living Standard; SVG 2.
 """
@@ -142,10 +140,7 @@ def _page(title: str, body: list[str]) -> str:
 
 
 class _FileFigures:
-    """The figures of a file on the page, from its metadata and the sizes of its objects; the largest arrays first.
-
-    ``counts`` are those of `zarrio inspect`, without the cached specifications; ``stored`` bytes include them.
-    """
+    """The figures of a file; ``counts`` are without the cached specifications, ``stored`` bytes with them."""
 
     def __init__(self, outline: Outline) -> None:
         self.outline = outline

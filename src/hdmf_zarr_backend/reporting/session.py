@@ -1,8 +1,5 @@
 """`session_of`: the session in an NWB file as labels and texts: subject, times, devices, electrodes, units.
 
-It comes from the metadata and from a few small datasets, which are requested together. Neither hdmf nor pynwb is
-imported. Links are not followed.
-
 Source: NWB schema 2.9, ``NWBFile``, ``Subject``, ``TimeSeries`` and ``DynamicTable``; ISO 8601, durations.
 """
 
