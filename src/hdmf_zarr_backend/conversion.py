@@ -54,7 +54,7 @@ from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, r
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size_text
 from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.store.base import Abilities, Store, os_errors
-from hdmf_zarr_backend.store.files import Resumption
+from hdmf_zarr_backend.store.files import RECORD, Resumption, may_resume
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.opening import (
@@ -216,8 +216,8 @@ def convert(
         ``filters``, and to Zarr format 3 ``shards``. Where several patterns match a dataset, later ones override
         earlier ones option by option. Scalars and cached specifications are not matched. What is not set is copied.
     resume : bool
-        HDF5 to a local Zarr folder only. Continue an interrupted or killed conversion to the same target: complete
-        chunks are not written again. If there is none, start a new one. False: always start a new one.
+        HDF5 to Zarr in a local folder or a bucket only. Continue an interrupted or killed conversion to the same
+        target: complete chunks are not written again. If there is none, start a new one. False: always start a new one.
     read_options : ReadOptions, optional
         How the source is read: limits (for an HDF5 file, how many values that were never stored may be written), what a
         chunk of a Zarr file that is not stored becomes, and which other files may be read.
@@ -451,16 +451,18 @@ class Request:
     def open_target(self) -> Store:
         """Open the store of a new Zarr file, after checking that it may be written."""
         store = self.open(self.target)
-        if self.resume and store.folder is None:
+        if self.resume and not may_resume(store):
             raise UsageError(
-                "only a conversion to a local folder can be resumed",
+                "only a conversion to a local folder or to a bucket can be resumed",
                 store=store.location,
                 remedy="Run it without resume=True, which starts again; overwrite=True replaces an incomplete target.",
                 remedy_cli="Run it without --resume, which starts again; --overwrite replaces an incomplete target.",
             )
         check_abilities(store, "w")
         check_outside(store, is_new=True)
-        check_free(store, overwrite=self.overwrite)
+        # what an interrupted conversion has left in a bucket is compared with this one later, with the lock
+        is_left = self.resume and store.folder is None and store.get(RECORD) is not None
+        check_free(store, overwrite=self.overwrite or is_left)
         return store
 
     def planner(self, tree: Hdf5Tree) -> Hdf5Planner:
@@ -477,12 +479,12 @@ class Request:
             choose_layout(plan.arrays[path], layout)
 
     def write(self, store: Store, plan: WritePlan, sources: Iterable[str] | None = None) -> None:
-        """Write the target. A copy of HDF5, with the paths of its ``sources``, to a local folder can be resumed."""
+        """Write the target. A copy of HDF5, with the paths of its ``sources``, may be resumed."""
         self.apply(plan)
         location = _location_of(self.target)
         adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
         resume = None
-        if sources is not None and store.folder is not None:
+        if sources is not None and may_resume(store):
             resume = self.resumption(plan, sources)
         # exclusive: another program may have made the target since it was found free
         nodes, exclusive = plan.hierarchy.flat(), not self.overwrite

@@ -15,7 +15,9 @@ from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import (
     ConflictError,
+    IncompleteStoreError,
     StoreError,
+    StoreExistsError,
     StoreLockedError,
     StoreNotFoundError,
     UsageError,
@@ -72,7 +74,7 @@ class Stopping(Progress):
             raise self._error
 
 
-def interrupted(source: Path, target: Path, error: BaseException | None = None, **options: Any) -> BaseException:
+def interrupted(source: Path, target: str | Path, error: BaseException | None = None, **options: Any) -> BaseException:
     error = error or KeyboardInterrupt()
     one_after_the_other = WriteOptions(progress=Stopping(error), memory_budget=BUDGET, executor=None)
     with pytest.raises(type(error)):
@@ -312,6 +314,51 @@ def test_what_cannot_go_on_is_refused(hdf5: Path, tmp_path: Path, source: str, t
     with pytest.raises(UsageError, match="resume="):
         convert(tmp_path / source, tmp_path / target, resume=True, **format_3)
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr"]
+
+
+@pytest.mark.parametrize("options", ["options", "s3fs_options"])
+@pytest.mark.parametrize("form", [{}, {"zarr_format": 3, "shards": (8192, 16)}, {"zarr_format": "both"}], ids=str)
+def test_in_a_bucket_it_goes_on_after_the_objects_that_are_there(hdf5, tmp_path, s3, options, form):
+    target, storage = f"s3://{s3.bucket}/a.zarr", getattr(s3, options)
+    raised = interrupted(hdf5, target, storage_options=storage, **form)
+    assert "resume=True" in str(raised.__notes__)
+    with pytest.raises(IncompleteStoreError):
+        ZarrIO(target, storage_options=storage)
+    with pytest.raises(StoreExistsError):
+        convert(hdf5, target, storage_options=storage, **form)
+    with pytest.raises(ConflictError, match="codec was 'keep' and is True"):
+        convert(hdf5, target, storage_options=storage, resume=True, codec=True, **form)
+
+    def chunks() -> set[str]:
+        contents = s3.contents("a.zarr")
+        return {key for key in contents if not key.endswith(("zarr.json", RECORD)) and "/.z" not in f"/{key}"}
+
+    before = chunks()
+    assert before
+    s3.proxy.reset()
+    convert(hdf5, target, storage_options=storage, resume=True, **form)
+    sent = {path.partition("?")[0] for method, path in s3.proxy.requests if method in ("PUT", "POST")}
+    assert {path.partition("/a.zarr/")[2] for path in sent} & chunks() == chunks() - before
+    assert len(chunks()) > len(before)
+    convert(hdf5, tmp_path / "b.zarr", **form)
+    assert s3.contents("a.zarr") == stored_files(tmp_path / "b.zarr")
+    convert(hdf5, target, storage_options=storage, overwrite=True, **form)
+
+
+def test_a_file_in_a_bucket_that_no_conversion_has_left_is_not_continued(hdf5, tmp_path, s3):
+    target = f"s3://{s3.bucket}/a.zarr"
+    convert(hdf5, target, storage_options=s3.options)
+    with pytest.raises(StoreExistsError):
+        convert(hdf5, target, storage_options=s3.options, resume=True)
+    (tmp_path / "c.h5").write_bytes(hdf5.read_bytes())
+    with h5py.File(tmp_path / "c.h5", "r+") as file:
+        for name in ("group/gzip", "group/lzf", "contiguous"):
+            file[name][:] += 1
+    interrupted(tmp_path / "c.h5", target, overwrite=True, storage_options=s3.options)
+    with ZarrIO(target, "w", storage_options=s3.options) as io:  # another file replaces what is left
+        io.write_builder(trees.root(trees.dataset("a", [1])))
+    with pytest.raises(StoreExistsError):
+        convert(tmp_path / "c.h5", target, storage_options=s3.options, resume=True)
 
 
 def test_two_do_not_make_the_same_target(hdf5: Path, tmp_path: Path) -> None:

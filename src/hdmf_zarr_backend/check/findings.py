@@ -31,7 +31,7 @@ _FOLLOW = "Use `--external-links follow` to check the target too."
 # does.
 DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until the file is complete. If its writer has stopped, run `zarrio repair --break-lock`, and "
-    "write the file again, over this one (`zarrio convert --overwrite`).",
+    "write the file again, over this one (`zarrio convert --overwrite`; `--resume` continues a conversion).",
     "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
     "journal-damaged": "Export what can be read now to a new file.",
     "limit": "If you trust the file, raise this limit.",

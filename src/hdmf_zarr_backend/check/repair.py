@@ -42,7 +42,10 @@ _NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
 _LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
 # a new consolidated document mends these
 _OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
-_AGAIN = "Its writer has stopped. Write the file again, over this one (`zarrio convert --overwrite`, or mode 'w')."
+_AGAIN = (
+    "Its writer has stopped. Write the file again, over this one (`zarrio convert --overwrite`, or mode 'w'; "
+    "`--resume` continues a conversion)."
+)
 
 
 @dataclass(slots=True, repr=False)

@@ -29,7 +29,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ConflictError, MetadataError, StoreError, StoreExistsError, warn
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.store.base import DOCUMENTS
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.local import PARTIAL, LocalStore, last_error, linux_call, sync_files
 
 BESIDE = ".record"
@@ -274,15 +274,20 @@ class NewFolder(LocalStore):
 
 
 RECORD = ".hdmf_conversion.json"
-"""Name of the record in the folder."""
+"""Name of the record in the folder, or its key in a bucket."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 """Where Linux has an id of the present start of the machine."""
 
 
+def may_resume(store: Store) -> bool:
+    """Return whether another run can continue a new file: its values are complete, whenever a writer dies."""
+    return store.folder is not None or (store.abilities.is_remote and store.streams_values)
+
+
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What makes a folder that another run can continue.
+    """What makes a new file that another run can continue, in a local folder or a bucket.
 
     The ``record`` has everything that decides what is written, as JSON: runs with equal records write the same keys.
     ``differences`` tells why a run with another one cannot be continued; TypeError, ValueError or KeyError for what is
@@ -347,9 +352,25 @@ class Resumption:
                 if folder == path and dump(record) == dump(self.record):
                     return [boot]
                 differences = differences or self.differences(record)
+        self._check(differences, location)
+        return []
+
+    def continues(self, store: Store) -> bool:
+        """Return whether this conversion is to go on in a store without a rename, which has the record of one."""
+        value = store.get(RECORD) if self.is_asked else None
+        differences: list[str] = []
+        with suppress(MetadataError, TypeError, ValueError, KeyError):
+            record = dict(load(value or b"", key=RECORD))
+            if dump(record) == dump(self.record):
+                return True
+            differences = self.differences(record)
+        self._check(differences, store.location)
+        return False
+
+    def _check(self, differences: list[str], location: str) -> None:
+        """Refuse to continue a conversion that differs from this one."""
         if differences:
             problem = f"the interrupted conversion cannot be resumed: {'; '.join(differences)}"
             remedy = "Run it without resume=True, which starts again."
             remedy_cli = "Run it without --resume, which starts again."
             raise ConflictError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
-        return []

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain, compress
@@ -31,8 +32,9 @@ from hdmf_zarr_backend.errors import (
     StoreExistsError,
     WorkerLostError,
 )
+from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.store.base import Store, Write, os_errors
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store, Write, os_errors
 from hdmf_zarr_backend.store.files import (
     BESIDE,
     NewFolder,
@@ -134,21 +136,22 @@ class Writer:
         """Return the change that makes a new file, in the place of the one that may be there unless ``exclusive``.
 
         With the ``mark``, the documents of the root say that the file is being written, and those are gone that readers
-        would use instead. With ``resume``, another run can continue a local folder.
+        would use instead. With ``resume``, another run can continue it.
         """
         self.lock.check()
-        if resume is not None:
+        if resume is not None and self.store.folder is not None:
             return ResumableChange(self, resume, exclusive=exclusive)
         if is_staged(self.store):
             return StagedChange(self, exclusive=exclusive)
-        if exclusive and self.store.exists():
+        is_continued = resume is not None and resume.continues(self.store)
+        if exclusive and not is_continued and self.store.exists():
             problem = "a file was created there since, and is not replaced"
             remedy = "Choose another path, or mode 'w' to replace it."
             remedy_cli = "Choose another path, or use --overwrite to replace it."
             raise StoreExistsError(problem, store=self.store.location, remedy=remedy, remedy_cli=remedy_cli)
         if not self.store.abilities.consolidates:
             return SessionChange(self, replaces=True)
-        return MarkedChange(self, mark)
+        return MarkedChange(self, mark, resume, is_continued=is_continued)
 
     def commit_session(self, message: str) -> None:
         """Make the changes visible that are in the session of a store with transactions of its own."""
@@ -890,23 +893,30 @@ class ResumableChange(StagedChange):
 
     def _undo(self, error: BaseException | None) -> None:
         is_kept = isinstance(error, (StoreError, ResourceError, OSError)) and self._resumption.is_asked
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            error.add_note(f"The finished part of {self.location!r} is kept; continue with resume=True (--resume).")
-            is_kept = True
-        elif isinstance(error, WorkerLostError):
-            error.locate(self)
-            error.remedy = "The finished part is kept; pass resume=True to continue."
-            error.remedy_cli = "The finished part is kept; `zarrio convert --resume` continues."
-            is_kept = True
-        if not is_kept:
+        if not _advises_to_resume(error, self) and not is_kept:
             super()._undo(error)
             self._writer.discard(self._partial + BESIDE)
 
 
-class MarkedChange(Change):
-    """A new file in a store without a rename."""
+def _advises_to_resume(error: BaseException | None, change: Change) -> bool:
+    """Add how to continue to an error that ends a conversion from outside; False for other errors."""
+    if isinstance(error, WorkerLostError):
+        error.locate(change)
+        error.remedy = "The finished part is kept; pass resume=True to continue."
+        error.remedy_cli = "The finished part is kept; `zarrio convert --resume` continues."
+    elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+        error.add_note(f"The finished part of {change.location!r} is kept; continue with resume=True (--resume).")
+    else:
+        return False
+    return True
 
-    def __init__(self, writer: Writer, mark: Root) -> None:
+
+class MarkedChange(Change):
+    """A new file in a store without a rename. With a ``resumption``, its record is there until the file is complete."""
+
+    def __init__(
+        self, writer: Writer, mark: Root, resumption: Resumption | None = None, *, is_continued: bool = False
+    ) -> None:
         store = writer.store
         super().__init__(QueuedStore(store), writer)
         self._writer = writer
@@ -918,7 +928,19 @@ class MarkedChange(Change):
             old = list(store.list_prefix(""))
         self._marked = {key for key, text in mark.items() if text is not None}
         set_root(store, {key: text for key, text in mark.items() if text is not None or key in old})
-        store._delete(key for key in old if key not in mark)
+        self._kept = sorted(old) if is_continued else []
+        if not is_continued:
+            store._delete(key for key in old if key not in mark)
+        self._is_resumable = resumption is not None
+        # after the chunks of another file are gone, so that all that are there beside a record are of this conversion
+        if resumption is not None:
+            self._marked.add(FOLDER_RECORD)
+            set_root(store, {FOLDER_RECORD: dump(resumption.record)})
+
+    def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
+        # a bucket has complete values only
+        first, end = (bisect_left(self._kept, f"{path}{after}") for after in "/0")  # "0" follows "/"
+        return frozenset(key for key in self._kept[first:end] if not key.endswith(tuple(DOCUMENTS)))
 
     def describe(self, documents: Mapping[str, bytes]) -> None:
         self._marked -= documents.keys()
@@ -939,3 +961,5 @@ class MarkedChange(Change):
     def _undo(self, error: BaseException | None) -> None:
         # no put may run after the error was raised; the file stays visibly incomplete
         self._store.abandon()
+        if self._is_resumable:
+            _advises_to_resume(error, self)
