@@ -39,6 +39,7 @@ from hdmf_zarr_backend.hdmf.files import plan_new
 from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3, root_text
 from hdmf_zarr_backend.hdmf.internals import forget_source
 from hdmf_zarr_backend.hdmf.planner import WriteRequest
+from hdmf_zarr_backend.hdmf.targets import containers_below
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import local_path
@@ -286,12 +287,7 @@ class _PlanningIO(ZarrIO):
 def _unplaced(container: Any) -> Iterator[None]:
     """Restore ``container_source`` of containers that belong to no file."""
     # hdmf sets it to the planned file, and takes a container with a source for one that was written there
-    homeless, stack = [], [container]
-    while stack:
-        child = stack.pop()
-        stack.extend(getattr(child, "children", ()))
-        if child.container_source is None:
-            homeless.append(child)
+    homeless = [child for child in containers_below(container) if child.container_source is None]
     try:
         yield
     finally:

@@ -265,15 +265,19 @@ def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
     """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written."""
     if find_spec("pynwb") is None:
         return
+    from hdmf.build import BuildManager
+    from pynwb import get_type_map
+
+    from hdmf_zarr_backend.hdmf.files import ReadSession
     from hdmf_zarr_backend.hdmf.lazy import construction_errors
-    from hdmf_zarr_backend.nwb import ParsedNWBIO
+    from hdmf_zarr_backend.hdmf.schema import load_cached_namespaces
 
     def read() -> None:
-        with (
-            ParsedNWBIO(store, ParsedFile(hierarchy, consolidated=True)) as io,
-            construction_errors(io.read_builder(), source, io.manager.namespace_catalog, hierarchy),
-        ):
-            io.read()
+        manager = BuildManager(get_type_map())
+        load_cached_namespaces(manager.type_map, store, hierarchy)
+        root = ReadSession(store, ParsedFile(hierarchy, consolidated=True), store.location, manager).root()
+        with construction_errors(root, source, manager.namespace_catalog, hierarchy):
+            manager.construct(root)
 
     try:
         _check_read(source, read)

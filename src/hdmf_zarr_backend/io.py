@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
-from hdmf.build import BuildManager, ObjectMapper, TypeMap
+from hdmf.build import BuildManager, TypeMap
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
@@ -309,8 +309,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._location = self._raw_store.location
         super().__init__(manager, source=self._location, herd_path=herd_path)  # this calls open()
         set_source(self, self._location)  # hdmf takes URLs other than http, https and s3 for relative paths
-        # hdmf would read the whole array to convert it to the type of the schema; HDF5IO does the same for h5py.Dataset
-        ObjectMapper.no_convert(LazyArray)
         LazyArray.view = _view
 
     @property

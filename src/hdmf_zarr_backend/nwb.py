@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
-from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
+from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.registry import ZarrFormat
 from hdmf_zarr_backend.encoding.reserved import refused_version
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
@@ -20,7 +20,6 @@ from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.io import NEW_FILE_MODES, Mode, ZarrIO
 from hdmf_zarr_backend.model.nodes import Group, is_small_number
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, open_store
 
 with library_of("nwb", "NWBZarrIO"):
@@ -315,27 +314,6 @@ class NWBZarrIO(ZarrIO):
 
 
 NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise
-
-
-# A conversion checks with it whether pynwb can read what was planned, before the first byte is written.
-class ParsedNWBIO(NWBZarrIO):
-    """Reads an NWB file whose metadata are parsed already, such as one that is planned and not written yet."""
-
-    def __init__(self, store: Store, parsed: ParsedFile) -> None:
-        self._given = parsed
-        super().__init__(store, "r")
-
-    def open(self) -> None:
-        """Use the given metadata, and read nothing."""
-        if not self._is_open:
-            self._parsed = self._given
-            self._store = self._parsed.store(self._raw_store)
-            self._is_open = True
-
-    def read(self, *, skip_version_check: bool = False, check: bool = False) -> NWBFile:
-        """Return the ``NWBFile``, or raise what hdmf raises, as NWBHDF5IO does."""
-        # the caller explains the errors of hdmf, as it does for an HDF5 file
-        return self.manager.construct(self.read_builder())
 
 
 def extended_type_map(extensions: str | os.PathLike[str] | TypeMap | list[Any]) -> TypeMap:

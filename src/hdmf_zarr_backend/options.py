@@ -101,13 +101,7 @@ class Limits:
                 raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
 
     def check(self, name: str, value: int, what: str) -> None:
-        """Refuse a ``value`` beyond the limit ``name``; ``what`` describes it: ``"the chunks have 2**42 bytes each"``.
-
-        Raises
-        ------
-        LimitError
-            The error names the limit, and how to raise it.
-        """
+        """Refuse a ``value`` beyond the limit ``name``; ``what``: ``"the chunks have 2**42 bytes each"``."""
         if value > getattr(self, name):
             raise self.exceeded(name, value, what)
 

@@ -185,7 +185,7 @@ def upgrade(
         plan: WritePlan | None = None
         # format 3 stays, so it first becomes what format 2 says, in a change of its own
         if parsed.state == "2 is newer" and not keep and drop != 3:
-            plan = derive_all(writer, parsed, options).plan
+            plan, _ = derive_all(writer, parsed, options)
         with writer.change(root=registry.FIRST_KEYS) as change:
             report = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
         return report if plan is None else _report(store, plan, report.removed)
@@ -295,9 +295,9 @@ def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options:
     # format 3 records which document of format 2 it was derived from, so there has to be one
     text = store.get(zarr2.CONSOLIDATED)
     root = consolidated(store, hierarchy) if text is None else {}
-    derived = derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)
-    change.commit({}, {**root, **derived.root})
-    return _report(store, derived.plan, formats=(2, 3))
+    plan, root_3 = derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)
+    change.commit({}, {**root, **root_3})
+    return _report(store, plan, formats=(2, 3))
 
 
 def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:

@@ -72,15 +72,7 @@ class StoredObjects:
     """The objects with the chunks of an array: ``grid`` of them along the axes, each with ``inner`` chunks."""
 
     def __init__(self, stored: StoredArray) -> None:
-        self._stored = stored
-        self.grid = shard_grid(stored)
-        self.inner = inner_grid(stored)
-
-    def first_missing(self, there: Collection[Index]) -> list[str]:
-        """Return the names of the first few objects that are missing in ``there``."""
-        # of 10**9 chunks a few may be stored: no more are looked at than needed to find the first missing ones
-        first = islice(indices_of(self.grid), len(there) + FEW)
-        return [self._stored.chunk_name(index) for index in first if index not in there][:FEW]
+        self._stored, self.grid, self.inner = stored, shard_grid(stored), inner_grid(stored)
 
     def listed(self, store: Store, path: str) -> tuple[set[Index], list[str]]:
         """Return what `sort` does of the names of all keys below the array."""
@@ -179,12 +171,15 @@ class DecodeTask:
         return decoded
 
 
-def kind_of(error: ZarrBackendError) -> str:
-    """Return the kind of finding for an error that a chunk raises."""
-    damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
-    absent = (UnsupportedFileError, "library-missing")
-    kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), absent, (damaged, "chunk-damaged"))
-    return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
+_KINDS: tuple[tuple[type[ZarrBackendError], str], ...] = (
+    (UnsafeDataError, "unsafe"), (LimitError, "limit"), (UnsupportedFileError, "library-missing"),
+    (LinkRefusedError, "link-refused"), (ChunkError, "chunk-damaged"), (StoreError, "chunk-damaged"),
+)  # fmt: skip
+
+
+def kind_of(error: ZarrBackendError, otherwise: str = "document-damaged") -> str:
+    """Return the kind of finding for an error that a chunk, or an object of HDF5, raises."""
+    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), otherwise)
 
 
 def problem_of(error: ZarrBackendError, path: str) -> Problem:
@@ -303,8 +298,11 @@ class ChunkCheck:
                 shown = few(list(map(node.chunk_name, sorted(blocked))))
                 what = "a folder, a pipe or a device has the name of"
                 self._report.add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
-            if names := stored.first_missing(indices | blocked):
-                self._add_missing(path, count - len(indices | blocked), names)
+            # of 10**9 chunks a few may be stored: no more are looked at than needed to find the first missing ones
+            there = indices | blocked
+            first = (index for index in islice(indices_of(stored.grid), len(there) + FEW) if index not in there)
+            if names := list(map(node.chunk_name, islice(first, FEW))):
+                self._add_missing(path, count - len(there), names)
         for index in sorted(indices):
             yield from chunks_in_shard(node, index)
 

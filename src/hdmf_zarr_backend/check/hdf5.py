@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.comparison import UNREADABLE, blocks, element_bytes
-from hdmf_zarr_backend.errors import LimitError, LinkRefusedError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.errors import LimitError, LinkRefusedError, UnsupportedFileError
 from hdmf_zarr_backend.hdf5.reader import Hdf5Content
 from hdmf_zarr_backend.model.content import DatasetContent, GroupContent, LinkContent, Values
 from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Reference, Sequence, Target
@@ -56,7 +57,7 @@ def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, Datase
                     report.add(path, "link-dangling", problem, advice=_ADVICE)
                 continue
         except _ERRORS as error:
-            _add(report, path, error, "object-damaged")
+            report.add(path, kind_of(error, "object-damaged"), error.problem)
             continue
         report.groups += isinstance(node, GroupContent)
         report.arrays += isinstance(node, DatasetContent)
@@ -80,7 +81,7 @@ def _read(path: str, node: DatasetContent, report: Report, progress: Progress) -
             progress.advance(path, values.size * element_bytes(node.dtype))
             report.nbytes += values.nbytes
     except _ERRORS as error:
-        _add(report, path, error, "chunk-damaged")
+        report.add(path, kind_of(error, "chunk-damaged"), error.problem)
         return
     if not report.checks_chunks:
         return
@@ -102,8 +103,3 @@ def _targets(values: Any) -> Iterator[Target]:
     elif getattr(values, "dtype", None) is not None and values.dtype.hasobject:
         for part in map(values.__getitem__, values.dtype.names) if values.dtype.names else values.flat:
             yield from _targets(part)
-
-
-def _add(report: Report, path: str, error: ZarrBackendError, kind: str) -> None:
-    kinds = ((LimitError, "limit"), (LinkRefusedError, "link-refused"), (UnsupportedFileError, "library-missing"))
-    report.add(path, next((name for cls, name in kinds if isinstance(error, cls)), kind), error.problem)

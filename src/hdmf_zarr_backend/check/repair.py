@@ -266,7 +266,7 @@ def repair(
             store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
             parsed = ParsedFile(repaired.hierarchy, consolidated=True, state=repaired.state)
             try:
-                if derive_all(writer, parsed).is_changed:
+                if derive_all(writer, parsed)[1]:
                     repairs.done.append("made Zarr format 3 like format 2")
             except ChunkError as error:
                 problem = f"{error.problem}; Zarr format 3 was not updated from it"

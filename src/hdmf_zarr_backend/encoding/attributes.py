@@ -371,6 +371,19 @@ def encode_attributes(
     return encoded
 
 
+def with_attribute(attributes: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return JSON attributes with another value of one, or without it if that is None, and the note of its type."""
+    encoded = {} if value is None else encode_attributes({name: value}, notes={})
+    changed = {key: encoded.get(key, old) for key, old in attributes.items() if key != name or encoded}
+    for holder, key in ((NOTES, _NOTE), (NCZARR_ATTR, _TYPES)):
+        others = {k: v for k, v in _mapping(attributes.get(holder), key).items() if k != name}
+        about = others | _mapping(encoded.get(holder), key)
+        rest = {k: v for k, v in as_dict(changed.pop(holder, None)).items() if k != key}
+        if about or rest:
+            changed[holder] = rest | ({key: about} if about else {})
+    return changed
+
+
 def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON attributes of a node as strict JSON, as from `encode_attributes` with ``strict``."""
     names = [name for name in visible(attributes) if not _is_strict(attributes[name])]

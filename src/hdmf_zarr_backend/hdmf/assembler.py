@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper, ReferenceBuilder
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten, stored_chunks
 from hdmf_zarr_backend.array.edits import Edits
@@ -50,6 +50,9 @@ from hdmf_zarr_backend.model.links import THIS_FILE, Resolver, nothing_at
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
+
+# hdmf would read the whole array to convert it to the type of the schema; HDF5IO does the same for h5py.Dataset
+ObjectMapper.no_convert(LazyArray)
 
 _PLAIN = (type(None), str, bool, tuple, dict)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from datetime import date
 from functools import cached_property
@@ -324,24 +324,28 @@ class _Known(NamedTuple):
     """A container, and what it held when it was last read or written."""
 
     container: Any
-    fields: dict[str, Any]
+    values: dict[str, Any]  # of its fields, and the data of a dataset
     children: tuple[Any, ...]
-    data: Any
     lengths: dict[str, int]
     """Of lists and arrays in memory, which the file does not follow once they are written."""
 
+    def stored(self, manager: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        """Yield those of some values that are datasets of the file, with their builders."""
+        mapper, own = manager.type_map.get_map(self.container), manager.get_builder(self.container)
+        members = ((spec, member_at(own, path)) for path, spec in untyped_members(mapper.spec) if path)
+        builders = {"data": own} | {mapper.get_attribute(spec): builder for spec, builder in members}
+        known = ((name, builders.get(name)) for name in names)
+        return ((name, builder) for name, builder in known if isinstance(builder, DatasetBuilder))
 
-def _lengths(container: Any) -> dict[str, int]:
-    values = {**container.fields, **({"data": container.data} if isinstance(container, Data) else {})}
+
+def _values_of(container: Any) -> dict[str, Any]:
+    return {**container.fields, **({"data": container.data} if isinstance(container, Data) else {})}
+
+
+def _lengths(values: dict[str, Any]) -> dict[str, int]:
     arrays = ((name, stored_array(value)) for name, value in values.items())
     in_memory = (each for each in arrays if isinstance(each[1], list) or (type(each[1]) is np.ndarray and each[1].ndim))
     return {name: len(value) for name, value in in_memory}
-
-
-def _members(manager: Any, container: Any, builder: Any) -> dict[Any, Any]:
-    """Return the builders of the groups and datasets without a type, None for those that are absent, by field."""
-    mapper = manager.type_map.get_map(container)
-    return {mapper.get_attribute(spec): member_at(builder, path) for path, spec in untyped_members(mapper.spec) if path}
 
 
 class KnownFields:
@@ -356,37 +360,29 @@ class KnownFields:
             # a second `read` returns the same containers, which may have been changed since
             return
         for container in containers_below(root):
-            data = container.data if isinstance(container, Data) else None
             # the container itself is kept too, so that its id stays its own
-            fields, children = dict(container.fields), tuple(container.children)
-            lengths = _lengths(container) if is_written else {}
-            self._known[id(container)] = _Known(container, fields, children, data, lengths)
+            values, children = _values_of(container), tuple(container.children)
+            self._known[id(container)] = _Known(container, values, children, _lengths(values) if is_written else {})
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
         for known in self._known.values():
-            container, before, fields = known.container, known.fields, known.container.fields
+            container, before, now = known.container, known.values, _values_of(known.container)
             # identity, since comparing values would read all data of the file
-            changed = {name for name, value in fields.items() if value is not None and value is not before.get(name)}
-            builder = manager.get_builder(container)
-            if builder is None:
+            changed = {name for name, value in now.items() if value is not None and value is not before.get(name)}
+            if manager.get_builder(container) is None:
                 continue
-            if isinstance(container, Data) and container.data is not known.data and is_written(builder):
-                _check_data(builder, container.data, known.data, location)
-            for name, stored in _members(manager, container, builder).items() if changed else ():
-                if isinstance(stored, DatasetBuilder) and name in changed and is_written(stored):
-                    _check_data(stored, fields[name], before.get(name), location)
-            _warn_of_removed(known, location)
-            if changed:
+            for name, builder in known.stored(manager, changed) if changed else ():
+                if is_written(builder):
+                    _check_data(builder, now[name], before.get(name), location)
+            _warn_of_removed(known, now, location)
+            if changed & container.fields.keys():
                 container.set_modified()
         self.check_lengths(manager, location)
 
     def is_unchanged(self, manager: Any, builder: Any, name: str | None) -> bool:
-        """Tell whether a value that hdmf has built is that of a field which is as it was read or written.
-
-        It is the value of the attribute ``name`` of a builder or, with None, of a dataset. Constants and defaults of
-        the schema are unchanged too: hdmf sets them in whatever it builds.
-        """
+        """Tell whether an attribute of a builder, or with None its data, is that of a field as read or written."""
+        # constants and defaults of the schema are unchanged too: hdmf sets them in whatever it builds
         owner: Any = builder
         path: tuple[str, ...] = ()
         while (container := container_made_of(manager, owner)) is None and owner.parent is not None:
@@ -404,25 +400,18 @@ class KnownFields:
         if field is None or field in mapper.obj_attrs:  # the mapper computes it
             return False
         value = getattr(container, field, None)
-        return value is None or value is known.fields.get(field)
+        return value is None or value is known.values.get(field)
 
     def check_lengths(self, manager: Any, location: str) -> None:
-        """Refuse to go on if a list or array that was written has another length now: the file would not get it.
-
-        Other columns of the table have the new row, since they were read from the file.
-        """
+        """Refuse a list or array that was written and has another length now: the file would not get it."""
+        # other columns of the table have the new row, since they were read from the file
         for known in self._known.values():
-            container, now = known.container, _lengths(known.container) if known.lengths else {}
-            changed = {name for name, length in known.lengths.items() if now.get(name, length) != length}
-            builder = manager.get_builder(container) if changed else None
-            if builder is None:
-                continue
-            members = _members(manager, container, builder)
-            stored = {name: members.get(name, builder) for name in changed}
-            for name in (name for name, member in stored.items() if isinstance(member, DatasetBuilder)):
+            now = _lengths(_values_of(known.container)) if known.lengths else {}
+            changed = [name for name, length in known.lengths.items() if now.get(name, length) != length]
+            for name, builder in known.stored(manager, changed) if changed else ():
                 problem = f"{now[name]} elements are in memory, and {known.lengths[name]} were written"
                 remedy = "After io.write, close the file and open it again before you append to what is new in it."
-                raise ConflictError(problem, store=location, path=builder_path(stored[name]), remedy=remedy)
+                raise ConflictError(problem, store=location, path=builder_path(builder), remedy=remedy)
 
 
 def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
@@ -440,16 +429,16 @@ def other_values(stored: Any, wanted: Any, location: str, path: str) -> Conflict
     return ConflictError(problem, store=location, path=path, remedy=remedy)
 
 
-def _warn_of_removed(known: _Known, location: str) -> None:
+def _warn_of_removed(known: _Known, now: dict[str, Any], location: str) -> None:
     """Warn of fields and members that a container had, since an append removes nothing."""
     container = known.container
     named, left = f"{type(container).__name__} {container.name!r}", {id(child) for child in container.children}
     for child in known.children:
         if id(child) not in left:
             _warn_of_dropped(location, f"that {type(child).__name__} {child.name!r} was removed from the {named}")
-    for name, value in known.fields.items():
+    for name, value in known.values.items():
         is_member = isinstance(value, (AbstractContainer, dict, list, tuple))
-        if value is not None and not is_member and container.fields.get(name) is None:
+        if value is not None and not is_member and now.get(name) is None:
             _warn_of_dropped(location, f"that the field {name!r} was removed from the {named}")
 
 

@@ -24,8 +24,8 @@ from hdmf.spec import DatasetSpec, GroupSpec, NamespaceCatalog
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.edits import wider_filters
 from hdmf_zarr_backend.array.lazy import LazyArray
-from hdmf_zarr_backend.array.shards import shard_grid
-from hdmf_zarr_backend.encoding.attributes import encode_attributes, members_in
+from hdmf_zarr_backend.array.shards import shard_named
+from hdmf_zarr_backend.encoding.attributes import indices_in, members_in, with_attribute
 from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
@@ -35,7 +35,6 @@ from hdmf_zarr_backend.encoding.references import decode_reference, find_link, i
 from hdmf_zarr_backend.encoding.reserved import (
     IDENTITY,
     LINKS,
-    NCZARR_ATTR,
     NOTES,
     SPECLOC,
     as_dict,
@@ -98,10 +97,6 @@ _SPEC_CLASSES = ("group_spec_cls", "dataset_spec_cls", "spec_namespace_cls")
 LISTS = frozenset({"colnames", "categories"})
 """Attributes of tables that list members: columns, and the tables of an aligned table."""
 
-INDEX = "VectorIndex"
-_NOTES = {NOTES: "attributes", NCZARR_ATTR: "types"}
-"""Attributes with the types of others, by name, under a key."""
-
 _FIXED = LISTS | IDENTITY
 """Attributes by which hdmf knows an object and its members."""
 
@@ -110,7 +105,8 @@ class Edit:
     """One change of the nodes of an open file; nothing is written before `commit`."""
 
     def __init__(self, file: EditedFile, manager: Any) -> None:
-        store, known = file.store, file.parsed.hierarchy
+        store = file.store
+        self._known = known = file.parsed.hierarchy
         if not store.abilities.listing:
             problem = "the store cannot list its keys, so that no group or dataset can be removed or renamed"
             raise ReadOnlyStoreError(problem, store=store.location, remedy="Change a copy on a disk.")
@@ -133,10 +129,6 @@ class Edit:
         self._before = resolver_of(store, known, store.location)
         self._targets: dict[tuple[Any, Any], str | None] = {}
         self._specs = spec_location(known.root.attributes.get(SPECLOC))
-
-    @property
-    def _known(self) -> Hierarchy:
-        return self._file.parsed.hierarchy
 
     @cached_property
     def _catalogs(self) -> list[Any]:
@@ -557,18 +549,18 @@ class Edit:
 
     def _indexed(self, path: str) -> str | None:
         """Return the column that an index is of, None for other nodes."""
-        node = self._known.get(path)
-        if not isinstance(node, Dataset) or data_type_of(node) != INDEX:
-            return None
-        target: Any = node.attributes.get("target")
-        return self._target(target["value"]) if is_reference(target) else None
+        parent, name = split(path)
+        columns = indices_in(self._group(parent), parent).items()
+        return next((join(parent, column) for column, index in columns if index == name), None)
 
     def _indices(self, path: str) -> list[str]:
         """Return the indices of a column: its own, that of this one, and so on."""
-        parent, _ = split(path)
-        siblings = (join(parent, name) for name in self._group(parent).members)
-        own = [sibling for sibling in siblings if sibling != path and self._indexed(sibling) == path]
-        return [each for index in own for each in (index, *self._indices(index))]
+        parent, name = split(path)
+        left, indices = indices_in(self._group(parent), parent), list[str]()
+        while name in left:
+            name = left.pop(name)
+            indices.append(join(parent, name))
+        return indices
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 
@@ -580,18 +572,9 @@ class Edit:
         return new, node
 
     def _set_attribute(self, path: str, name: str, value: Any) -> None:
-        """Give an attribute another value, or remove it if that is None, with what is noted about its type."""
+        """Give an attribute another value, or remove it if that is None."""
         new, node = self._node(path)
-        encoded = {} if value is None else encode_attributes({name: value}, notes={})
-        attributes = {key: encoded.get(key, old) for key, old in node.attributes.items() if key != name or encoded}
-        for holder, key in _NOTES.items():
-            old, fresh = as_dict(node.attributes.get(holder)), as_dict(as_dict(encoded.get(holder)).get(key))
-            about = {k: v for k, v in as_dict(old.get(key)).items() if k != name} | fresh
-            rest = {k: v for k, v in old.items() if k != key} | ({key: about} if about else {})
-            attributes.pop(holder, None)
-            if rest:
-                attributes[holder] = rest
-        node.attributes = attributes
+        node.attributes = with_attribute(node.attributes, name, value)
         self._changed.add(new)
 
     def _set_links(self, path: str, entries: list[Any]) -> None:
@@ -783,11 +766,9 @@ class Edit:
 
     def _obsolete(self, path: str, node: Dataset[Attributes], keys: list[str]) -> Iterator[str]:
         """Yield the keys of chunks that an array had, and has no more; not those of format 3 beside format 2."""
-        stored, start = node.stored, f"{path}/c/" if self._file.parsed.state is not None else "/"
-        grid = shard_grid(stored)
+        start = f"{path}/c/" if self._file.parsed.state is not None else "/"
         for key in keys:
-            index = stored.chunk_keys.index(key[len(path) + 1 :], len(stored.stored_shape))
-            is_chunk = index is not None and all(n < m for n, m in zip(index, grid, strict=False))
+            is_chunk = shard_named(node.stored, key[len(path) + 1 :]) is not None
             if not is_chunk and split(key)[1] not in DOCUMENTS and not key.startswith(start):
                 yield key
 

@@ -199,15 +199,14 @@ def attach_herd(container: Any, path: str, limits: Limits) -> Any:
         try:
             with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as flat:
                 members = {os.path.basename(name): name for name in source.namelist()}
-                missing = [table for table in _TABLES if f"{table}.tsv" not in members]
-                if missing:
-                    raise StoreError(f"the archive of external resources has no {missing[0]}.tsv", **no_archive)
-                for table in _TABLES:
-                    entry = source.getinfo(members[f"{table}.tsv"])
+                for name in (f"{table}.tsv" for table in _TABLES):
+                    if name not in members:
+                        raise StoreError(f"the archive of external resources has no {name}", **no_archive)
+                    entry = source.getinfo(members[name])
                     size = entry.file_size  # zipfile unpacks no more than this
                     with at(path):
                         limits.check("max_document_bytes", size, f"{entry.filename!r} has {size:,} bytes")
-                    flat.writestr(f"{table}.tsv", source.read(entry))
+                    flat.writestr(name, source.read(entry))
             herd = HERD.from_zip(path=archive)
             if isinstance(container, HERDManager):
                 container.external_resources = herd
@@ -447,5 +446,5 @@ def _commit(
     if before is not None:
         store, options = file.parsed.store(edits.change.reader), WriteOptions(strict_json=strict)
         text = texts[zarr2.CONSOLIDATED]
-        root |= derive(edits.change, hierarchy, text, store=store, before=before, options=options).root
+        root |= derive(edits.change, hierarchy, text, store=store, before=before, options=options)[1]
     edits.change.commit({}, root)

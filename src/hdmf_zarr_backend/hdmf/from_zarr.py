@@ -15,6 +15,7 @@ import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten
 from hdmf_zarr_backend.array.lazy import LazyArray
+from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.casting import to_bytes, to_text
 from hdmf_zarr_backend.encoding.codecs import in_format_2
@@ -309,15 +310,6 @@ def _stored(store: Store) -> Hierarchy | None:
     return None if parsed is None else parsed[0]
 
 
-@dataclass(slots=True, frozen=True)
-class Derived:
-    """What `derive` has done."""
-
-    plan: WritePlan  # as by `plan_format_3`
-    root: Root  # the document of the root, for the commit
-    is_changed: bool = False  # whether `derive_all` has changed anything
-
-
 def derive(
     change: Change,
     hierarchy: Hierarchy,
@@ -327,8 +319,8 @@ def derive(
     before: Before | None = None,
     is_new: bool = False,
     options: WriteOptions = DEFAULT_OPTIONS,
-) -> Derived:
-    """Put format 3 into a change that makes format 2 complete, whose consolidated document is ``consolidated``."""
+) -> tuple[WritePlan, Root]:
+    """Put format 3 into a change that makes format 2 complete; return its plan, and the root for the commit."""
     store = store or change.reader
     plan = plan_format_3(store, hierarchy if before is None else before.changed_part(hierarchy))
     encoded = {path: array.node for path, array in plan.arrays.items()}
@@ -350,7 +342,7 @@ def derive(
             node = before.hierarchy.get(path)
             if plan.hierarchy.get(path) is None and node is not None:
                 plan.hierarchy.add(path, node)
-    return Derived(plan, {zarr3.DOCUMENT: root_text(plan.hierarchy, consolidated, strict=options.strict_json)})
+    return plan, {zarr3.DOCUMENT: root_text(plan.hierarchy, consolidated, strict=options.strict_json)}
 
 
 def with_format_3(change: Change, plan: WritePlan, root: Root, options: WriteOptions) -> Root:
@@ -358,7 +350,7 @@ def with_format_3(change: Change, plan: WritePlan, root: Root, options: WriteOpt
     consolidated = root[zarr2.CONSOLIDATED]
     assert consolidated is not None
     options = replace(options, progress=SILENT)
-    return {**root, **derive(change, plan.hierarchy, consolidated, is_new=True, options=options).root}
+    return {**root, **derive(change, plan.hierarchy, consolidated, is_new=True, options=options)[1]}
 
 
 def create_chunks(change: Change, encoded: Mapping[str, Dataset[Any]]) -> None:
@@ -429,26 +421,23 @@ def keys_to_drop(
     """Return chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
     for path, node in encoded.items():
-        grid = node.stored.grid[: len(node.stored.stored_shape)]
-        for key in store.list_prefix(join(path, DEFAULT_PREFIX)):
-            index = node.stored.chunk_keys.index(key[len(path) + 1 :], len(grid))
-            if index is None or any(i >= n for i, n in zip(index, grid, strict=True)):
-                gone.append(key)
+        keys = store.list_prefix(join(path, DEFAULT_PREFIX))
+        gone += [key for key in keys if shard_named(node.stored, key[len(path) + 1 :]) is None]
     if before is None:
         there = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
         gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
     return gone
 
 
-def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> Derived:
-    """Derive all of format 3 of a file whose format 2 is complete, in a change of its own, and update its state."""
+def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> tuple[WritePlan, bool]:
+    """Derive all of format 3 in a change of its own, and update the state; return the plan, and whether it changed."""
     is_alike, parsed.state = parsed.state == "alike", "2 is newer"
     try:
         with writer.change(root=[zarr3.DOCUMENT]) as change:
             text = writer.store.get(zarr2.CONSOLIDATED) or b""
-            derived = derive(change, parsed.hierarchy, text, store=parsed.store(change.reader), options=options)
-            is_same = is_alike and writer.store.get_many(derived.root) == derived.root
-            count = change.commit({}, {} if is_same else derived.root)
+            plan, root = derive(change, parsed.hierarchy, text, store=parsed.store(change.reader), options=options)
+            is_same = is_alike and writer.store.get_many(root) == root
+            count = change.commit({}, {} if is_same else root)
     except _UNFIT:
         raise
     except BaseException as error:
@@ -458,7 +447,7 @@ def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
             error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
         raise
     parsed.state = "alike"
-    return replace(derived, is_changed=count > 0)
+    return plan, count > 0
 
 
 def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> None:

@@ -298,7 +298,7 @@ def _make_before(base: Any, *names: str) -> Callable[[type], type]:
     return decorate
 
 
-@_make_before(dict, "__eq__", "__repr__", "__or__", "__ror__")
+@_make_before(dict, "__eq__", "__ne__", "__repr__", "__or__", "__ror__")
 class _Lazy(dict):  # type: ignore[type-arg]
     """A dictionary some of whose values are entries, which are replaced by the containers on the first access."""
 
@@ -347,9 +347,6 @@ class _Lazy(dict):  # type: ignore[type-arg]
         """Return names and values, all of them created."""
         return dict.items(self._seen())
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
     __hash__ = None
 
     def copy(self) -> Any:
@@ -385,17 +382,11 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
         return LabelledDict.__getitem__(self, key)
 
 
-@_make_before(list, "__iter__", "__len__", "__getitem__")
+@_make_before(list, "__iter__", "__len__", "__getitem__", "__contains__")
 class LazyList(list):  # type: ignore[type-arg]
-    """A list of containers, all of which are created by ``make`` when somebody looks at it."""
+    """A list of containers, all of which are created by ``_make_all`` when somebody looks at it."""
 
-    make: Callable[[], None]
-
-    def _make_all(self) -> None:
-        self.make()
-
-    def __contains__(self, item: object) -> bool:
-        return any(each is item or each == item for each in self)
+    _make_all: Callable[[], None]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return list, (list(iter(self)),)
@@ -720,7 +711,7 @@ class LazyContainers:
                     self.make(todo)
 
                 links = LazyList(series.fields.get(attribute, ()))
-                links.make = make
+                links._make_all = make
                 series.fields[attribute] = links
 
     @cached_property
@@ -884,7 +875,7 @@ class LazyContainers:
         if not later:
             return
         lazy_children = LazyList(container.children)
-        lazy_children.make = partial(self.make_children, container)
+        lazy_children._make_all = partial(self.make_children, container)
         set_children(container, lazy_children)
         # paths and containers, in the order that they have when hdmf makes them
         children: dict[Any, None] = {}

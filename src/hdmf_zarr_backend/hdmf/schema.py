@@ -147,17 +147,12 @@ def _floats(value: Any) -> Any:
         return value
     try:
         shape, leaves = flatten(value)
-        are_numbers = all(_is_spelled(leaf) or type(leaf) in (int, float) for leaf in leaves)
-        if not are_numbers or not any(map(_is_spelled, leaves)):
+        numbers = [_SPELLED.get(leaf, leaf) if type(leaf) is str else leaf for leaf in leaves]
+        if numbers == leaves or not {*map(type, numbers)} <= {int, float}:
             return value
-        numbers = [_SPELLED[leaf] if isinstance(leaf, str) else leaf for leaf in leaves]
         return np.array(numbers, np.float64).reshape(shape)
     except (ValueRefusedError, OverflowError):
         return value  # rows differ in length
-
-
-def _is_spelled(leaf: Any) -> bool:
-    return type(leaf) is str and leaf in _SPELLED
 
 
 class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
