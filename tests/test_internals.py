@@ -91,8 +91,15 @@ def has_new_container():
 def has_proxy():
     parent, child = Container("parent"), Container("child")
     child.parent = parent
-    internals.resolve_parents(parent)
+    internals.set_parents(child, parent)
     return "resolve" in vars(hdmf.build.manager.Proxy) and child.parent is parent
+
+
+def has_parent():
+    parent, child = Container("parent"), Container("child")
+    child.parent = hdmf.build.manager.Proxy(get_manager(), "a file", "elsewhere/child", "hdmf-common", "Container")
+    internals.set_parents(child, parent)
+    return child.parent is parent and parent.children == (child,)
 
 
 def is_open(cls, mapper=None):
@@ -117,6 +124,7 @@ CHECKS = {
     "hdmf.container.AbstractContainer.__children": has_children,
     "hdmf.container.AbstractContainer.__container_source": has_source,
     "hdmf.container.AbstractContainer.__field_values": has_fields,
+    "hdmf.container.AbstractContainer.__parent": has_parent,
     "hdmf.container.AbstractContainer._getter": lambda: internals.is_read_from_fields(pynwb.NWBFile, "subject"),
     "hdmf.container.MultiContainerInterface.__clsconf__": lambda: (
         internals.collections_of(SimpleMultiContainer) == {"containers"}

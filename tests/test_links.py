@@ -16,7 +16,7 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
-from pynwb.ecephys import ElectricalSeries
+from pynwb.ecephys import LFP, ElectricalSeries
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, repair, validate, verify
@@ -126,6 +126,66 @@ def test_an_export_after_something_was_removed_that_others_need_is_refused(tmp_p
             out.export(src_io=src_io, nwbfile=nwbfile)
     with NWBZarrIO(goal) as file:
         assert file.read().identifier == "old"
+
+
+@pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO])
+def test_an_export_leaves_out_objects_that_nobody_has_looked_into(tmp_path, io):
+    """And a series whose region another one shares, once that one has a region of its own."""
+    nwbfile = new("shared")
+    group = nwbfile.create_electrode_group("group", "d", "l", nwbfile.create_device("device"))
+    for _ in range(3):
+        nwbfile.add_electrode(group=group, location="x")
+    options: dict[str, Any] = {"data": np.ones((5, 2)), "rate": 1.0}
+    options["electrodes"] = nwbfile.create_electrode_table_region([0, 2], "d")
+    nwbfile.add_acquisition(ElectricalSeries(name="raw", **options))
+    module = nwbfile.create_processing_module("ecephys", "d")
+    module.add(LFP(electrical_series=ElectricalSeries(name="lfp", **options)))
+    source = write(tmp_path / "source.nwb", nwbfile, io)
+    for name in ("LFP", "raw"):
+        with io(source, mode="r") as src_io, NWBZarrIO(tmp_path / f"{name}.zarr", mode="w") as out:
+            nwbfile = src_io.read()
+            if name == "LFP":
+                nwbfile.processing["ecephys"].data_interfaces.pop("LFP")
+            else:
+                nwbfile.acquisition.pop("raw")
+                lfp = nwbfile.processing["ecephys"]["LFP"]["lfp"]
+                region = nwbfile.create_electrode_table_region(lfp.electrodes.data[:].tolist(), "own")
+                lfp.fields["electrodes"] = region
+                region.parent = lfp
+                lfp.set_modified()
+            nwbfile.set_modified()
+            out.export(src_io=src_io, nwbfile=nwbfile)
+        assert validate(tmp_path / f"{name}.zarr").is_valid
+    with NWBZarrIO(tmp_path / "LFP.zarr") as one, NWBZarrIO(tmp_path / "raw.zarr") as other:
+        assert not one.read().processing["ecephys"].data_interfaces
+        assert not other.read().acquisition
+        lfp = other.read().processing["ecephys"]["LFP"]["lfp"]
+        assert lfp.electrodes.to_dataframe().index.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_an_export_keeps_a_column_that_colnames_does_not_name(tmp_path, is_removed):
+    """pynwb leaves it out of the table, and a changed file would lose it. A column that the user removes is gone."""
+    nwbfile = new("columns")
+    nwbfile.add_trial_column("named", "d")
+    nwbfile.add_trial(start_time=0.0, stop_time=1.0, named=3)
+    source = write(tmp_path / "source.nwb", nwbfile, NWBHDF5IO)
+    with h5py.File(source, "a") as file:
+        trials = file["intervals/trials"]
+        file.copy(trials["named"], trials, "unnamed")
+        trials["unnamed"].attrs["object_id"] = "another"
+    with NWBHDF5IO(source, mode="r") as src_io, NWBZarrIO(tmp_path / "a.zarr", mode="w") as out:
+        nwbfile = src_io.read()
+        nwbfile.trials.fields["description"] = "changed"
+        if is_removed:
+            column = nwbfile.trials["named"]
+            nwbfile.trials.fields["colnames"] = ("start_time", "stop_time")
+            nwbfile.trials.fields["columns"] = tuple(c for c in nwbfile.trials.columns if c is not column)
+        nwbfile.trials.set_modified()
+        nwbfile.set_modified()
+        out.export(src_io=src_io, nwbfile=nwbfile)
+    columns = {each.path.rpartition("/")[2] for each in compare(source, tmp_path / "a.zarr") if each.kind == "missing"}
+    assert columns == ({"named"} if is_removed else set())
 
 
 @pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO])

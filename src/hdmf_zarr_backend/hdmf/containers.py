@@ -24,6 +24,7 @@ from hdmf.build import (
     ContainerConfigurationError,
     DatasetBuilder,
     GroupBuilder,
+    LinkBuilder,
     OrphanContainerBuildError,
     ReferenceTargetNotBuiltError,
 )
@@ -205,6 +206,14 @@ class _Merge:
         value, read = getattr(self._container, name, None), getattr(self._twin, name, None)
         return value is read or _is_as_read(value, read) or (type(value) is type(read) and is_same(value, read))
 
+    def _is_left_out(self, child: Any, spec: Any) -> bool:
+        """Tell whether a container of the file lacks a member, such as a column that ``colnames`` does not name."""
+        if spec.name is not None:
+            return self._is_untouched(spec)
+        if self._twin is None or isinstance(child, LinkBuilder):
+            return False
+        return all(each.name != child.name for each in self._twin.children)
+
     def node(self, new: Any, old: Any, specs: list[Any]) -> None:
         """Merge a builder that was read into the new one of the same group or dataset."""
         if isinstance(new, DatasetBuilder):
@@ -220,10 +229,15 @@ class _Merge:
             lists = [each if isinstance(each, list) else [each] for each in subspecs if each is not None]
             known = list(itertools.chain.from_iterable(lists))
             # unknown to the schema, or known and not in the container: kept, unless the user has removed it
-            if not known or (known[0].name is not None and name not in new and self._is_untouched(known[0])):
-                if name not in new:
+            if name not in new:
+                if not known or self._is_left_out(child, known[0]):
                     add_member(new, name, child)
-            elif isinstance(known[0], BaseStorageSpec) and is_untyped(known[0]) and type(new.get(name)) is type(child):
+            elif (
+                known
+                and isinstance(known[0], BaseStorageSpec)
+                and is_untyped(known[0])
+                and type(new.get(name)) is type(child)
+            ):
                 self._plain(new.get(name), child, known)
 
     def _plain(self, new: Any, old: Any, specs: list[Any]) -> None:

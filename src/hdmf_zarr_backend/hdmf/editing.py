@@ -282,8 +282,11 @@ class Edit:
         planner.member(builder, group, name)
         name_axes(plan, specs_in(manager.namespace_catalog))
         remedy = "Copy what is missing first, or remove what leads to it."
-        taken = "This file has its own object of that name. Create the copy again with the objects of this file, "
-        taken += "a series with a region by create_electrode_table_region, a table row by row (units: add_unit)."
+        taken = "This file has its own object of that name. A device or a group is copied first, under another name: "
+        taken += (
+            "io.copy(device, name=...). A series with a region is created again, with create_electrode_table_region, "
+        )
+        taken += "and a table row by row (units: add_unit), with the objects of this file."
         check_targets(plan, targets, self._file.store, added=[path], remedy=remedy, remedy_taken=taken)
         self._plan.apply(planner.request.options)
         self._plan.arrays |= plan.arrays

@@ -27,6 +27,7 @@ INTERNALS = {
     "hdmf.common.VectorIndex.__uint": "appending to ragged columns, whose index would be cast to uint8",
     "hdmf.container.AbstractContainer.__children": "lists of children, whose members are made when they are looked at",
     "hdmf.container.AbstractContainer.__container_source": "planning a write without giving the containers a file",
+    "hdmf.container.AbstractContainer.__parent": "giving a member its parent, which is not in the file any more",
     "hdmf.container.AbstractContainer.__field_values": "fields of a container, whose members are made on use",
     "hdmf.container.AbstractContainer._getter": "knowing that an attribute is read from the fields only",
     "hdmf.container.MultiContainerInterface.__clsconf__": "knowing which attributes are dictionaries of members",
@@ -138,8 +139,12 @@ def _owner(cls: type, name: str) -> type:
     return next(each for each in cls.__mro__ if name in vars(each))
 
 
-def resolve_parents(container: Any) -> None:
-    """Give the containers in a container that wait for their parent that parent."""
+def set_parents(container: Any, parent: Any) -> None:
+    """Give a new container its parent, and those in it that wait for their parent that parent."""
+    # not by their names, as hdmf does: a user may have taken the parent out of the file before its members are made
+    if isinstance(container.parent, Proxy):
+        container._AbstractContainer__parent = None
+    container.parent = parent
     stack = [container]
     while stack:
         here = stack.pop()

@@ -35,9 +35,9 @@ from hdmf_zarr_backend.hdmf.internals import (
     constructor_arguments,
     is_read_from_fields,
     new_container,
-    resolve_parents,
     set_children,
     set_fields,
+    set_parents,
 )
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
@@ -694,8 +694,7 @@ class LazyContainers:
                     container = self._open_container(path, parent)
                 else:
                     container = self._manager.construct(builder)
-                    container.parent = parent
-                    resolve_parents(container)
+                    set_parents(container, parent)
         finally:
             self._making.remove(path)
         self._containers[path] = container
@@ -753,7 +752,7 @@ class LazyContainers:
                 arguments[name] = self._all_made(value, matched, at_once) if matched.has(value) else value
         container = new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
-        resolve_parents(container)
+        set_parents(container, parent)
         self._defer(container, later, given, arguments)
         # hdmf takes a new container for a changed one, and would write it
         container.set_modified(False)
