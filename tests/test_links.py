@@ -163,6 +163,29 @@ def test_an_export_leaves_out_objects_that_nobody_has_looked_into(tmp_path, io):
         assert lfp.electrodes.to_dataframe().index.tolist() == [0, 2]
 
 
+@pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO])
+def test_a_value_that_the_schema_fixes_is_not_changed_without_a_word(tmp_path, io):
+    path = with_relations(tmp_path / "a.nwb", io)
+    with io(path, mode="r") as src_io, NWBZarrIO(tmp_path / "b.zarr", mode="w") as out:
+        nwbfile = src_io.read()
+        for name in ("a", "e"):
+            nwbfile.acquisition[name].fields["unit"] = "mV"
+            nwbfile.acquisition[name].set_modified()
+        fixed = (
+            r"b.zarr: not written: the unit 'mV' of the ElectricalSeries 'e', which the schema fixes to 'volts'; for"
+        )
+        with pytest.warns(UserWarning, match=fixed) as caught:
+            out.export(src_io=src_io, nwbfile=nwbfile)
+        assert len(caught) == 1
+    with NWBZarrIO(tmp_path / "b.zarr", mode="r+") as file:
+        nwbfile = file.read()
+        assert nwbfile.acquisition["a"].unit == "mV"
+        nwbfile.acquisition["e"].fields["unit"] = "mV"
+        with pytest.warns(UserWarning, match=fixed):
+            file.write(nwbfile)
+        file.write(nwbfile)
+
+
 @pytest.mark.parametrize("is_removed", [False, True])
 def test_an_export_keeps_a_column_that_colnames_does_not_name(tmp_path, is_removed):
     """pynwb leaves it out of the table, and a changed file would lose it. A column that the user removes is gone."""

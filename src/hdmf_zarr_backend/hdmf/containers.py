@@ -165,6 +165,8 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
     again = BuildManager(read_by.type_map)
     replaced = []
     for container, new, old in manager.built:
+        if container.modified:
+            _warn_of_fixed(container, manager, container.fields, location)
         if old is not None and type(old) is type(new):
             merge = _Merge(manager, again, container, old)
             merge.node(new, old, [spec for spec in (merge.mapper.spec, new.matched_spec) if spec is not None])
@@ -390,6 +392,8 @@ class KnownFields:
                 if is_written(builder):
                     _check_data(builder, now[name], before.get(name), location)
             _warn_of_removed(known, now, location)
+            if changed:
+                _warn_of_fixed(container, manager, changed, location)
             if changed & container.fields.keys():
                 container.set_modified()
         self.check_lengths(manager, location)
@@ -454,6 +458,17 @@ def _warn_of_removed(known: _Known, now: dict[str, Any], location: str) -> None:
         is_member = isinstance(value, (AbstractContainer, dict, list, tuple))
         if value is not None and not is_member and now.get(name) is None:
             _warn_of_dropped(location, f"that the field {name!r} was removed from the {named}")
+
+
+def _warn_of_fixed(container: Any, manager: BuildManager, names: Iterable[str], location: str) -> None:
+    """Warn of fields whose value the schema fixes: hdmf writes that one."""
+    mapper = manager.type_map.get_map(container)
+    for name in names:
+        fixed, value = getattr(mapper.get_attr_spec(name), "value", None), container.fields.get(name)
+        if fixed is not None and value is not None and value != fixed:
+            what = f"the {name} {value!r} of the {type(container).__name__} {container.name!r}"
+            advice = "; for data in another unit, set the conversion" if name == "unit" else ""
+            warn(f"{location}: not written: {what}, which the schema fixes to {fixed!r}{advice}", DroppedChangesWarning)
 
 
 def _warn_of_dropped(location: str, what: str) -> None:
