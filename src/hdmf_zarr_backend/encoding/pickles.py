@@ -1,8 +1,8 @@
 """`loads_data`: reads pickles that hold only data, such as the reference and compound chunks of hdmf-zarr 0.1 to 0.13.
 
-Those releases stored object references, compound rows and, up to 0.8, scalar text with numcodecs' ``pickle`` filter.
-A pickle is a program for a stack machine. Python's unpickler runs it here in three steps, none of which runs anything
-that the file names:
+Those releases stored object references, compound rows and, up to 0.8, scalar text with numcodecs' ``pickle`` filter,
+which writes the highest protocol of Python, 4 or 5; protocols 0 to 2 are refused. A pickle is a program for a stack
+machine. Python's unpickler runs it here in three steps, none of which runs anything that the file names:
 
 1. `_program` goes through the opcodes once. It refuses those that build no data, and memo indices and integers that
    take more memory than the file has: the unpickler would allocate a memo of 2**31 entries for five bytes. It puts
@@ -27,7 +27,7 @@ import pickletools
 import re
 from itertools import islice
 from math import prod
-from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 MAX_ITEMS: Final = 10_000_000
+_LEAST_PROTOCOL: Final = 3
 # Arrays may take this much, and four times what the pickle has.
 _FREE_BYTES: Final = 1 << 28
 # Below the 4300 digits that Python converts to text (`sys.set_int_max_str_digits`).
@@ -78,11 +79,11 @@ def _checked(value: Any, kind: type[T]) -> T:
 
 
 def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_bytes: int | None = None) -> Any:
-    """Return the data of a pickle, protocols 0 to 5."""
+    """Return the data of a pickle of protocol 3, 4 or 5."""
     data = bytes(buffer)
     reader = _Reader(max_items, _FREE_BYTES + 4 * len(data) if max_bytes is None else max_bytes)
     try:
-        return reader.read(_Unpickler(io.BytesIO(_program(data, max_items))).load())
+        return reader.read(_Unpickler(io.BytesIO(_program(data, max_items))).load(), 0).value
     except UnsafePickleError as error:
         raise UnsafePickleError(error.reason[:250], damaged=error.damaged) from error
     except _ERRORS as error:
@@ -91,12 +92,10 @@ def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_by
 
 # --- opcodes ---------------------------------------------------------------------------------------------------------
 
-_KEPT: Final = frozenset(".FGIJKLMNRV]XBC)abceghjlstu\x80\x81\x85\x86\x87\x88\x89\x8a\x8c\x8d\x8e\x93")
-_ENTRIES: Final = frozenset("pqr\x94")  # of the memo
-_EMPTY_ITEMS: Final = b"cd\nd\n)R"
+_KEPT: Final = frozenset(".(GJKMNR]XBC)abcehjstu\x80\x81\x85\x86\x87\x88\x89\x8a\x8c\x8d\x8e\x93")
+_ENTRIES: Final = frozenset("qr\x94")  # of the memo
 _REPLACED: Final = {
-    "}": (_EMPTY_ITEMS, 1), "d": (_EMPTY_ITEMS, 1),  # an empty dictionary is `(d` in protocol 0
-    "\x96": (pickle.BINBYTES8, 1), "\x95": (b"", 9),  # BYTEARRAY8; FRAME and its length
+    "}": (b"cd\nd\n)R", 1), "\x96": (pickle.BINBYTES8, 1), "\x95": (b"", 9),  # BYTEARRAY8; FRAME and its length
 }  # fmt: skip
 """Code -> what replaces it in the program, and how many bytes it stands for."""
 
@@ -104,22 +103,22 @@ _REPLACED: Final = {
 def _program(data: bytes, max_items: int) -> bytes:
     """Return a pickle whose opcodes build nothing but data, with `Items` in place of dictionaries."""
     parts: list[bytes] = []
-    start, entries, mark = 0, 0, -1
+    start, entries = 0, 0
     code, pos = "", 0
     argument: Any
     for opcode, argument, position in islice(pickletools.genops(data), max_items):
         code, pos = opcode.code, position or 0
+        if not pos and (code != "\x80" or argument < _LEAST_PROTOCOL):
+            refuse("it is not of protocol 3, 4 or 5")
         if code in _KEPT:
             continue
-        if code == "(":
-            mark = pos
-        elif code in _ENTRIES:  # picklers number them without gaps
+        if code in _ENTRIES:  # picklers number them without gaps
             index = entries if argument is None else argument
             if not 0 <= index <= entries:
                 refuse(f"memo index {index} after {entries} entries")
             entries = max(entries, index + 1)
-        elif code in _REPLACED and (code != "d" or mark == pos - 1):
-            parts += data[start : pos - (code == "d")], _REPLACED[code][0]
+        elif code in _REPLACED:
+            parts += data[start:pos], _REPLACED[code][0]
             start = pos + _REPLACED[code][1]
         elif code != "\x8b" or argument.bit_length() > _MAX_INT_BITS:  # LONG4
             refuse(f"opcode {opcode.name} at byte {pos}")
@@ -182,8 +181,8 @@ class Items(dict[str, Any]):
 
     __slots__ = ("state",)
 
-    def __init__(self) -> None:  # a call with arguments would hash what is in them
-        super().__init__()
+    def __new__(cls) -> Self:  # a call with arguments would hash what is in them
+        return super().__new__(cls)
 
     def __setitem__(self, key: str, value: Any) -> None:
         if type(key) is not str:
@@ -194,23 +193,10 @@ class Items(dict[str, Any]):
         refuse("a state for a dictionary")
 
 
-_KEYS: Final = ("source", "path", "object_id", "source_object_id")
-
-
 class Reference(Items):
     """A ``ZarrReference`` of hdmf-zarr, which is a dictionary."""
 
     __slots__ = ()
-
-    def __new__(cls, *values: Any) -> Reference:
-        if len(values) > len(_KEYS) or not {str, type(None)}.issuperset(map(type, values)):
-            refuse("a ZarrReference of something other than text")
-        return super().__new__(cls)
-
-    # NEWOBJ does not run this; its items follow.
-    def __init__(self, *values: Any) -> None:
-        super().__init__()
-        self.update(dict.fromkeys(_KEYS), **dict(zip(_KEYS, values, strict=False)))
 
     def __setstate__(self, state: Any) -> None:
         if hasattr(self, "state"):
@@ -225,22 +211,15 @@ _NAMES: Final[dict[tuple[str, str], Any]] = {
     ("numpy", "ndarray"): Name("ndarray"),
     ("numpy", "dtype"): Name("dtype"),
     ("hdmf_zarr.utils", "ZarrReference"): Reference,
-    ("_codecs", "encode"): Name("encode"),  # bytes, up to protocol 2
+    # Dtype metadata of h5py.
+    ("builtins", "bytes"): Name("bytes"),
+    ("builtins", "str"): Name("str"),
 }
 for _core in ("numpy.core", "numpy._core"):  # NumPy 1 and 2
     _NAMES[_core + ".multiarray", "_reconstruct"] = Name("array")
     _NAMES[_core + ".multiarray", "scalar"] = Name("scalar")
     # Protocol 5 has arrays of numbers inside objects like this.
     _NAMES[_core + ".numeric", "_frombuffer"] = Name("buffer")
-# The names of Python 3, and of Python 2 up to protocol 2.
-for _builtins, _copyreg in (("builtins", "copyreg"), ("__builtin__", "copy_reg")):
-    # ZarrReference in protocols 0 and 1.
-    _NAMES[_copyreg, "_reconstructor"] = Name("reference")
-    _NAMES[_builtins, "dict"] = Name("dict")
-    # Empty bytes up to protocol 2, and dtype metadata of h5py.
-    _NAMES[_builtins, "bytes"] = Name("bytes")
-    # Dtype metadata of h5py.
-    _NAMES[_builtins, "str"] = _NAMES[_builtins, "unicode"] = Name("str")
 
 
 # --- data ------------------------------------------------------------------------------------------------------------
@@ -275,11 +254,8 @@ class _Reader:
         # By id, since the pickle keeps all parts alive. None: it is being read, so it contains itself.
         self._made: dict[int, _Data | _Dtype | None] = {}
 
-    def read(self, value: Any) -> Any:
-        """Return the data of what the unpickler has built."""
-        return self._read(value, 0).value
-
-    def _read(self, value: Any, level: int) -> _Data:
+    def read(self, value: Any, level: int) -> _Data:
+        """Return the data of what the unpickler has built, so many levels deep in it."""
         data = self._made.get(id(value))
         if data is None:
             if id(value) in self._made:
@@ -314,7 +290,7 @@ class _Reader:
             if type(part) in _PLAIN:
                 parts.append(part)
                 continue
-            data = self._read(part, level + 1)
+            data = self.read(part, level + 1)
             parts.append(data.value)
             size += data.size
             depth = max(depth, data.depth)
@@ -337,27 +313,7 @@ class _Reader:
         if self._items_left < 0 or self._bytes_left < 0:
             refuse("the arrays need more memory than a pickle of this length may need")
 
-    def _plain(self, value: Any, level: int) -> Any:
-        """Return the data of an argument."""
-        return self._read(value, level + 1).value
-
     # --- calls ---
-
-    def _encoded(self, call: Call, _level: int) -> _Data:
-        """``_codecs.encode(text, "latin1")``, or ``bytes()``: bytes, up to protocol 2."""
-        text, encoding = call.arguments or ("", "latin1")
-        if _checked(encoding, str) != "latin1":
-            refuse("an encoding other than Latin 1")
-        self._spend(0, len(_checked(text, str)))
-        return _Data(bytes(text, "latin-1"), 0, 0)
-
-    def _old_reference(self, call: Call, level: int) -> _Data:
-        """``_reconstructor(ZarrReference, dict, {...})``, protocols 0 and 1."""
-        kind, base, items = call.arguments
-        if kind is not Reference or type(base) is not Name or base.name != "dict":
-            refuse("an object that is not a ZarrReference")
-        self._spend(len(_checked(items, Items)), 0)
-        return self._items(items, level)
 
     def _array(self, call: Call, level: int) -> _Data:
         """``_reconstruct(ndarray, (0,), b"b")``; the state has version 1, shape, dtype, order, bytes or objects."""
@@ -372,44 +328,43 @@ class _Reader:
         order: Literal["C", "F"] = "F" if fortran is True else "C"
         kind = self._dtype(dtype)
         if not kind.dtype.hasobject:
-            return self._numbers(values, kind, shape, order, level)
+            return self._numbers(values, kind, shape, order)
         count = prod(_shape(shape))
         if len(_checked(values, list)) != count:
             refuse(f"{len(values)} objects for {count} elements", damaged=True)
         self._spend(count * kind.leaves, count * kind.dtype.itemsize)
-        data = self._read(values, level + 1)
+        data = self.read(values, level + 1)
         flat: Array = np.zeros(count, kind.dtype)
         _fill(flat, data.value)
         array = flat.reshape(shape)
         return data._replace(value=array.copy("F") if order == "F" else array)
 
-    def _buffer(self, call: Call, level: int) -> _Data:
+    def _buffer(self, call: Call, _level: int) -> _Data:
         """``_frombuffer(bytes, dtype, shape, "C")``: an array without objects, protocol 5."""
         buffer, dtype, shape, order = call.arguments
         if order not in ("C", "F"):
             refuse("an array that is neither C nor F ordered")
-        return self._numbers(buffer, self._dtype(dtype), shape, order, level)
+        return self._numbers(buffer, self._dtype(dtype), shape, order)
 
     def _scalar(self, call: Call, level: int) -> _Data:
         """``scalar(dtype, bytes)``; rows with objects have a rank-0 array in place of the bytes."""
         dtype, value = call.arguments
         kind = self._dtype(dtype)
         if not kind.dtype.hasobject:
-            data = self._numbers(value, kind, (), "C", level)
+            data = self._numbers(value, kind, (), "C")
             return data._replace(value=data.value[()])
-        data = self._read(value, level + 1)
+        data = self.read(value, level + 1)
         row = data.value
         if kind.dtype.names is None or type(row) is not np.ndarray or row.shape != () or row.dtype != kind.dtype:
             refuse("a scalar that is not of its type")
         return data._replace(value=row[()])
 
-    def _numbers(self, values: Any, kind: _Dtype, shape: Any, order: Literal["C", "F"], level: int) -> _Data:
+    def _numbers(self, values: Any, kind: _Dtype, shape: Any, order: Literal["C", "F"]) -> _Data:
         """Return an array without objects; the bytes are as many as it takes."""
         dtype = kind.dtype
         count = prod(_shape(shape))
         if dtype.hasobject or dtype.subdtype is not None:
             refuse("objects or subarrays from bytes")
-        values = self._plain(values, level)
         if len(_checked(values, bytes)) != count * dtype.itemsize:
             refuse(f"{len(values)} bytes for {count} elements of {dtype.itemsize}", damaged=True)
         self._spend(0 if dtype.itemsize else count, len(values))
@@ -455,7 +410,7 @@ class _Reader:
                 refuse("a subarray of objects")
             kind = _Dtype(np.dtype((element.dtype, _shape(base[1]))), element.leaves)
         elif kind.dtype.kind in "mM":
-            kind = _Dtype(self._with_unit(kind.dtype, state[8:]))
+            kind = _Dtype(_with_unit(kind.dtype, state[8:]))
         if _checked(order, str) in ("<", ">"):
             kind = kind._replace(dtype=kind.dtype.newbyteorder(order))
         elif order not in ("|", "="):
@@ -482,22 +437,19 @@ class _Reader:
             refuse("a dtype of more fields or levels than any file needs")
         return _Dtype(np.dtype(layout), leaves)  # type: ignore[call-overload]  # refuses overlapping objects
 
-    def _with_unit(self, dtype: np.dtype[Any], metadata: tuple[Any, ...]) -> np.dtype[Any]:
-        if not metadata or type(metadata[0]) is not tuple or len(metadata[0]) != 2 or type(metadata[0][1]) is not tuple:
-            refuse("a date dtype without its unit")
-        unit, count, *rest = metadata[0][1]
-        unit = self._plain(unit, 0)
-        if _checked(unit, bytes) not in _UNITS or not 0 < _checked(count, int) < 2**31 or rest != [1, 1]:
-            refuse("a date dtype of an unknown unit")
-        return np.dtype(dtype.str[1:3] + ("" if unit == b"generic" else f"[{count}{unit.decode()}]"))
 
-
-_CALLS: Final = {
-    "array": _Reader._array, "buffer": _Reader._buffer, "bytes": _Reader._encoded,
-    "encode": _Reader._encoded, "reference": _Reader._old_reference, "scalar": _Reader._scalar,
-}  # fmt: skip
+_CALLS: Final = {"array": _Reader._array, "buffer": _Reader._buffer, "scalar": _Reader._scalar}
 _DTYPE_TEXT: Final = re.compile(r"[biufcSUVmMO][0-9]{1,9}", re.ASCII)
 _UNITS: Final = frozenset(b"Y M W D h m s ms us ns ps fs as generic".split())
+
+
+def _with_unit(dtype: np.dtype[Any], metadata: tuple[Any, ...]) -> np.dtype[Any]:
+    if not metadata or type(metadata[0]) is not tuple or len(metadata[0]) != 2 or type(metadata[0][1]) is not tuple:
+        refuse("a date dtype without its unit")
+    unit, count, *rest = metadata[0][1]
+    if _checked(unit, bytes) not in _UNITS or not 0 < _checked(count, int) < 2**31 or rest != [1, 1]:
+        refuse("a date dtype of an unknown unit")
+    return np.dtype(dtype.str[1:3] + ("" if unit == b"generic" else f"[{count}{unit.decode()}]"))
 
 
 def _shape(value: Any) -> tuple[int, ...]:
