@@ -463,14 +463,12 @@ CASES: dict[str, tuple[bool, list[tuple[str, str, str]], float | None]] = {
 }
 
 FOLLOWING = {
-    "link_in": {"encoding/references", "model/links"},
     # an append refuses another link of the same name; a removal finds the one that is named
-    "find_link": {"hdmf/planner", "hdmf/editing", "encoding/references"},
-    "former_names": {"encoding/references", "model/links"},
-    "names_siblings": {"encoding/references", "model/links"},
-    "sibling_source": {"model/links"},
-    "resolve_source": {"hdf5/files", "model/links", "store/reference_files"},  # of other formats
-    "may_exist": {"encoding/parser", "model/links", "store/opening"},
+    "find_link": {"hdmf/planner", "hdmf/editing", "encoding/parser", "encoding/references"},
+    "former_names": {"encoding/parser", "encoding/references"},
+    "names_siblings": {"encoding/parser", "encoding/references"},
+    "resolve_source": {"encoding/parser", "hdf5/files", "model/links", "store/reference_files"},  # of other formats
+    "may_exist": {"encoding/parser", "store/opening"},
 }
 """What a function needs to follow links, and the modules that use it; HDF5 files and LINDI have links of their own."""
 

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.encoding.codecs import CodecOfFile, codec_of_file
 from hdmf_zarr_backend.encoding.elements import describe, is_scalar
 from hdmf_zarr_backend.encoding.layout import Layout, NoMatchError, Sharding
 from hdmf_zarr_backend.encoding.nczarr import check_format
-from hdmf_zarr_backend.encoding.parser import check_outside, not_found, parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import Resolver, check_outside, not_found, parse
 from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, notes_of, spec_location
@@ -564,7 +564,7 @@ class Request:
             check_zarr(main)
         planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=self.zarr_format)
         plan = planner.plan_file()
-        resolver = resolver_of(main.store, main.hierarchy, main.location)
+        resolver = Resolver(main.store, main.hierarchy, main.location)
         for problem in without_target(resolver, planner.cache)[0]:
             warn_broken(f"{main.location}, {problem.path}: {problem.message}; it is copied unchanged.")
         for path, planned in plan.arrays.items():
@@ -592,7 +592,7 @@ class Request:
         main = self.open_source()
         check_outside(store, is_new=True)
         typed = check_zarr(main) if self.check else {}
-        resolver = resolver_of(main.store, main.hierarchy, main.location)
+        resolver = Resolver(main.store, main.hierarchy, main.location)
         placement = Placement(resolver, target, copies_links=not self.link_data)
         arrays = {placed.path: placed.node for placed in placement.nodes if isinstance(placed.node, Dataset)}
         layouts = layouts_of(self.settings, arrays, main.hierarchy, main.location)

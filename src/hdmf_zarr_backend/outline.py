@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
-from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
-from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, decode_attribute_reference, is_reference
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
+from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.registry import BOTH
 from hdmf_zarr_backend.encoding.reserved import (
     DIMENSIONS,
@@ -26,7 +26,6 @@ from hdmf_zarr_backend.encoding.reserved import (
     visible,
 )
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn, without_secrets
-from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Dataset,
@@ -83,12 +82,12 @@ class Outline:
     """``{path: value}`` of small datasets, None if not requested."""
     spec_path: str | None = field(init=False)
     has_shards: bool = field(init=False)
-    _resolver: Resolver[LinkedFile] = field(init=False, repr=False)
+    _resolver: Resolver = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # An NWB file has 20 to 70 datasets of cached specifications, which would hide its own.
         self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
-        self._resolver = resolver_of(None, self.hierarchy, self.location)
+        self._resolver = Resolver(None, self.hierarchy, self.location)
         self.has_shards = any(isinstance(node, Dataset) and node.stored.shards for _, node in self.hierarchy.walk())
 
     @property

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.model.links import THIS_FILE, is_url, relative_source, resolve_source, sibling_source, to_posix
+from hdmf_zarr_backend.encoding.parser import Resolver
+from hdmf_zarr_backend.encoding.references import LinkedFile
+from hdmf_zarr_backend.model.links import THIS_FILE, is_url, relative_source, resolve_source, to_posix
+from hdmf_zarr_backend.model.nodes import Hierarchy
 
 PARTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=4).filter(
     lambda part: part not in (".", "..")
@@ -118,11 +121,12 @@ def test_where_a_source_leads(source, origin, location):
 @pytest.mark.parametrize(("source", "origin", "location"), [
     ("a.zarr", "/data/a.zarr", "/data/a.zarr"),
     ("sub/b.zarr", "/data/a.zarr", "/data/sub/b.zarr"),
-    ("b.zarr", "C:\\data\\a.zarr", "C:/data/b.zarr"),
     ("b.zarr", "s3://bucket/x/a.zarr", "s3://bucket/x/b.zarr"),
+    ("b.zarr", "simplecache::s3://bucket/x/a.zarr", "simplecache::s3://bucket/x/b.zarr"),
 ])  # fmt: skip
 def test_old_sources_are_relative_to_the_folder(source, origin, location):
-    assert sibling_source(source, origin) == location
+    candidates = Resolver._candidates(LinkedFile(None, Hierarchy(), origin), source)
+    assert candidates == [resolve_source(source, origin), location]
 
 
 @pytest.mark.parametrize(("location", "answer"), [

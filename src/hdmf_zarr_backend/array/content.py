@@ -24,7 +24,7 @@ from hdmf_zarr_backend.encoding.dtypes import dtype_of, element_of, numpy_dtype
 from hdmf_zarr_backend.encoding.elements import Described, describe
 from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, object_array, plain_values
-from hdmf_zarr_backend.encoding.parser import parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import Resolver, parse
 from hdmf_zarr_backend.encoding.references import Link, decode_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, hdf5_note, notes_of, spec_location, visible
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
@@ -266,7 +266,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         warn_of_pending(self._store)
         # not from the inlined copies: what is compared is what any Zarr reader finds in the chunks
         self._hierarchy = parse(self._store, use_inlined=False).hierarchy
-        self._resolver = resolver_of(self._store, self._hierarchy)
+        self._resolver = Resolver(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
         self._stored_links: dict[str, Link] = {}

@@ -18,8 +18,8 @@ from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
+from hdmf_zarr_backend.encoding.parser import CircularLinkError, Resolver
 from hdmf_zarr_backend.encoding.references import (
-    LinkedFile,
     ZarrReference,
     decode_attribute_reference,
     decode_links,
@@ -39,7 +39,6 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.element import Reference
-from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Dataset,
@@ -312,7 +311,7 @@ class ChunkCheck:
 _CACHE_BYTES = 2**24
 
 
-def check_targets(resolver: Resolver[LinkedFile], report: Report, cache: ChunkCache | None = None) -> None:
+def check_targets(resolver: Resolver, report: Report, cache: ChunkCache | None = None) -> None:
     """Report the links and references of a file with a missing or wrong target; ``cache`` keeps the chunks it reads."""
     checker = _Checker(resolver, report, ChunkCache(_CACHE_BYTES) if cache is None else cache)
     for path, node in resolver.main.hierarchy.walk():
@@ -323,9 +322,7 @@ def check_targets(resolver: Resolver[LinkedFile], report: Report, cache: ChunkCa
             checker.check_array(path, node)
 
 
-def without_target(
-    resolver: Resolver[LinkedFile], cache: ChunkCache | None = None
-) -> tuple[list[Problem], list[Problem]]:
+def without_target(resolver: Resolver, cache: ChunkCache | None = None) -> tuple[list[Problem], list[Problem]]:
     """Return the links and references of a file to nothing, and those that are not followed; as for `check_targets`."""
     report = Report(resolver.main.location, "links")
     check_targets(resolver, report, cache)
@@ -339,7 +336,7 @@ _Problem = tuple[str, str]
 
 @dataclass
 class _Checker:
-    _resolver: Resolver[LinkedFile]
+    _resolver: Resolver
     _report: Report
     _cache: ChunkCache
 

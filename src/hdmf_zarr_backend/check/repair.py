@@ -14,7 +14,7 @@ from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Problem, Report, problem_lines
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.elements import is_inlined, is_read_at_open
-from hdmf_zarr_backend.encoding.parser import ParsedFile, check_outside, current, parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_outside, current, parse
 from hdmf_zarr_backend.encoding.references import decode_links, set_links
 from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
@@ -324,7 +324,7 @@ def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | 
 def _drop_links(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
     """Remove links without a target; return whether there were any."""
     hierarchy = structure.hierarchy
-    resolver = resolver_of(store, hierarchy)
+    resolver = Resolver(store, hierarchy)
 
     def leads_somewhere(entry: Any) -> bool:
         try:

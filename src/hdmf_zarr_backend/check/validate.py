@@ -15,7 +15,7 @@ from hdmf.validate import ValidatorMap
 
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.check.findings import Finding, Problem, Report, Validation
-from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.reserved import refused_version
 from hdmf_zarr_backend.errors import IsHdf5Error, MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
@@ -116,7 +116,7 @@ def validate_parsed(
             included = set(catalog.namespaces) - {_CORE}  # an installed extension says nothing about this file
         names = _names(catalog, included, parsed.hierarchy, namespace)
         # hdmf's validator takes a link to nothing for a missing object, or does not see it
-        problems, remarks = without_target(resolver_of(store, parsed.hierarchy))
+        problems, remarks = without_target(Resolver(store, parsed.hierarchy))
         findings = _findings(store, parsed, catalog, names, remarks)
         findings += [Finding(problem.path, None, "target", problem.message) for problem in problems]
     versions = {name: str(catalog.get_namespace(name).version) for name in names}

@@ -14,7 +14,7 @@ from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
 from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
-from hdmf_zarr_backend.encoding.parser import parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import Resolver, parse
 from hdmf_zarr_backend.errors import DamagedFileError, IsHdf5Error, UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.model.links import ends_with
 from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
@@ -107,7 +107,7 @@ def verify(
         report.dandi = check_dandi(store, report)
     if structure is None or level == "structure":
         return report
-    check_targets(resolver_of(store, structure.hierarchy), report)
+    check_targets(Resolver(store, structure.hierarchy), report)
     if report.checks_chunks:
         _check_chunks(store, structure, report, executor, as_progress(progress))
         _note_unchecked(report)

@@ -7,7 +7,8 @@ are the same under both names.
 
 Three filters exist in nodes of format 3 only, where the data type of the document implies them: ``references``
 (`encoding.references`) and ``struct`` (`encoding.chunks`), which make bytes of objects, and ``byteorder``, which makes
-rows little-endian.
+rows little-endian. The ``fields`` of ``struct`` are name, format-2 data type and kind: ``number``, or ``text`` or
+``reference`` of fixed length.
 
 Source: Zarr v3 specification, "Codecs"; zarr-python for the configurations of ``blosc`` and ``zstd``.
 """
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
-from hdmf_zarr_backend.encoding.data_types import Endian, little
+from hdmf_zarr_backend.encoding.data_types import Endian
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.model.nodes import Order, Shards, StoredArray
 from hdmf_zarr_backend.options import CODECS, CodecName
@@ -89,11 +90,9 @@ def has_array_codecs(filters: list[dict[str, Any]] | None, order: Order) -> bool
 
 
 def in_core_words(compressor: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the compressor of a new array of format 3 for the requested one: ``gzip`` for ``zlib``.
-
-    Both are the same stream of deflate in another frame. The core specification names ``gzip`` only, and so it is all
-    that readers besides zarr-python have. Chunks that exist keep their frame, and their name.
-    """
+    """Return the compressor of a new array of format 3 for the requested one: ``gzip`` for ``zlib``."""
+    # Both are deflate in another frame. The core specification names gzip only, and so it is all that readers besides
+    # zarr-python have. Chunks that exist keep their frame, and their name.
     if compressor is None or compressor["id"] != "zlib" or compressor.keys() > {"id", "level"}:
         return compressor
     level = compressor.get("level", 1)
@@ -140,11 +139,9 @@ def _steps(filters: list[dict[str, Any]] | None, compressor: dict[str, Any] | No
 def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
     name = config["id"]
     rest = {key: value for key, value in config.items() if key != "id"}
-    if name == "gzip":
-        return {"name": "gzip", "configuration": {"level": rest.get("level", 1)}}
-    if name == "zstd":
-        configuration = {"level": rest.get("level", 0), "checksum": bool(rest.get("checksum", False))}
-        return {"name": "zstd", "configuration": configuration}
+    if name in ("gzip", "zstd"):
+        checksum = {"checksum": bool(rest.get("checksum", False))} if name == "zstd" else {}
+        return {"name": name, "configuration": {"level": rest.get("level", int(name == "gzip")), **checksum}}
     if name == "blosc" and not rest.keys() - {"cname", "clevel", "shuffle", "blocksize"}:
         shuffle = rest.get("shuffle", 1)
         if shuffle not in _SHUFFLES:  # -1: by the size of an element
@@ -186,15 +183,13 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
 
 def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[Order, list[dict[str, Any]]]:
     """Return the order and the filters of the codecs that work on numbers, which are removed from ``steps``."""
-    permutation = list(range(ndim))
-    filters: list[dict[str, Any]] = []
+    permutation, filters = list(range(ndim)), list[dict[str, Any]]()
     to_bytes = next((step for step in steps if step[0] in _TO_BYTES), None)
     while steps:
         name = steps[0][0]
         is_on_numbers = name == "transpose" or name.removeprefix(_PREFIX) in _ON_NUMBERS
         if not is_on_numbers and not (name.startswith(_PREFIX) and to_bytes in steps[1:]):
-            # It neither works on numbers nor is a plug-in before the step that makes bytes.
-            break
+            break  # it neither works on numbers nor is a plug-in before the step that makes bytes
         name, configuration = steps.pop(0)
         if name == "transpose":
             stated = configuration.get("order")
@@ -292,19 +287,6 @@ def encode_sharded(chunks: tuple[int, ...], codecs: list[dict[str, Any]], shards
 def field_types(fields: list[Any]) -> list[Any]:
     """Return the format-2 data type of the rows that the filter ``struct`` makes of ``fields``."""
     return [[name, data_type] for name, data_type, _ in fields]
-
-
-def struct_filter(fields: list[Any]) -> dict[str, Any]:
-    """Return the configuration of the filter ``struct``: name, format-2 data type and kind of each field.
-
-    Kinds are ``"number"``, ``"text"`` and ``"reference"``; text and references are of fixed length.
-    """
-    return {"id": STRUCT, "fields": fields}
-
-
-def byte_order_filter(data_type: Any) -> dict[str, Any]:
-    """Return the configuration of the filter ``byteorder`` for rows of a format-2 ``data_type``."""
-    return {"id": BYTE_ORDER, "stored": little(data_type)}
 
 
 def codec_of_file(codec: Any) -> Any:

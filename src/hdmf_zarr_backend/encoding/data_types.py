@@ -213,18 +213,14 @@ def unknown_type(data_type: Any, error: Exception) -> MetadataError:
 
 
 def split_code(data_type: str) -> tuple[str, str, str, str | None]:
-    """Return byte order, letter, size and unit of a data type of format 2 that is a code.
-
-    A number of another library than NumPy has its name in place of a letter.
-    """
+    """Return byte order, letter (the name of a number of another library), size and unit of a code of format 2."""
     match = _CODE.fullmatch(data_type)
     if match is None:
         number = NUMBERS.get(data_type)
         if number is None or number.is_of_numpy:
             raise ValueError(f"{data_type!r} is not one of Zarr's")
         return "<", number.name, str(number.element.size), None
-    byte_order, letter, digits, unit = match.groups()
-    return byte_order, letter, digits, unit
+    return match[1], match[2], match[3], match[4]
 
 
 def split_unit(text: str | None) -> tuple[int, str]:
@@ -308,10 +304,7 @@ _RAW_BITS = re.compile(r"r([1-9][0-9]*)")
 
 
 def encode_type(data_type: Any) -> Any:
-    """Return the format-3 data type for a format-2 one other than ``"|O"``.
-
-    Format 3 has no fields with axes; they become bytes.
-    """
+    """Return the format-3 data type for a format-2 one other than ``"|O"``; fields with axes become bytes."""
     if isinstance(data_type, list):
         fields = []
         for name, inner, *rest in data_type:
@@ -323,10 +316,9 @@ def encode_type(data_type: Any) -> Any:
             fields.append({"name": name, "data_type": stored})
         return {"name": STRUCT, "configuration": {"fields": fields}}
     _, kind, digits, unit = split_code(data_type)
-    if kind in "mM":
-        name = "numpy.datetime64" if kind == "M" else "numpy.timedelta64"
+    if kind in _DATES:
         count, unit = split_unit(unit)
-        return {"name": name, "configuration": {"unit": unit, "scale_factor": count}}
+        return {"name": f"numpy.{_DATES[kind]}", "configuration": {"unit": unit, "scale_factor": count}}
     if kind in _FIXED_NAMES:
         name, width = _FIXED_NAMES[kind]
         return {"name": name, "configuration": {"length_bytes": width * int(digits or 1)}}
@@ -342,10 +334,7 @@ def as_structured(stored: Any) -> Any:
 
 
 def endian_of(data_type: Any) -> Endian | None:
-    """Return the byte order of a format-2 type; None if it has none, or fields with both.
-
-    Fields that are bytes in format 3 keep their byte order.
-    """
+    """Return the byte order of a format-2 type; None if it has none, or fields with both."""
     orders = _orders(data_type)
     if len(orders) != 1:
         return None
@@ -358,7 +347,7 @@ def is_mixed(data_type: Any) -> bool:
 
 
 def _orders(data_type: Any) -> set[str]:
-    if isinstance(data_type, list):
+    if isinstance(data_type, list):  # fields that are bytes in format 3 keep their byte order
         return {order for _, inner, *shape in data_type if not shape for order in _orders(inner)}
     order, kind, digits, _ = split_code(data_type)
     if kind in "SVb" or (digits == "1" and kind != "U"):
@@ -442,22 +431,15 @@ def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 
-def word_of_type(data_type: Any) -> Any:
+def word_of_type(data_type: Any, *, in_row: bool = False) -> Any:
     """Return the default ``zarr_dtype`` of a format-2 type other than ``"|O"``: NumPy's name, or the fields."""
     if isinstance(data_type, list):
-        return [{"name": name, "dtype": _word_of_field(inner)} for name, inner, *_ in data_type]
-    if data_type[1:2] == "S":
-        return "bytes"
-    return _word_of_field(data_type)
-
-
-def _word_of_field(data_type: Any) -> Any:
-    if isinstance(data_type, list):
-        return word_of_type(data_type)
+        return [{"name": name, "dtype": word_of_type(inner, in_row=True)} for name, inner, *_ in data_type]
     _, kind, digits, unit = split_code(data_type)
+    if kind == "S" and not in_row:
+        return "bytes"
     if kind in "mM":
-        name = "datetime64" if kind == "M" else "timedelta64"
-        return f"{name}[{unit}]" if unit else name
+        return _DATES[kind] + (f"[{unit}]" if unit else "")
     if kind in _FIXED_NAMES:
         return f"{ {'S': 'bytes', 'U': 'str', 'V': 'void'}[kind] }{8 * itemsize(data_type)}"
     return number_name(kind, digits)

@@ -88,10 +88,8 @@ def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> E
 def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> Element:
     if isinstance(data_type, str):
         return code_element(data_type)
-    if not isinstance(data_type, list):
-        raise TypeError("a data type is a string or a list of fields")
-    if depth > MAX_DEPTH:
-        raise ValueError("nested too deep")
+    if not isinstance(data_type, list) or depth > MAX_DEPTH:
+        raise TypeError("nested too deep" if depth > MAX_DEPTH else "a data type is a string or a list of fields")
     fields = []
     for name, kind, *rest in data_type:
         if name == "":  # NumPy would rename the field
@@ -227,7 +225,8 @@ def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, 
     codec = node.stored.first_filter.get("id")
     zarr_dtype = node.attributes.get(DTYPE)
     stored, form, itemsize = _stored_element(node.stored.data_type, zarr_dtype, codec, notes.get("text"), charset, enum)
-    is_marked = _is_marked(zarr_dtype, notes) or (is_spec and note is None and zarr_dtype is None)
+    is_marked = zarr_dtype == "scalar" or notes.get("scalar") is True
+    is_marked = is_marked or (is_spec and note is None and zarr_dtype is None)
     axes = _axes(node.stored, zarr_dtype, notes)
     if is_marked and math.prod(axes) == 1:
         axes = ()
@@ -248,19 +247,13 @@ def is_scalar(node: Dataset[Attributes]) -> bool:
     notes = notes_of(node.attributes)
     zarr_dtype = node.attributes.get(DTYPE)
     axes = _axes(node.stored, zarr_dtype, notes)
-    return not axes or (_is_marked(zarr_dtype, notes) and math.prod(axes) == 1)
+    return not axes or ((zarr_dtype == "scalar" or notes.get("scalar") is True) and math.prod(axes) == 1)
 
 
 def stored_text(stored: StoredArray) -> Literal["text", "bytes"] | None:
     """Tell whether variable-length elements of an array are stored as UTF-8 text or as bytes; None for others."""
-    return _STORED_TEXT.get(stored.first_filter.get("id"))
-
-
-_STORED_TEXT: dict[Any, Literal["text", "bytes"]] = {"vlen-utf8": "text", "vlen-bytes": "bytes"}
-
-
-def _is_marked(zarr_dtype: Any, notes: dict[str, Any]) -> bool:
-    return zarr_dtype == "scalar" or notes.get("scalar") is True
+    codec = stored.first_filter.get("id")
+    return "text" if codec == "vlen-utf8" else "bytes" if codec == "vlen-bytes" else None
 
 
 def _axes(stored: StoredArray, zarr_dtype: Any, notes: dict[str, Any]) -> tuple[int, ...]:
@@ -318,10 +311,7 @@ _SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
 
 
 def type_label(node: Dataset[Attributes]) -> str:
-    """Return the type of the elements for listings: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``.
-
-    An unknown type is shown as in the document.
-    """
+    """Return the type of elements for listings: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``."""
     described = describe_any(node)
     content = notes_of(node.attributes).get("text")
     if described.form == "objects" and isinstance(described.stored, Text) and isinstance(content, str):
@@ -390,10 +380,7 @@ def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def inlined_chunks(document: Any) -> dict[str, bytes]:
-    """Return the chunks inside a consolidated document; ``{}`` without a known block.
-
-    ``document`` is ``.zmetadata``, or the consolidated block of format 3.
-    """
+    """Return the chunks inside ``.zmetadata``, or the consolidated block of format 3; ``{}`` without a known block."""
     block = document.get(INLINE_KEY) if isinstance(document, dict) else None
     if not isinstance(block, dict) or block.get("version") != _VERSION or not isinstance(block.get("chunks"), dict):
         return {}
@@ -409,10 +396,7 @@ _FEW = 4
 
 
 def is_read_at_open(node: Dataset[Attributes]) -> bool:
-    """Tell whether hdmf reads the values of an array whenever the file is opened.
-
-    Builders have the values of scalars; the first id of a table is checked; dates (a few texts) are parsed.
-    """
+    """Tell whether hdmf reads an array whenever the file is opened: scalars, ids of tables, a few texts (dates)."""
     stored = node.stored
     if not stored.size or stored.shards is not None or math.prod(stored.grid) != 1:
         return False

@@ -1,7 +1,8 @@
 """`parse`: the metadata of a Zarr file, from its consolidated document, else from a listing of its store.
 
 `nothing_to_read` returns the error for a path without a file, which names what is there, what a writer left, and what
-was probably meant. `resolver_of` returns the resolver of the links of a file, which opens others by the same rules.
+was probably meant. `Resolver` follows links. A path may lead through links, and these into other files, which are
+opened by the same rules; the number of links from one to the next and of files are limited, and circles are found.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from hdmf_zarr_backend.encoding import lindi, registry, zarr2, zarr3
-from hdmf_zarr_backend.encoding.references import LinkedFile
+from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, find_link
 from hdmf_zarr_backend.encoding.reserved import (
     CHANGING,
     DTYPE,
@@ -36,6 +37,7 @@ from hdmf_zarr_backend.errors import (
     LinkRefusedError,
     MetadataError,
     NotZarrError,
+    ReferenceTargetError,
     StoreError,
     StoreExistsError,
     StoreNotFoundError,
@@ -46,7 +48,16 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.links import ZARR_SUFFIXES, Resolver, ends_with, inside_of, is_url, split_location, why_not
+from hdmf_zarr_backend.model.links import (
+    OWN_SOURCES,
+    ZARR_SUFFIXES,
+    ends_with,
+    inside_of,
+    is_url,
+    resolve_source,
+    split_location,
+    why_not,
+)
 from hdmf_zarr_backend.model.nodes import (
     DEFAULT_PREFIX,
     Damaged,
@@ -56,6 +67,7 @@ from hdmf_zarr_backend.model.nodes import (
     gc_paused,
     is_small_number,
     join,
+    relative,
     split,
 )
 from hdmf_zarr_backend.model.render import FEW, size_text
@@ -724,21 +736,121 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
         raise LinkRefusedError(problem, store=origin, **remedies or {"remedy": "Download the file, and open it there."})
 
 
-def resolver_of(store: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:
-    """Return the resolver of a file; it reads linked files by the same rules, and does not change them."""
-    rules = DEFAULT_RULES if store is None else store.read_rules
+class CircularLinkError(ReferenceTargetError):
+    """Links form a circle."""
 
-    def open_other(other: str) -> LinkedFile:
-        assert store is not None
-        linked = open_neighbour(store, other)
+
+class Resolver:
+    """Follows the links and references of one file, also into others, each opened once; nothing else follows links."""
+
+    def __init__(self, store: Store | None, hierarchy: Hierarchy, location: str = "") -> None:
+        self.main = LinkedFile(store, hierarchy, location or ("" if store is None else store.location))
+        self.files = {self.main.location: self.main}
+        self._rules = DEFAULT_RULES if store is None else store.read_rules
+
+    def find(self, file: LinkedFile, source: str, path: str) -> tuple[LinkedFile, str, Node]:
+        """Return file, path and node that a link or reference in ``file`` leads to."""
+        target, _, path, node = self._follow(self.file, file, source, path)
+        assert target is not None and node is not None
+        return target, path, node
+
+    def find_inside(self, source: str, path: str) -> tuple[str, str, Node | None]:
+        """Return source, path and node that a reference in the main file leads to, without opening other files.
+
+        The node is None, and the source that of the other file, if it leads out of the file.
+        """
+
+        def enter(file: LinkedFile, source: str) -> LinkedFile | None:
+            return file if self.locate(file, source) == file.location else None
+
+        _, source, path, node = self._follow(enter, self.main, source, path)
+        return source, path, node
+
+    def _follow(
+        self, enter: Callable[[LinkedFile, str], LinkedFile | None], file: LinkedFile, source: str, path: str
+    ) -> tuple[LinkedFile | None, str, str, Node | None]:
+        """Follow links until a node, or until ``enter``, which opens the file that a source means, returns None."""
+        path = relative(path)
+        seen: set[tuple[str, str]] = set()
+        while True:
+            target = enter(file, source)
+            if target is None:
+                return None, source, path, None
+            if (target.location, path) in seen:
+                problem, remedy = "the links form a circle", "Remove one of them."
+                raise CircularLinkError(problem, store=target.location, path=path, remedy=remedy)
+            self._rules.limits.check("max_links", len(seen), f"{len(seen)} links lead from one to the next")
+            seen.add((target.location, path))
+            node, link, rest = _walk(target, path)
+            if node is not None:
+                return target, source, path, node
+            if link is None:
+                raise nothing_at(target.location, path)
+            file, source, path = target, link.source, relative(f"{link.node_path}/{rest}")
+
+    def file(self, origin: LinkedFile, source: str) -> LinkedFile:
+        """Return the file that a source in the file ``origin`` means."""
+        refused: LinkRefusedError | None = None
+        for location in self._candidates(origin, source):
+            if location in self.files:
+                return self.files[location]
+            try:
+                check_link(location, origin.location, self._rules.external_links)
+            except LinkRefusedError as error:
+                refused = refused or error
+                continue
+            # For a file on a server this is unknown: opening it decides.
+            if not may_exist(location):
+                continue
+            count = len(self.files)
+            self._rules.limits.check("max_files", count, f"links lead to {count} other files")
+            try:
+                self.files[location] = self._opened(location)
+            except StoreNotFoundError:
+                continue  # only a server knows what it has
+            return self.files[location]
+        if refused is not None:
+            raise refused
+        problem, remedy = f"the file {source!r} does not exist", "Put the linked file back beside this one."
+        raise ReferenceTargetError(problem, store=origin.location, remedy=remedy)
+
+    def _opened(self, location: str) -> LinkedFile:
+        """Open another file to be read by the same rules."""
+        store = open_neighbour(self.main.store, location)
         # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
-        parsed = parse(linked, hint=3 if hierarchy.zarr_format == 3 else None)
-        return LinkedFile(parsed.store(linked), parsed.hierarchy, other)
+        parsed = parse(store, hint=3 if self.main.hierarchy.zarr_format == 3 else None)
+        return LinkedFile(parsed.store(store), parsed.hierarchy, location)
 
-    return Resolver(
-        LinkedFile(store, hierarchy, location or ("" if store is None else store.location)),
-        open_other,
-        may_follow=lambda target, origin: check_link(target, origin, rules.external_links),
-        may_exist=may_exist,
-        check_limit=rules.limits.check,
-    )
+    def locate(self, origin: LinkedFile, source: str) -> str:
+        """Return the location that a source means, without opening it; also that of a file that does not exist."""
+        candidates = self._candidates(origin, source)
+        there = (location for location in candidates if location in self.files or may_exist(location))
+        return next(there, candidates[0])
+
+    @staticmethod
+    def _candidates(origin: LinkedFile, source: str) -> list[str]:
+        """Return the locations that a source may mean, the most probable one first."""
+        if source in OWN_SOURCES or source in origin.former_names:
+            return [origin.location]
+        # hdmf-zarr 0.10 named other files from the folder of the store; all other releases from the store itself.
+        folders = [origin.location, *([split_location(origin.location)[0]] if origin.names_siblings else [])]
+        return list(dict.fromkeys(resolve_source(source, folder) for folder in folders))
+
+
+def nothing_at(location: str, path: str) -> ReferenceTargetError:
+    """Return the error for a path in a file that leads to no node."""
+    return ReferenceTargetError("there is no such group or dataset", store=location, path=path)
+
+
+def _walk(file: LinkedFile, path: str) -> tuple[Node | None, ZarrReference | None, str]:
+    """Return the node at a path; or the target of the first link on the way, if any, and the path below it."""
+    node: Node = file.hierarchy.root
+    parts = path.split("/") if path else []
+    for position, part in enumerate(parts):
+        if not isinstance(node, Group):
+            return None, None, ""
+        if part not in node.members:
+            with at(file.location):
+                return None, find_link(node.attributes, part), "/".join(parts[position + 1 :])
+        node = node.members[part]
+    return node, None, ""

@@ -408,7 +408,7 @@ def set_links(node: Any, entries: list[Any]) -> None:
 
 @dataclass(eq=False)
 class LinkedFile:
-    """A file that links lead from or to, as `model.links.Resolver` needs it."""
+    """A file that links lead from or to, as `encoding.parser.Resolver` needs it."""
 
     store: Any
     hierarchy: Hierarchy
@@ -456,9 +456,3 @@ class LinkedFile:
                     problem = f"the name {link.name!r} is that of a link and of a member"
                     raise MetadataError(problem, remedy="Rename one of them in the file.")
         return list({link.name: link for link in reversed(links)}.values())[::-1]
-
-    def link_in(self, group: Group[Any], name: str) -> tuple[str, str] | None:
-        """Return source and path of the target of a link, None if the group has no such link."""
-        with at(self.location):
-            target = find_link(group.attributes, name)
-        return None if target is None else (target.source, target.node_path)

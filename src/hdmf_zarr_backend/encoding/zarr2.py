@@ -29,7 +29,6 @@ from hdmf_zarr_backend.model.nodes import (
     check_axes,
     checked_lengths,
     split,
-    without_damaged,
 )
 
 GROUP = ".zgroup"
@@ -88,14 +87,8 @@ def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
-    """Return the hierarchy for ``{key: document}``.
-
-    ``damaged`` receives the errors of single arrays, by path, which are left out.
-
-    Notes
-    -----
-    A node with both documents is an array. A group without ``.zgroup`` that its members imply keeps its attributes.
-    """
+    """Return the hierarchy for ``{key: document}``; ``damaged`` receives the errors of arrays that are left out."""
+    # A node with both documents is an array. A group without .zgroup that its members imply keeps its attributes.
     # zarr-python 2 writes no .zattrs for a node without attributes, zarr-python 3 an empty one.
     nodes: dict[str, Node] = {}
     described: list[str] = []
@@ -112,7 +105,7 @@ def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = N
             if damaged is None or name == GROUP:
                 raise
             damaged[path] = error
-    hierarchy = Hierarchy.from_flat(without_damaged(nodes, damaged), zarr_format=2)
+    hierarchy = Hierarchy.from_flat(nodes, damaged, zarr_format=2)
     for path in described:
         node = nodes.get(path)
         if node is None and (node := hierarchy.get(path)) is not None:

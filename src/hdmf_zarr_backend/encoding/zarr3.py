@@ -46,7 +46,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.encoding import references as references_of
 from hdmf_zarr_backend.encoding.codecs import (
@@ -54,13 +54,11 @@ from hdmf_zarr_backend.encoding.codecs import (
     STRUCT,
     Chain,
     axes_in_order,
-    byte_order_filter,
     decode_codecs,
     encode_codecs,
     encode_sharded,
     field_types,
     order_of,
-    struct_filter,
 )
 from hdmf_zarr_backend.encoding.data_types import (
     BYTES,
@@ -70,6 +68,7 @@ from hdmf_zarr_backend.encoding.data_types import (
     encode_type,
     endian_of,
     is_mixed,
+    little,
     object_kind,
     word_of_type,
 )
@@ -95,7 +94,6 @@ from hdmf_zarr_backend.model.nodes import (
     check_axes,
     checked_lengths,
     split,
-    without_damaged,
 )
 
 DOCUMENT = "zarr.json"
@@ -127,7 +125,6 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflow
 NEW_KEYS = ChunkKeys("default", "/")
 """The chunk key encoding of new arrays."""
 
-_USUAL_ENCODING = {"name": "default", "configuration": {"separator": "/"}}
 ChunkKeyEncoding: TypeAlias = Literal["default", "v2"]
 """Encodings of chunk keys: ``c/1/2`` for "default", ``1.2`` for "v2"."""
 
@@ -207,18 +204,12 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
     chunks = checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
     check_axes(shape, chunks, path)
     encoding = document["chunk_key_encoding"]
-    # Nearly all arrays have this encoding.
-    keys = NEW_KEYS if encoding == _USUAL_ENCODING else None
-    if keys is None:
-        stated = encoding if isinstance(encoding, dict) else {"name": encoding}
-        name, options = stated.get("name"), stated.get("configuration") or {}
-        if isinstance(name, str) and name in KEY_ENCODINGS and isinstance(options, dict):
-            usual = KEY_ENCODINGS[name]
-            separator = options.get("separator", usual.separator)
-            if isinstance(separator, str) and separator in (".", "/"):
-                keys = ChunkKeys(usual.encoding, "/" if separator == "/" else ".")
-    if keys is None:
+    stated = encoding if isinstance(encoding, dict) else {"name": encoding}
+    usual, options = KEY_ENCODINGS.get(str(stated.get("name"))), stated.get("configuration") or {}
+    separator = options.get("separator", usual.separator) if usual and isinstance(options, dict) else None
+    if usual is None or separator not in (".", "/"):
         raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=path)
+    keys = usual if separator == usual.separator else ChunkKeys(usual.encoding, separator)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
         raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=path)
@@ -255,10 +246,7 @@ def stale(*, consolidate: bool) -> list[str]:
 
 
 def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> tuple[Hierarchy, dict[str, Any]] | None:
-    """Return the hierarchy for the document of a root, None if it has no consolidated block.
-
-    ``damaged`` is as for `parse_documents`.
-    """
+    """Return the hierarchy for the document of a root, None if it has no consolidated block."""
     block = document.get(CONSOLIDATED) if isinstance(document, dict) else None
     if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
         return None
@@ -268,10 +256,7 @@ def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> tupl
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
-    """Return the hierarchy for ``{key: document}``.
-
-    ``damaged`` receives the errors of single nodes, by path, which are left out.
-    """
+    """Return the hierarchy for ``{key: document}``; ``damaged`` receives the errors of nodes that are left out."""
     named = ((split(key)[0], document) for key, document in documents.items() if split(key)[1] == DOCUMENT)
     return _hierarchy(named, damaged)
 
@@ -285,7 +270,7 @@ def _hierarchy(documents: Iterable[tuple[str, Any]], damaged: Damaged | None) ->
             if damaged is None:
                 raise
             damaged[path] = error
-    return Hierarchy.from_flat(without_damaged(nodes, damaged), zarr_format=3)
+    return Hierarchy.from_flat(nodes, damaged, zarr_format=3)
 
 
 # ---- documents -> nodes ---------------------------------------------------------------------------------------------
@@ -312,18 +297,18 @@ def _decode_array(
 ) -> Dataset[Attributes]:
     stated = document.get("attributes") or {}
     noted = notes_of(stated).get(_TYPE)
-    form = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
-    chain = form.chain
+    described = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
+    chain, data_type, fill_value, default, is_text = described
     if chain.chunks is not None and any(n % c for n, c in zip(cell, chain.chunks, strict=True)):
         raise MetadataError(f"shards {cell} are not a whole number of chunks {chain.chunks}")
     attributes = decode_values(stated)
     attributes.pop(DTYPE, None)
-    zarr_dtype, rows = _decode_word(stated, form.default, is_text=form.is_text)
+    zarr_dtype, rows = _decode_word(stated, default, is_text=is_text)
     stored = StoredArray(
         shape=shape,
         chunks=chain.chunks or cell,
-        data_type=form.data_type,
-        fill_value=form.fill_value,
+        data_type=data_type,
+        fill_value=fill_value,
         compressor=chain.compressor,
         filters=chain.filters,
         order=chain.order,
@@ -335,7 +320,7 @@ def _decode_array(
     names = document.get(_NAMES)
     if isinstance(names, list) and any(name is not None for name in names):
         attributes.setdefault(DIMENSIONS, names)
-    if form.is_text and element_of_word(zarr_dtype) is not None:
+    if is_text and element_of_word(zarr_dtype) is not None:
         stored.filters = [dict(REFERENCE_TEXTS), *(chain.filters or [])[1:]]
         stored.fill_value = None
     _set_word(node, zarr_dtype, rows=rows, is_old=stated.get(DTYPE) == "scalar" or stated.get(SCALAR_3) is True)
@@ -355,19 +340,12 @@ _properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
 """Returns the properties of an array that its document states, except for the shape."""
 
 
-class _Decoded(NamedTuple):
-    """Codecs, data type and fill value of a node. Nodes share them, so they must not be changed."""
-
-    chain: Chain
-    data_type: Any
-    fill_value: Any
-    default: Any  # zarr_dtype of the data type
-    is_text: bool  # references are stored as text
-
-
 @Memo
-def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any) -> _Decoded:
-    """Return the parts of a node; ``noted`` is the data type in its note, for types that format 3 cannot express."""
+def _decode(
+    stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any
+) -> tuple[Chain, Any, Any, Any, bool]:
+    """Return codecs, data type and fill value of a node, the ``zarr_dtype`` of that type, and whether it is text."""
+    # `noted` is the data type in the note of the node, for types that format 3 cannot express
     chain = decode_codecs(codecs, axes)
     kind = object_kind(stored)
     if kind is None:
@@ -376,7 +354,7 @@ def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: A
             data_type = noted
         default = word_of_type(data_type)
         if isinstance(data_type, list) and is_mixed(data_type):
-            chain = replace(chain, filters=[byte_order_filter(data_type), *(chain.filters or [])])
+            chain = replace(chain, filters=[{"id": BYTE_ORDER, "stored": little(data_type)}, *(chain.filters or [])])
     else:
         data_type, default = "|O", "str" if kind == STRING else "bytes"
         first = chain.filters[0]["id"] if chain.filters else None
@@ -386,7 +364,7 @@ def _decode(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: A
         fill = fill_from_format_3(fill_value, data_type, stored)
     except UnsupportedFileError:  # the library of the type is absent, so no value can be read, but the array is listed
         fill = fill_value
-    return _Decoded(chain, data_type, fill, default, kind == STRING)
+    return chain, data_type, fill, default, kind == STRING
 
 
 def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old: bool) -> None:
@@ -411,7 +389,7 @@ def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old:
         stored.shape, stored.chunks = ((*(n or (1,)), len(fields)) for n in (stored.shape, stored.chunks))
         if stored.shards is not None:
             stored.shards = replace(stored.shards, shape=(*stored.shards.shape, len(fields)))
-        stored.filters = [struct_filter(fields), *(stored.filters or [])]
+        stored.filters = [{"id": STRUCT, "fields": fields}, *(stored.filters or [])]
         stored.data_type, stored.fill_value = "|O", None
     elif scalar:  # a node has one axis where the document has none
         stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
@@ -495,11 +473,12 @@ _TRANSFORMERS = "storage_transformers"
 def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
     # hdmf-zarr 0.14 and zarr-python cannot read a node without a fill value, so there is always one.
     axes, array = len(node.stored.stored_shape), node.stored
-    stored = _encode(array.data_type, array.filters, array.compressor, array.order, axes, array.fill_value)
-    attributes = _encode_array_attributes(node, stored.default)
-    if stored.noted is not None:
-        attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
-    codecs, chunks = stored.codecs, node.stored.chunks[:axes]
+    parts = _encode(array.data_type, array.filters, array.compressor, array.order, axes, array.fill_value)
+    data_type, codecs, fill_value, default, noted = parts
+    attributes = _encode_array_attributes(node, default)
+    if noted is not None:
+        attributes[NOTES] = {**notes_of(attributes), _TYPE: noted}
+    chunks = node.stored.chunks[:axes]
     if node.stored.shards is not None:
         codecs = encode_sharded(chunks, codecs, node.stored.shards)
         chunks = node.stored.shards.shape[:axes]
@@ -512,10 +491,10 @@ def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
         "zarr_format": 3,
         "node_type": "array",
         "shape": list(node.stored.stored_shape),
-        "data_type": stored.data_type,
+        "data_type": data_type,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
         "chunk_key_encoding": {"name": keys.encoding, "configuration": {"separator": keys.separator}},
-        "fill_value": stored.fill_value,
+        "fill_value": fill_value,
         "codecs": codecs,
         "attributes": attributes,
         **({_NAMES: names} if has_names else {}),
@@ -523,19 +502,11 @@ def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
     }
 
 
-class _Encoded(NamedTuple):
-    """Data type, codecs and fill value of a document. Documents share them, so they must not be changed."""
-
-    data_type: Any
-    codecs: list[dict[str, Any]]  # of a chunk
-    fill_value: Any
-    default: Any  # zarr_dtype of the data type
-    noted: Any  # the data type, if format 3 cannot express it
-
-
 @Memo
-def _encode(data_type: Any, filters: Any, compressor: Any, order: Order, axes: int, fill_value: Any) -> _Encoded:
-    """Return the parts of a document; UsageError if format 3 cannot express a filter."""
+def _encode(
+    data_type: Any, filters: Any, compressor: Any, order: Order, axes: int, fill_value: Any
+) -> tuple[Any, list[dict[str, Any]], Any, Any, Any]:
+    """Return data type, codecs and fill value of a document, ``zarr_dtype`` of the type, and the type for a note."""
     first = (filters or [{}])[0]
     known = plain = data_type
     if first.get("id") == STRUCT:
@@ -560,7 +531,7 @@ def _encode(data_type: Any, filters: Any, compressor: Any, order: Order, axes: i
         endian=endian,
         itemsize=itemsize,
     )
-    return _Encoded(stored, codecs, fill_in_format_3(fill_value, known, stored), default, noted)
+    return stored, codecs, fill_in_format_3(fill_value, known, stored), default, noted
 
 
 # ---- new arrays -----------------------------------------------------------------------------------------------------
@@ -575,12 +546,12 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
     filters = stored.filters or []
     if notes.get("rows") is True:
         stored.stored_axes = len(stored.shape) - 1
-        stored.filters = [struct_filter(row_fields(node, widths)), *filters[1:]]
+        stored.filters = [{"id": STRUCT, "fields": row_fields(node, widths)}, *filters[1:]]
     elif stored.data_type == "|O":
         if element_of_word(node.attributes.get(DTYPE)) is not None:
             stored.filters = [dict(REFERENCE_TEXTS), *filters[1:]]
     elif is_mixed(stored.data_type):
-        stored.filters = [byte_order_filter(stored.data_type), *filters]
+        stored.filters = [{"id": BYTE_ORDER, "stored": little(stored.data_type)}, *filters]
     if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):
         stored.stored_axes = 0
     if len(stored.stored_shape) < 2:

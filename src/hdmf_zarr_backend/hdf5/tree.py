@@ -21,6 +21,7 @@ import numpy as np
 from h5py import h5a, h5l, h5o
 
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
+from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.reserved import as_dict, hdf5_note
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
@@ -35,7 +36,7 @@ from hdmf_zarr_backend.hdf5.files import (
     reading,
     warn_broken,
 )
-from hdmf_zarr_backend.model.links import THIS_FILE, Resolver, is_url, relative_source, why_not
+from hdmf_zarr_backend.model.links import THIS_FILE, is_url, relative_source, why_not
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import resource_failure
@@ -284,7 +285,7 @@ class _PendingLink(NamedTuple):
 class Placement:
     """The objects of a Zarr file in a new HDF5 file: ``nodes``, parents before members, and ``links``."""
 
-    def __init__(self, resolver: Resolver[LinkedFile], target: str, *, copies_links: bool = False) -> None:
+    def __init__(self, resolver: Resolver, target: str, *, copies_links: bool = False) -> None:
         self.main = main = resolver.main
         self._resolver = resolver
         self._folder = os.path.dirname(target)

@@ -21,6 +21,7 @@ from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.elements import Described, describe, is_scalar, to_hdmf
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions
+from hdmf_zarr_backend.encoding.parser import Resolver, nothing_at
 from hdmf_zarr_backend.encoding.references import (
     Link,
     LinkedFile,
@@ -46,7 +47,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, EditableColumn, FileResolver
 from hdmf_zarr_backend.hdmf.targets import ROOT, StoredReference, builders_below
 from hdmf_zarr_backend.model.element import Reference, Text
-from hdmf_zarr_backend.model.links import THIS_FILE, Resolver, nothing_at
+from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
@@ -212,7 +213,7 @@ class Assembler:
     """Makes the builders of one file, and keeps them."""
 
     file: LinkedFile
-    resolver: Resolver[LinkedFile]
+    resolver: Resolver
     assembler_of: Callable[[LinkedFile], Assembler]
     references: FileResolver
     edits: Edits | None = None

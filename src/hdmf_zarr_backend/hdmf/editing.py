@@ -30,7 +30,7 @@ from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr
-from hdmf_zarr_backend.encoding.parser import ParsedFile, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver
 from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference, set_links
 from hdmf_zarr_backend.encoding.reserved import (
     IDENTITY,
@@ -126,7 +126,7 @@ class Edit:
         self._nulls = 0  # references whose target is removed
         self._kept: dict[str, npt.NDArray[np.bool_]] = {}  # of arrays that lose rows: is an element kept?
         self._numbers: dict[str, Array] = {}  # new values of row numbers, at all elements
-        self._before = resolver_of(store, known, store.location)
+        self._before = Resolver(store, known, store.location)
         self._targets: dict[tuple[Any, Any], str | None] = {}
         self._specs = spec_location(known.root.attributes.get(SPECLOC))
 

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding import zarr2
 from hdmf_zarr_backend.encoding.attributes import indices_in, row_counts, shown_counts
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
-from hdmf_zarr_backend.encoding.parser import ParsedFile, check_described, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_described
 from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, StoreError, at, warn
@@ -70,7 +70,7 @@ class ReadSession:
         on_made: Callable[[Any], None] = lambda builder: None,
     ) -> None:
         self._manager = manager
-        self._resolver = resolver_of(store, parsed.hierarchy, source)
+        self._resolver = Resolver(store, parsed.hierarchy, source)
         self._parsed = parsed
         # A file that several links lead to is parsed once: hdmf-zarr parsed it for each reference (hdmf-zarr#289).
         self._assemblers: dict[str, Assembler] = {}

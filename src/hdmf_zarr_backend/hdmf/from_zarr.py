@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.data_types import word_of_type
 from hdmf_zarr_backend.encoding.elements import describe, stored_text
 from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, encode_dimensions, is_nczarr, strip
-from hdmf_zarr_backend.encoding.parser import ParsedFile, read_documents, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, read_documents
 from hdmf_zarr_backend.encoding.references import is_reference
 from hdmf_zarr_backend.encoding.reserved import (
     CHUNKS,
@@ -95,7 +95,7 @@ class ZarrPlanner:
         self._is_in_place = is_in_place
         self.cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
-        self._resolver = resolver_of(store, hierarchy)
+        self._resolver = Resolver(store, hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
         # by group, the lengths of the axes that have names
         self._lengths: dict[str, dict[str, int]] = {}

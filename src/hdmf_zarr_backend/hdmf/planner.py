@@ -27,7 +27,7 @@ from hdmf_zarr_backend.encoding.chunk_codec import check_given
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
-from hdmf_zarr_backend.encoding.parser import resolver_of
+from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import Link, ZarrReference, encode_link, find_link
 from hdmf_zarr_backend.encoding.reserved import (
     DIMENSIONS,
@@ -441,7 +441,7 @@ class AppendPlanner(Planner):
     ) -> None:
         super().__init__(request)
         self.plan = WritePlan(hierarchy)
-        self._resolver = resolver_of(None, hierarchy, request.targets.location)
+        self._resolver = Resolver(None, hierarchy, request.targets.location)
         self.changed: set[str] = set()
         self.added: set[str] = set()
         self._is_written = is_written

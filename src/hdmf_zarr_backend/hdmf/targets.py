@@ -17,7 +17,7 @@ from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, Refer
 from hdmf.container import AbstractContainer
 
 from hdmf_zarr_backend.encoding.elements import describe
-from hdmf_zarr_backend.encoding.parser import resolver_of
+from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import (
     RegionReference,
     ZarrReference,
@@ -327,7 +327,7 @@ def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
 
 class _Check:
     def __init__(self, plan: WritePlan, targets: Targets, store: Store) -> None:
-        self._resolver = resolver_of(store, plan.hierarchy, targets.location)
+        self._resolver = Resolver(store, plan.hierarchy, targets.location)
         self._targets = targets
         self.missing: dict[_Key, tuple[str, str, str]] = {}  # path, kind and problem, by target
         self._passed: set[_Key] = set()

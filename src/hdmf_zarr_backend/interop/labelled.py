@@ -19,14 +19,14 @@ from hdmf_zarr_backend.array.chunks import ChunkCache
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding.attributes import plain_attributes
 from hdmf_zarr_backend.encoding.elements import describe_any, is_scalar
-from hdmf_zarr_backend.encoding.parser import parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import Resolver, parse
 from hdmf_zarr_backend.encoding.references import LinkedFile, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, spec_location
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, NotZarrError, StoreError, at, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.interop.datasets import lazy_array_of, names_of_axes, to_dask
 from hdmf_zarr_backend.model.element import Compound, Reference, Unknown
-from hdmf_zarr_backend.model.links import THIS_FILE, Resolver
+from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, split
 from hdmf_zarr_backend.store.opening import FileSource, open_store
 
@@ -88,7 +88,7 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None, *, 
     """
     dataset = lazy_array_of(dataset)
     hierarchy = dataset.hierarchy or parse(dataset.file_store).hierarchy
-    source = _Source(resolver_of(dataset.file_store, hierarchy, dataset.location), dataset)
+    source = _Source(Resolver(dataset.file_store, hierarchy, dataset.location), dataset)
     parent = split(dataset.path)[0]
     group = hierarchy.get(parent) if dataset.path else None
     labels = source.labels(parent, dataset.shape) if dataset.basename == "data" else xr.Coordinates()
@@ -147,7 +147,7 @@ def to_datatree(source: FileSource, *, scaled: bool = False, storage_options: Ma
     hierarchy = parsed.hierarchy
     if isinstance(hierarchy.root, Dataset):
         raise NotZarrError("this is an array, not a group", store=opened.location, remedy="Open it with zarr.")
-    file = _Source(resolver_of(parsed.store(opened), hierarchy))
+    file = _Source(Resolver(parsed.store(opened), hierarchy))
     datasets, lengths = dict[str, Any](), {"": dict[str, int]()}
     for path, node in hierarchy.walk(without=spec_location(hierarchy.root.attributes.get(SPECLOC))):
         if isinstance(node, Group):
@@ -160,7 +160,7 @@ def to_datatree(source: FileSource, *, scaled: bool = False, storage_options: Ma
 class _Source:
     """Makes variables of the datasets of a file; ``opened`` is one that is open, perhaps with changes."""
 
-    def __init__(self, resolver: Resolver[LinkedFile], opened: LazyArray | None = None) -> None:
+    def __init__(self, resolver: Resolver, opened: LazyArray | None = None) -> None:
         self._resolver, self._opened = resolver, opened
         self._file, self._cache = resolver.main, ChunkCache()
 

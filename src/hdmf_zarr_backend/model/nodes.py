@@ -319,13 +319,17 @@ class Hierarchy:
         group.members[name] = node
 
     @classmethod
-    def from_flat(cls, nodes: Mapping[str, Node], *, zarr_format: int = 2) -> Hierarchy:
-        """Return the hierarchy of ``{path: node}``.
-
-        Creates groups that only their members imply, so that a reader does not lose them (Zarr v2 requires ``.zgroup``
-        at every ancestor; `verify` reports missing ones).
-        """
-        flat: dict[str, Node] = {relative(path): node for path, node in nodes.items()}
+    def from_flat(cls, nodes: Mapping[str, Node], damaged: Damaged | None = None, *, zarr_format: int) -> Hierarchy:
+        """Return the hierarchy of ``{path: node}`` without damaged nodes; raise the error of one that has members."""
+        # Groups that only their members imply are created, so that a reader does not lose them. Zarr v2 requires
+        # .zgroup at every ancestor, and `verify` reports missing ones.
+        for path in nodes if damaged else ():
+            above = split(path)[0]
+            while above:
+                if damaged and above in damaged:
+                    raise damaged[above]
+                above = split(above)[0]
+        flat: dict[str, Node] = {relative(path): node for path, node in nodes.items() if path not in (damaged or ())}
         root = flat.setdefault("", Group())
         for path, child in list(flat.items()):
             if not path:
@@ -344,19 +348,6 @@ class Hierarchy:
 
 Damaged: TypeAlias = "dict[str, MetadataError]"
 """The errors of nodes whose documents are damaged or have something unsupported, by path."""
-
-
-def without_damaged(nodes: Mapping[str, Node], damaged: Damaged | None) -> Mapping[str, Node]:
-    """Return the nodes without damaged ones; raise the error of one that has members, whose parent they would lack."""
-    if not damaged:
-        return nodes
-    for path in nodes:
-        above = split(path)[0]
-        while above:
-            if above in damaged:
-                raise damaged[above]
-            above = split(above)[0]
-    return {path: node for path, node in nodes.items() if path not in damaged}
 
 
 def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.array.content import ArrayReader
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
-from hdmf_zarr_backend.encoding.parser import ParsedFile, parse, resolver_of
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.references import decode_reference
 from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version
 from hdmf_zarr_backend.errors import IsHdf5Error, ZarrBackendError
@@ -65,7 +65,7 @@ class NodeReader:
         self.most = REMOTE_VALUE_BYTES if self.is_remote else VALUE_BYTES
         self.read_bytes = self._spent = 0
         self.damaged: dict[str, str] = {}
-        self._resolver = resolver_of(store, parsed.hierarchy, outline.location)
+        self._resolver = Resolver(store, parsed.hierarchy, outline.location)
         self._arrays = ArrayReader(store, self._target, as_hdf5=False)
 
     def share(self, part: int) -> int:
