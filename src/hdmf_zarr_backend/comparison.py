@@ -51,7 +51,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
 )
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
-from hdmf_zarr_backend.model.render import FEW, PLAIN, Form, View, counted, limited
+from hdmf_zarr_backend.model.render import FEW, PLAIN, Form, View, counted, limited, readable
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
@@ -149,7 +149,10 @@ class Difference:
             return f"{self.a} -> {self.b}"
         if self.kind == "rows" and not self.place:
             return ", ".join(filter(None, (_ids(self.a, "removed"), _ids(self.b, "added"))))
-        return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
+        a, b = readable(self.a), readable(self.b)
+        if isinstance(a, str) and a == b:  # only the bytes differ
+            a, b = self.a, self.b
+        return f"{_words(a, b)} | {_words(b, a)}"
 
 
 class Differences(View, list[Difference]):

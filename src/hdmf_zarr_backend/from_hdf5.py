@@ -240,7 +240,8 @@ _UNREADABLE = (
     AssertionError,
 )  # fmt: skip
 
-_ANYWAY = {"remedy": "Pass check=False to convert it anyway.", "remedy_cli": "Use --no-check to convert it anyway."}
+_UNREAD = "to convert it anyway; pynwb cannot read the copy as it is, zarr-python can."
+_ANYWAY = {"remedy": f"Pass check=False {_UNREAD}", "remedy_cli": f"Use --no-check {_UNREAD}"}
 _MENDED = " If a field is missing, io.replace adds it to the copy, such as io.replace('/session_description', 'text')."
 
 

@@ -14,7 +14,7 @@ from hdmf.build import BuildManager, TypeMap
 
 from hdmf_zarr_backend.encoding.parser import parse
 from hdmf_zarr_backend.encoding.registry import ZarrFormat
-from hdmf_zarr_backend.encoding.reserved import refused_version
+from hdmf_zarr_backend.encoding.reserved import OLDER, refused_version
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.io import NEW_FILE_MODES, Mode, ZarrIO
@@ -28,7 +28,6 @@ with library_of("nwb", "NWBZarrIO"):
 if TYPE_CHECKING:
     from pynwb import NWBFile
 
-_OLDER = "h5py or zarr-python can read it."
 
 Version = tuple[int | str, ...]
 
@@ -56,7 +55,7 @@ def check_nwb_version(
         problem = f"Missing NWB version in file{missing[0]}"
         raise UnsupportedNWBError(problem, store=location, path="/", remedy=missing[1])
     if problem := refused_version(version.decode("utf-8", "replace") if isinstance(version, bytes) else version):
-        raise UnsupportedNWBError(problem, store=location, path="/", remedy=_OLDER)
+        raise UnsupportedNWBError(problem, store=location, path="/", remedy=OLDER)
 
 
 class NWBZarrIO(ZarrIO):
@@ -222,7 +221,7 @@ class NWBZarrIO(ZarrIO):
             root = self._parsed.hierarchy.root
             missing = "", "This is not an NWB file; ZarrIO may read it."
             if isinstance(root, Group) and "nwb_version" in root.members:
-                missing = ": nwb_version is a dataset, as in NWB 1", _OLDER
+                missing = ": nwb_version is a dataset, as in NWB 1", OLDER
             check_nwb_version(root.attributes.get("nwb_version"), self.source, missing)
         return super().read(check=check)
 

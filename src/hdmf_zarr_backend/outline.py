@@ -22,8 +22,8 @@ from hdmf_zarr_backend.encoding.reserved import (
     data_type_of,
     hdf5_note,
     notes_of,
+    shown_attributes,
     spec_location,
-    visible,
 )
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn, without_secrets
 from hdmf_zarr_backend.model.nodes import (
@@ -48,6 +48,7 @@ from hdmf_zarr_backend.model.render import (
     escape,
     folded,
     item_tree,
+    readable,
     size_text,
     sum_of,
 )
@@ -315,7 +316,7 @@ def outline_of(
 
 def _values(node: Node) -> dict[str, Any]:
     """Return the attributes of a node as JSON, with the names given by the user, without the reserved ones."""
-    return {name: node.attributes[stored] for stored, name in visible(node.attributes).items()}
+    return {name: readable(value) for name, value in shown_attributes(node.attributes).items()}
 
 
 def target_text(target: dict[str, Any]) -> str:

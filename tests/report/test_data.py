@@ -1,6 +1,8 @@
 """The data on the page of `zarrio report`: known values are seen, little is read, and what is odd is a remark."""
 
+import ast
 import base64
+import inspect
 import json
 import re
 import zlib
@@ -20,10 +22,11 @@ from pynwb.file import Subject
 from pynwb.image import GrayscaleImage, ImageSeries, RGBImage
 from pynwb.misc import AnnotationSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert, read_nwb, report, validate
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, compare, convert, read_nwb, report, validate
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.model.render import UNICODE
+from hdmf_zarr_backend.reporting import data as data_module
 from tests.report.test_page import Page
 from tests.samples import START, write_hdf5, write_zarr
 from tests.servers import WebServer
@@ -413,6 +416,34 @@ def test_a_version_of_nwb_that_is_an_array_is_told_everywhere(tmp_path: Path) ->
         read_nwb(path)
     for finding in validate(path).findings[:1]:
         assert (finding.kind, finding.message) == ("version", why)
+        assert "Read its arrays with h5py or zarr-python" in finding.remedy
+    with pytest.raises(UnsupportedFileError, match="pynwb cannot read the copy as it is, zarr-python can"):
+        convert(path, tmp_path / "a.nwb.zarr")
+
+
+def test_text_that_is_not_utf8_is_shown_as_latin1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the micro sign in files of early releases of MatNWB."""
+    paths = {name: write_hdf5(tmp_path / f"{name}.nwb", nwbfile_with(series())) for name in ("µV", "µA")}
+    for unit, path in paths.items():
+        with h5py.File(path, "r+") as file:
+            data, raw = file["acquisition/a/data"], unit.encode("latin-1")
+            data.attrs["unit"] = np.array([raw]) if unit == "µV" else raw
+            data.attrs["others"] = np.array([b"ab", raw], h5py.string_dtype("ascii"))
+            file["scratch/texts"] = np.array([b"ab", raw])
+    convert(paths["µV"], tmp_path / "a.nwb.zarr", check=False)
+    for path in (paths["µV"], tmp_path / "a.nwb.zarr"):
+        text = data_text(path)
+        assert "the unit is not UTF-8 text : /acquisition/a, µV" in text
+        assert "-2 to 3 µV" in text
+        assert main(["inspect", str(path), "--attributes", "--values"]) == 0
+        lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+        assert any(line.endswith('@unit ["µV"]') for line in lines)
+        assert any(line.endswith('@others ["ab", "µV"]') for line in lines)
+        assert any(line.endswith("['ab', 'µV']") for line in lines)
+    assert not compare(paths["µV"], tmp_path / "a.nwb.zarr")
+    shown = [each.text for each in compare(*paths.values())]
+    assert "attribute 'unit'[0]: 'µV' | 'µA'" in shown
+    assert "value[1]: 'µV' | 'µA'" in shown
 
 
 @pytest.mark.parametrize(("node", "change"), [
@@ -469,3 +500,52 @@ def test_external_links_of_hdf5_are_shown_and_not_followed(tmp_path: Path, capsy
     for text in (page, capsys.readouterr().out):
         assert "other.h5:/text" in text
         assert not {"SECRET", "4711", "4,711"} & {*re.findall(r"[\w,]+", text)}
+
+
+def test_the_guide_has_a_row_for_each_remark() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "how-to" / "look.md").read_text(encoding="utf-8")
+    first = "\n".join(row.split(" | ")[0] for row in guide.splitlines() if row.startswith("| "))
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(data_module))) if isinstance(node, ast.Call)]
+    made = [node.args[0] for node in calls if getattr(node.func, "attr", "") == "_remark"]
+    texts = [
+        str(part.value) for node in made for part in getattr(node, "values", [node]) if isinstance(part, ast.Constant)
+    ]
+    assert len(texts) > 30
+    assert [text for text in texts if text.strip() not in first] == []
+    assert "pynwb cannot read this file" in first
+
+
+@pytest.mark.filterwarnings("ignore:.*has a rate of 0.0 Hz")
+def test_the_remedies_of_the_guide_mend_a_file(tmp_path: Path) -> None:
+    stamps = STAMPS.copy()
+    stamps[[3, 4]] = stamps[[4, 3]]
+    odd = (series("late", STAMPS, timestamps=STAMPS + 1.5e9), series("long", np.ones((3, 2)), rate=7.5))
+    nwbfile = nwbfile_with(series("a", STAMPS, "unknown", timestamps=stamps), *odd, subject=Subject(subject_id="m"))
+    nwbfile.add_trial(start_time=5.0, stop_time=4.0)
+    for times in ([4.0, 3.0, 5.0], []):
+        nwbfile.add_unit(spike_times=times)
+    path = write_zarr(tmp_path / "m.nwb.zarr", nwbfile)
+    for document in (path / "acquisition" / "long" / "starting_time" / ".zattrs", path / ".zmetadata"):
+        document.write_text(document.read_text().replace("7.5", "0.0"))
+    box = report(path, check=False).partition('<div class="remarks">')[2].partition("</div>")[0]
+    assert box.count("<li>") == 9
+    assert "Look at a file, and compare files" in box
+    with NWBZarrIO(path, mode="r+") as io:
+        nwbfile = io.read()
+        one, late, long = (nwbfile.acquisition[name] for name in ("a", "late", "long"))
+        for name, value in (("species", "Mus musculus"), ("sex", "F"), ("age", "P90D")):
+            setattr(nwbfile.subject, name, value)
+        one.fields["unit"], long.fields["rate"] = "V", 30.0
+        for changed in (nwbfile.subject, one, long):
+            changed.set_modified()
+        io.write(nwbfile)
+        order = np.argsort(one.timestamps[:], kind="stable")
+        one.data[:] = one.data[:][order]
+        one.timestamps[:] = one.timestamps[:][order]
+        late.timestamps[:] = late.timestamps[:] - 1.5e9
+        nwbfile.trials["stop_time"].data[0] = 6.0
+        times = nwbfile.units["spike_times"].target.data
+        times[0:3] = np.sort(times[0:3])
+        io.replace("/acquisition/long/data", long.data[:] * [[1], [2], [3]])
+        io.remove("/units", rows=[1])
+    assert '<div class="remarks">' not in report(path, check=False)

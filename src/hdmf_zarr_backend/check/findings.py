@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from hdmf_zarr_backend.encoding.reserved import OLDER
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, finding_lines, limited, verdict
@@ -273,7 +274,7 @@ KINDS: Final[dict[str, str]] = {
     "target-type": "Point the link or reference to an object of the required type.",
     "illegal-link": "Write the object itself, not a link to it.",
     "target": "Put the target back, or remove the link or reference.",
-    "version": "Convert it as it is with `zarrio convert --no-check`; h5py and zarr-python can read it.",
+    "version": OLDER,
     "failed": "Check with `zarrio verify` whether the file is damaged.",
     "other": "See the message.",
 }

@@ -8,6 +8,7 @@ Source: hdmf-zarr storage specification, "Reserved attributes"; NCZarr 2.0; the 
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -77,6 +78,28 @@ def visible(attributes: dict[str, Any]) -> dict[str, str]:
     return {name: str(renamed.get(name, name)) for name in attributes if name not in hidden}
 
 
+def shown_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON attributes by the user's names; bytes that are not UTF-8 are surrogates in text, not Base64."""
+    remarks = as_dict(notes_of(attributes).get("attributes"))
+    names = visible(attributes)
+    return {name: _text_of(attributes[stored], as_dict(remarks.get(stored))) for stored, name in names.items()}
+
+
+def _text_of(value: Any, remark: dict[str, Any]) -> Any:
+    kind, _, size = re.sub(r"^\|S", "bytes:", str(remark.get("dtype"))).partition(":")
+    if kind != "bytes" or not remark.get("base64"):
+        return value
+    if isinstance(value, list):
+        return [_text_of(item, remark) for item in value]
+    try:
+        raw = base64.b64decode(value)
+        items = [raw[start : start + int(size)] for start in range(0, len(raw), int(size))] if size else [raw]
+    except (TypeError, ValueError):  # another program may have changed it
+        return value
+    texts = [item.rstrip(b"\0").decode("utf-8", "surrogateescape") for item in items or [b""]]
+    return texts if size and remark.get("shape") else texts[0]
+
+
 def root_notes() -> dict[str, Any]:
     """Return the initial note of the root of a new file."""
     return {"version": FORMAT_VERSION, CHUNKS: ALL_CHUNKS}
@@ -126,6 +149,9 @@ def refused_version(version: object) -> str:
     if isinstance(version, str):
         said = f"has NWB version {version}, and pynwb reads version 2 and newer"
     return f"pynwb cannot read this file: it {said}"
+
+
+OLDER = "Read its arrays with h5py or zarr-python, or write a new file from them; pynwb cannot read a copy either."
 
 
 # ---- cached namespaces ----------------------------------------------------------------------------------------------

@@ -166,6 +166,13 @@ def _runs(members: list[Item]) -> Iterator[list[Item]]:
         start = stop
 
 
+def readable(value: Any) -> Any:
+    """Return text, also in lists, with bytes that are not UTF-8, which are surrogates, as characters of Latin-1."""
+    if isinstance(value, str):
+        return value if value.isascii() else re.sub("[\udc80-\udcff]", lambda byte: chr(ord(byte[0]) - 0xDC00), value)
+    return type(value)(map(readable, value)) if type(value) in (list, tuple) else value
+
+
 def escape(text: str) -> str:
     """Return text as HTML, with escapes for characters that are not printed; it may be of a crafted file."""
     return html.escape(printable(text))

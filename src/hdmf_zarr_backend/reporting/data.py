@@ -27,13 +27,13 @@ from hdmf_zarr_backend.array.content import ArrayReader
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.references import decode_reference
-from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version
+from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version, shown_attributes
 from hdmf_zarr_backend.errors import IsHdf5Error, ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
-from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pattern, size_text
+from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pattern, readable, size_text
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import Outline, outline_of
 from hdmf_zarr_backend.store.base import Store
@@ -181,7 +181,7 @@ def small_values(reader: NodeReader) -> dict[str, Any]:
     short = [path for path, node in reader.hierarchy.walk() if isinstance(node, Dataset) and node.stored.size <= _SHORT]
     reader.prefetch(short)
     values = {path: reader.read(path) for path in short}
-    known = {path: value.tolist() for path, value in values.items() if value is not None}
+    known = {path: readable(value.tolist()) for path, value in values.items() if value is not None}
     return known | dict.fromkeys(reader.damaged, UNREADABLE)
 
 
@@ -193,7 +193,7 @@ def is_small(stored: StoredArray) -> bool:
 def shortened(text: str, length: int = _TEXT_LENGTH) -> str:
     """Return a text as one line, which ends in an ellipsis if it is longer."""
     # a description may have pages; it is one line of a table here
-    text = " ".join(text.split())
+    text = " ".join(readable(text).split())
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -344,8 +344,11 @@ class DataView:
         data, start = self._data(path), self._reader.dataset(path, "starting_time")
         axes = () if data is None else describe_any(data[1]).axes
         is_sampled = 0 < len(axes) < 3 and 0 not in axes and not self._is_events(path)
-        if data is not None and is_sampled and not _unit(data[1]):
+        unit = "" if data is None else _unit(data[1])
+        if is_sampled and not unit:
             self._remark("the series has no unit", path)
+        elif readable(unit) != unit:
+            self._remark("the unit is not UTF-8 text", path, readable(unit))
         for name in ("electrodes", "rois"):
             rows = self._reader.dataset(path, name)
             count = None if rows is None else math.prod(rows[1].stored.shape)
@@ -505,13 +508,11 @@ class DataView:
         factors = np.full((channels, 1), factor) * (1.0 if own is None or len(own) != channels else own[:, None])
         lows, highs = np.sort([lows * factors + offset, highs * factors + offset], axis=0)  # a factor may be negative
         least, most = np.nanmin(lows, axis=1), np.nanmax(highs, axis=1)
-        seen = sum(len(block) for _, block in parts)
+        seen, unit = sum(len(block) for _, block in parts), readable(_unit(node))
         if seen > 1 and np.nanmin(lows) == np.nanmax(highs):
-            self._remark("all values that were read are equal", path, f"{least[0]:.5g} {_unit(node)}")
+            self._remark("all values that were read are equal", path, f"{least[0]:.5g} {unit}")
         names = [f"channel {number}: " if width > 1 else "" for number in range(channels)]
-        labels = [
-            f"{name}{low:.5g} to {high:.5g} {_unit(node)}" for name, low, high in zip(names, least, most, strict=True)
-        ]
+        labels = [f"{name}{low:.5g} to {high:.5g} {unit}" for name, low, high in zip(names, least, most, strict=True)]
         notes = [f"{channels} of {width:,} channels"] if channels < width else []
         notes += [f"{seen:,} of {axes[0]:,} samples read; pale where none were"] if seen < axes[0] else []
         notes += [note] if note else []
@@ -667,7 +668,8 @@ class DataView:
 
 def _unit(node: Dataset[Attributes]) -> str:
     """Return the unit of data, empty if it has none, which files also write as ``n.a.``, ``N/A`` or ``-``."""
-    unit = node.attributes.get("unit")
+    unit = shown_attributes(node.attributes).get("unit")
+    unit = unit[0] if isinstance(unit, list) and len(unit) == 1 else unit  # as in files of early releases of MatNWB
     return unit if isinstance(unit, str) and re.sub(r"[\s./-]", "", unit).lower() not in _NO_UNIT else ""
 
 

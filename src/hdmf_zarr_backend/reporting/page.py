@@ -315,7 +315,8 @@ def _remarks(remarks: Sequence[Remark]) -> str:
         text = f"<b>{escape(group[0][0])}</b>"
         lines.append(f"{text}: {places[0]}" if len(group) == 1 else _opening(f"{text}: {len(group):,} places", places))
     items = "".join(f"<li>{line}</li>" for line in lines)
-    return f'<div class="remarks"><h2>Remarks</h2><ul>{items}</ul></div>' if items else ""
+    where = "What to do: the guide <i>Look at a file, and compare files</i> of hdmf-zarr-backend, <i>Remarks</i>."
+    return f'<div class="remarks"><h2>Remarks</h2><ul>{items}</ul><p>{where}</p></div>' if items else ""
 
 
 def _verdict(count: int, noun: str, good: str) -> str:
