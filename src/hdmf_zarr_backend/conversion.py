@@ -425,10 +425,8 @@ class Request:
         is_free = zarr_format is None and not nczarr and self.shards is None and named_format() is None
         if is_free and source_format == to == "zarr":  # a copy keeps the format, if the target can have it
             parsed = parse(self.open(self.source), use_inlined=False)
-            if parsed.state is not None and len(possible) > 1:
-                zarr_format = BOTH
-            else:
-                zarr_format = next((n for n in (2, 3) if n == parsed.zarr_format and n in possible), None)
+            own = next((n for n in (2, 3) if n == parsed.zarr_format and n in possible), None)
+            zarr_format = BOTH if parsed.state is not None and len(possible) > 1 else own
         if to == "zarr":
             zarr_format = zarr_format or format_for(possible, nczarr=nczarr, shards=self.shards)
         self.zarr_format, self.has_both = 3 if zarr_format == 3 else 2, zarr_format == BOTH
@@ -483,9 +481,7 @@ class Request:
         self.apply(plan)
         location = _location_of(self.target)
         adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
-        resume = None
-        if sources is not None and may_resume(store):
-            resume = self.resumption(plan, sources)
+        resume = self.resumption(plan, sources) if sources is not None and may_resume(store) else None
         # exclusive: another program may have made the target since it was found free
         nodes, exclusive = plan.hierarchy.flat(), not self.overwrite
         with new_file(
@@ -552,9 +548,7 @@ class Request:
         from hdmf_zarr_backend.hdmf.from_zarr import ZarrPlanner
 
         main = self.open_source()
-        separators = {
-            node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)
-        }
+        separators = {node.stored.chunk_keys.separator for _, node in main.hierarchy.arrays()}
         # a copy of a file without folders of chunks, which DANDI requires, has none either
         is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}
         if self.options.chunk_key_encoding is None and self.zarr_format == 3 and is_flat:

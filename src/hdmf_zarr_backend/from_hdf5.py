@@ -85,9 +85,8 @@ class Hdf5Planner:
                 self.left_out[placed.path] = error
         for link in self.tree.links:
             parent, name = split(link.path)
-            group = self.plan.hierarchy.get(parent)
-            assert isinstance(group, Group)
-            group.attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
+            attributes = self.plan.hierarchy.group(parent).attributes
+            attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
             if link.note is not None:
                 notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note
         for parent, links in self.tree.notes.items():
@@ -341,8 +340,7 @@ def _check_read(source: str, read: Callable[[], T]) -> T:
 
     try:
         # without the warnings of pynwb: the conversion itself warns
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             return read()
     except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):

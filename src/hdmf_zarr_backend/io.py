@@ -48,11 +48,22 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
+from hdmf_zarr_backend.hdmf.containers import KnownFields, build_again, check_origin
 from hdmf_zarr_backend.hdmf.datasets import array_html, dataset_html, let_indices_grow
-from hdmf_zarr_backend.hdmf.files import ReadSession, attach_herd
+from hdmf_zarr_backend.hdmf.files import (
+    EditedFile,
+    ReadSession,
+    attach_herd,
+    drop_changes,
+    flush_edits,
+    write_difference,
+    write_new,
+)
+from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, make_alike
 from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
+from hdmf_zarr_backend.hdmf.planner import AppendPlanner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import (
     check_conversions,
     check_types,
@@ -69,12 +80,11 @@ from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.opening import FileSource, check_abilities, open_store
+from hdmf_zarr_backend.store.transaction import Writer
+from hdmf_zarr_backend.store.zarr_python import open_zarr_group, opens
 
-if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
-    from hdmf_zarr_backend.hdmf.containers import KnownFields
+if TYPE_CHECKING:
     from hdmf_zarr_backend.hdmf.editing import Edit
-    from hdmf_zarr_backend.hdmf.planner import WriteRequest
-    from hdmf_zarr_backend.store.transaction import Writer
 
 # r- is of hdmf-zarr (hdmf-zarr#183): the consolidated document may be out of date after another program wrote.
 Mode: TypeAlias = Literal["r", "r-", "r+", "a", "w", "w-", "x"]
@@ -122,8 +132,6 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
             "a LINDI file can only be read", store=store.location, remedy="Export it to a new file, and change that."
         )
     if writer is not None:
-        from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, make_alike
-
         check_derivable(store, parsed.state)
         if parsed.state == "2 is newer" and parsed.consolidated:
             make_alike(writer, parsed)
@@ -328,10 +336,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Absolute path of the file."""
         return str(self.source)
 
-    @property
-    def abspath(self) -> str:
-        """Absolute path of the file."""
-        return self.path
+    abspath = path
 
     @property
     def _file(self) -> Any:
@@ -339,8 +344,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._store is None:
             return None
         if self._zarr_group is None:
-            from hdmf_zarr_backend.store.zarr_python import open_zarr_group, opens  # on use: few need zarr's own view
-
             number = None if self._parsed is None else self._number
             self._zarr_group = open_zarr_group(self._store, number) if opens(number) else self._store
         return self._zarr_group
@@ -360,8 +363,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         store: Store = self._raw_store
         check_abilities(store, self._mode)  # before anything is requested
         if self._mode not in READING_MODES:
-            from hdmf_zarr_backend.store.transaction import Writer
-
             local = store.folder or store.zip_file
             if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
                 raise _missing(not_found(local, self.source), store, self._mode)  # the lock would create the folder
@@ -411,8 +412,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._commit_message = None
         try:
             if error is not None and self._may_flush and self._edits is not None:
-                from hdmf_zarr_backend.hdmf.files import drop_changes
-
                 with self._edits.gate:
                     drop_changes(self._edits, self.path, error)
         finally:
@@ -428,8 +427,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         try:
             if self._may_flush and self._writer is not None:
                 if self._edits is not None and self._store is not None and self._parsed is not None:
-                    from hdmf_zarr_backend.hdmf.files import EditedFile, flush_edits
-
                     if "_fields" in self.__dict__:  # something was read or written
                         self._fields.check_lengths(self.manager, self.path)
                     file = EditedFile(self._store, self._parsed, self._edits, self._options)
@@ -699,8 +696,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @cached_property
     def _fields(self) -> KnownFields:
-        from hdmf_zarr_backend.hdmf.containers import KnownFields
-
         return KnownFields()
 
     @known_arguments
@@ -749,8 +744,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if not isinstance(container, AbstractContainer):
             problem = f"a {type(container).__name__} cannot be written"
             raise WrongArgumentError(problem, store=self.source, remedy="Give a container, such as an NWBFile.")
-        from hdmf_zarr_backend.hdmf.containers import check_origin
-
         builder = self.manager.get_builder(container) if self._outdated else None
         if builder is not None and any(written.get_written(builder) for written in self._outdated):
             problem = "the container is from before something in the file was removed, renamed, replaced or copied"
@@ -839,8 +832,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _request(self, builder: Any, targets: Targets, *, expandable: Collection[str], **options: Any) -> WriteRequest:
         """Return the request for a write; ``options`` are more fields of it."""
-        from hdmf_zarr_backend.hdmf.planner import WriteRequest
-
         manager = self._source_manager or self.manager  # an export is built with the types of its source
         abilities, parsed = self._raw_store.abilities, self._parsed
         of_file = zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
@@ -864,9 +855,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _carry_out(self, request: WriteRequest) -> None:
         """Write a new file, or what a changed one lacks, and mark its builders as written."""
-        from hdmf_zarr_backend.hdmf.files import EditedFile, write_difference, write_new
-        from hdmf_zarr_backend.hdmf.planner import AppendPlanner
-
         if self._parsed is None:
             hierarchy, inlined = write_new(request, self._raw_store, self._writer)
             state: State | None = "alike" if request.has_both else None
@@ -1074,8 +1062,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if old is None or old.parent is None or is_same_place(str(source.source), self.source):
             problem = "only a container that was read from another file, and is not its root, can be copied"
             raise UsageError(problem, store=self.source, remedy="Use io.write for a new one, and export for a file.")
-        from hdmf_zarr_backend.hdmf.containers import build_again
-
         source.read_builder()  # refuses a closed file
         reading = source._session() if isinstance(source, ZarrIO) else None
         into = split(relative(builder_path(old)))[0] if into is None else into
@@ -1102,7 +1088,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             remedy = f"Give the path, {own if str(own).startswith('/') else '/acquisition/licks'!r}."
             raise WrongArgumentError(f"{type(given).__name__} is not a path", store=self.source, remedy=remedy)
         from hdmf_zarr_backend.hdmf.editing import Edit
-        from hdmf_zarr_backend.hdmf.files import EditedFile, flush_edits
 
         file = EditedFile(self._store, self._parsed, self._edits, self._options)
         with self._edits.gate:
@@ -1180,8 +1165,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if clear_cache or known is None or known.parent is not None:  # hdmf refuses what was not read as a root
                 super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
             else:
-                from hdmf_zarr_backend.hdmf.containers import build_again
-
                 # hdmf builds only what `set_modified` marks, which a changed field or `set_data_io` does not do
                 lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
                 built = build_again(container, src_io, self.source, lazy)

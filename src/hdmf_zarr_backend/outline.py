@@ -89,7 +89,7 @@ class Outline:
         # An NWB file has 20 to 70 datasets of cached specifications, which would hide its own.
         self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
         self._resolver = Resolver(None, self.hierarchy, self.location)
-        self.has_shards = any(isinstance(node, Dataset) and node.stored.shards for _, node in self.hierarchy.walk())
+        self.has_shards = any(node.stored.shards for _, node in self.hierarchy.arrays())
 
     @property
     def zarr_format(self) -> int | str:
@@ -301,7 +301,7 @@ def outline_of(
     # one array that cannot be parsed is a warning: the outline is what shows the rest of the file
     for error in parsed.left_out.values():
         warn(f"{error} It is left out.", DamagedMetadataWarning)
-    stored = {path: 0 for path, node in parsed.hierarchy.walk() if isinstance(node, Dataset)}
+    stored = {path: 0 for path, _ in parsed.hierarchy.arrays()}
     # one list of all keys, also where each folder could be listed: on a server a list is a request per 1,000 keys
     for key, size in store.sizes("").items() if sizes else ():
         path, _, name = key.rpartition("/")
@@ -365,8 +365,9 @@ def _parts(root: Item, titles: list[str]) -> Iterator[str]:
             is_open = " open" if level <= 1 and not isinstance(item.node, Dataset) else ""
             yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
             children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
-            for child in folded(item.members, show_all=False):
-                children.append(child if isinstance(child, Item) else _more(child))
+            children += [
+                each if isinstance(each, Item) else _more(each) for each in folded(item.members, show_all=False)
+            ]
             pending.append(("</details>", level))
             pending += [(child, level + 1) for child in reversed(children)]
         else:

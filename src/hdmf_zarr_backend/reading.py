@@ -105,9 +105,8 @@ def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions |
     if unused is not None:
         problem = f"{unused} does not apply to a local HDF5 file, which pynwb reads"
         raise UsageError(problem, store=location, remedy=f"Leave {unused}= out, or convert the file to Zarr.")
-    manager = None
-    if types["extensions"] is not None:
-        manager = BuildManager(extended_type_map(types["extensions"]))
+    extensions = types["extensions"]
+    manager = None if extensions is None else BuildManager(extended_type_map(extensions))
     with reading(location, "/"):
         io = NWBHDF5IO(location, "r", load_namespaces=types["load_namespaces"], manager=manager)
     try:

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.hdmf.from_zarr import (
 )
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Hierarchy, absolute, split
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import Root, warn_of_pending
@@ -42,7 +42,6 @@ __all__ = ["UpgradeReport", "upgrade"]
 _OLD = frozenset({*zarr2.DOCUMENT_NAMES, zarr2.CONSOLIDATED})
 _OLD_ROOT = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr2.ATTRIBUTES)
 _OLD_CHUNK = re.compile(r"[0-9]+(?:[./][0-9]+)*")
-_SHOWN = 5
 
 
 @dataclass(slots=True, frozen=True)
@@ -230,9 +229,7 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, op
     store.read_rules = replace(store.read_rules, is_copied=True)
     plan = plan_in_place(store, hierarchy)
     for path, planned in plan.arrays.items():
-        node = hierarchy.get(path)
-        assert isinstance(node, Dataset)
-        check_unwritten(store, path, node.stored)
+        check_unwritten(store, path, hierarchy.array(path).stored)
         planned.node.stored.chunk_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
     root: Root = {}
     if change is not None:
@@ -252,8 +249,7 @@ def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None,
     documents = {key for key in listed if split(key)[1] in _OLD}
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
     if unknown:
-        shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
-        problem = f"{counted(len(unknown), 'node')} in format 2 only: {shown}"
+        problem = f"{counted(len(unknown), 'node')} in format 2 only: {few(list(map(absolute, unknown)))}"
         remedy = "Move zarr.json of the root away to get the file of format 2, and upgrade that."
         raise ConflictError(problem, store=store.location, remedy=remedy)
     # Chunks that were encoded again have keys of format 3 (c/0/0), and the old ones (0.0) are read by format 2 only.
@@ -273,7 +269,7 @@ def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None,
 
 def _report(store: Store, plan: WritePlan, removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
     encoded = tuple(map(absolute, plan.arrays))
-    kept = sum(isinstance(node, Dataset) for _, node in plan.hierarchy.walk()) - len(encoded)
+    kept = sum(1 for _ in plan.hierarchy.arrays()) - len(encoded)
     return UpgradeReport(store.location, kept, len(encoded), removed, formats, encoded)
 
 
@@ -309,9 +305,8 @@ def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -
     root: Root = {}
     if change is not None:
         if parsed.state == "alike":  # else they are those of another program
-            arrays = {zarr3.key_of(path): node for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-            changed = {key: node for key, node in arrays.items() if registry.use_struct(node.stored)}
-            change.describe({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
+            changed = ((path, node) for path, node in hierarchy.arrays() if registry.use_struct(node.stored))
+            change.describe({zarr3.key_of(path): dump(zarr3.encode_node(node)) for path, node in changed})
         root = consolidated(store, hierarchy)
     return _report(store, WritePlan(hierarchy), _replace_format_2(store, hierarchy, change, root))
 

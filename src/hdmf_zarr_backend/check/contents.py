@@ -212,10 +212,9 @@ class ChunkCheck:
         self._store = store
         self._has_other_chunks = has_other_chunks
         self._report = report
+        arrays = hierarchy.arrays()
         self._arrays = [
-            (path, node)
-            for path, node in hierarchy.walk()
-            if isinstance(node, Dataset) and (path not in reported or math.prod(node.stored.grid) > 1)
+            (path, node) for path, node in arrays if path not in reported or math.prod(node.stored.grid) > 1
         ]
         self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
 

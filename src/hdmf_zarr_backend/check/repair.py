@@ -31,7 +31,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import is_url
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.opening import FileSource, is_of_hdf5, open_store
@@ -176,11 +176,8 @@ def chunks_to_inline(
 ) -> dict[str, bytes]:
     """Return the chunks for the consolidated document, those in ``kept`` first; none of the arrays in ``but``."""
     # one round of requests for all scalars and small values, not one for each
-    nodes = {
-        join(path, node.stored.first_chunk): node
-        for path, node in hierarchy.walk()
-        if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
-    }
+    read = ((path, node) for path, node in hierarchy.arrays() if path not in but and is_read_at_open(node))
+    nodes = {join(path, node.stored.first_chunk): node for path, node in read}
     chunks = {key: data for key, data in store.get_many(nodes).items() if is_inlined(nodes[key], data)}
     return chunks | {key: data for key, data in (kept or {}).items() if key in nodes}
 

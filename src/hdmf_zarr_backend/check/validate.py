@@ -162,8 +162,7 @@ def _cached(store: Store, hierarchy: Hierarchy) -> tuple[Any, set[str]]:
             from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespace
         classes = (NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
     catalog = NamespaceCatalog(*classes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # hdmf warns of each namespace that the file has in another version
+    with warnings.catch_warnings(action="ignore"):  # hdmf warns of each namespace that the file has in another version
         try:
             loaded = load_cached_namespaces(catalog, store, hierarchy)
         except MetadataError as error:
@@ -208,8 +207,7 @@ def _findings(
     version = parsed.hierarchy.root.attributes.get("nwb_version")
     refused = "" if version is None else refused_version(version)
     findings = [Finding("/", "nwb_version", "version", refused)] if refused else []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # links to nothing: they are findings
+    with warnings.catch_warnings(action="ignore"):  # links to nothing: they are findings
         session = ReadSession(store, parsed, store.location, BuildManager(TypeMap(catalog)))
         for name in namespaces:
             try:

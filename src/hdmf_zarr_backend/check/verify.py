@@ -161,13 +161,12 @@ def _check_chunks(store: Store, structure: Structure, report: Report, executor: 
     # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
     # note of `encoding.registry` change then, so the values themselves are compared. Chunks that cannot be read are
     # reported by the check of each format.
-    for path, node in separate.walk() if separate is not None and store.abilities.listing else ():
-        if isinstance(node, Dataset):
-            with suppress(ZarrBackendError, OSError):
-                names = list(_differing(store, path, node.stored, _planned(store, structure.hierarchy, path)))
-                if names:
-                    what = f"the values in Zarr format 3 differ from those in format 2: {few(names)}"
-                    report.add(path, "formats-differ", what, is_repairable=True)
+    for path, node in separate.arrays() if separate is not None and store.abilities.listing else ():
+        with suppress(ZarrBackendError, OSError):
+            names = list(_differing(store, path, node.stored, _planned(store, structure.hierarchy, path)))
+            if names:
+                what = f"the values in Zarr format 3 differ from those in format 2: {few(names)}"
+                report.add(path, "formats-differ", what, is_repairable=True)
 
 
 def _separate(store: Store) -> Hierarchy:

@@ -438,7 +438,7 @@ def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | 
 
 def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
     """Return the encoding for keys of new chunks in a file: ``v2`` if the keys of all its arrays have one level."""
-    arrays = [node for _, node in hierarchy.walk() if isinstance(node, Dataset)]
+    arrays = [node for _, node in hierarchy.arrays()]
     return "v2" if arrays and all(node.stored.chunk_keys.separator == "." for node in arrays) else "default"
 
 

@@ -225,10 +225,8 @@ class Assembler:
     left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
-    # that wait for the target
-    _scalar_references: dict[str, ZarrReference] = field(default_factory=dict, init=False)
-    # the same for rows
-    _scalar_rows: dict[str, BuilderTable] = field(default_factory=dict, init=False)
+    # that wait for their targets
+    _scalars: dict[str, ZarrReference | BuilderTable] = field(default_factory=dict, init=False)
     # what `check_ids` has warned of
     _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)
     _warned: set[str] = field(default_factory=set, init=False)
@@ -345,9 +343,10 @@ class Assembler:
                 raise taken(name, store=builder.source, path=absolute(path))
             builder.set_attribute(name, targets if isinstance(value, list) else targets[0])
         for path, _ in nodes:  # scalars that are references, or rows with references
-            if path in self._scalar_references:
+            waiting = self._scalars.pop(path, None)
+            if isinstance(waiting, ZarrReference):
                 try:
-                    target = self._referred(self._scalar_references.pop(path))
+                    target = self._referred(waiting)
                 except _BROKEN as error:
                     self._warn_broken(f"The dataset {absolute(path)}", error)
                     self._leave_out(path)
@@ -355,8 +354,8 @@ class Assembler:
                 # hdmf's validator takes a `ReferenceBuilder` in a dataset, and a plain builder in an attribute
                 is_region = isinstance(target, RegionReference)
                 self.builders[path].data = target if is_region else ReferenceBuilder(target)
-            elif path in self._scalar_rows:
-                row = self._scalar_rows.pop(path)[0]
+            elif waiting is not None:
+                row = waiting[0]
                 self.builders[path].data = np.array(row, dtype=row.dtype)
         for path, node in nodes:
             if isinstance(node, Group):
@@ -442,11 +441,11 @@ class Assembler:
             if not stored.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
-            self._scalar_rows[path] = BuilderTable(lazy, self.references, dict(means.fields))
+            self._scalars[path] = BuilderTable(lazy, self.references, dict(means.fields))
             return None, to_hdmf(means.stored)
         value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
         if isinstance(means.stored, Reference) and isinstance(value, dict):
-            self._scalar_references[path] = decode_reference(value)
+            self._scalars[path] = decode_reference(value)
             return None, "object"
         if isinstance(value, np.void):
             return np.array(value, dtype=lazy.dtype), to_hdmf(means.stored) if means.fields else lazy.dtype
@@ -517,9 +516,7 @@ class Assembler:
 
     def array_at(self, path: str) -> LazyArray:
         """Return the array at ``path``, in the model's spelling."""
-        node = self.hierarchy.get(path)
-        assert isinstance(node, Dataset)
-        return self._lazy(path, node)
+        return self._lazy(path, self.hierarchy.array(path))
 
     def adopt(self, builder: Any) -> None:
         """Take over the builders of a tree that was written, so that references find them."""

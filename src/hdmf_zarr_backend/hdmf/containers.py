@@ -192,8 +192,7 @@ class _Merge:
         """The container as it was read; None for the root, which has everything in it, and where hdmf fails."""
         if self._old.parent is None:
             return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were given when the container was read
+        with warnings.catch_warnings(action="ignore"):  # they were given when the container was read
             try:
                 return self._again.construct(self._old)
             except CONSTRUCTION_ERRORS:

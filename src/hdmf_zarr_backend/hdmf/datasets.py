@@ -166,10 +166,7 @@ class _Table(_Resolving):
         """HDMF's names for the types of the fields."""
         return [to_hdmf(field) for field in self.fields.values()]
 
-    @property
-    def types(self) -> list[str]:
-        """HDMF's names for the types of the fields."""
-        return self.dtype
+    types = dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -307,10 +304,8 @@ class FileResolver:
         # hdmf 4 has removed its own classes of regions (hdmf#1198)
         if decoded.region is not None:
             return RegionReference(self._resolve(decoded), decoded.region)
-        if is_builder:
-            target = self._resolve(decoded)
-        else:
-            target = self._construct(self.targets([reference], are_builders=True)[0])
+        targets = () if is_builder else self.targets([reference], are_builders=True)
+        target = self._construct(targets[0]) if targets else self._resolve(decoded)
         self._known[reference.get("source"), reference["path"], None, is_builder] = target
         return target
 

@@ -76,7 +76,6 @@ from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Dataset,
     Group,
-    Hierarchy,
     Node,
     absolute,
     copy_hierarchy,
@@ -134,8 +133,7 @@ class Edit:
     def _catalogs(self) -> list[Any]:
         """The loaded namespaces and, since an older schema may require more, those that are cached in the file."""
         cached = NamespaceCatalog(*(getattr(self._catalog, name) for name in _SPEC_CLASSES))
-        with warnings.catch_warnings(), suppress(MetadataError):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), suppress(MetadataError):
             if self._catalog.namespaces:
                 load_cached_namespaces(cached, self._file.store, self._known)
         return [self._catalog, cached]
@@ -192,7 +190,7 @@ class Edit:
         self._follow_all()
 
     def _check_free(self, parent: str, name: str, path: str, remedy: str = "Choose another name.") -> None:
-        group = self._group(parent, self.hierarchy)
+        group = self.hierarchy.group(parent)
         if name in group.members or find_link(group.attributes, name) is not None:
             problem = f"the group has a member {name!r} already"
             raise self._error(ConflictError, problem, path, remedy)
@@ -220,7 +218,7 @@ class Edit:
         builder = DatasetBuilder(
             last, data, dtype=dtype, attributes=dict(old.attributes), source=store.location, **labels
         )
-        planner, group = Planner(request(builder)), self._group(parent, self.hierarchy)
+        planner, group = Planner(request(builder)), self.hierarchy.group(parent)
         group.members.pop(last, None)
         self._plan.apply(planner.request.options)
         planner.plan = self._plan
@@ -410,7 +408,7 @@ class Edit:
             raise self._error(UsageError, problem, path, remedy) from error
         tables = [path, *(join(path, to_text(name)) for name in members_in(node, "categories"))]
         for table in tables:
-            for name in ("id", *members_in(self._group(table), "colnames")):
+            for name in ("id", *members_in(self._known.group(table), "colnames")):
                 self._cut_column(join(table, to_text(name)), kept)
         self._follow_rows(tables, kept)
         self.done.append(f"removed {counted(len(kept) - int(kept.sum()), 'row')} of {absolute(path)}")
@@ -457,8 +455,7 @@ class Edit:
         """Plan the arrays with the elements that stay, and let indices follow."""
         held = 0
         for path, kept in self._kept.items():
-            node, old = self.hierarchy.get(path), self._known.get(path)
-            assert isinstance(node, Dataset) and isinstance(old, Dataset)
+            node, old = self.hierarchy.array(path), self._known.array(path)
             held += node.stored.size * chunk_codec(node.stored).dtype.itemsize
             self._check_budget(held, path)
             stored, target = self._values_of(path), self._kept.get(self._indexed(path) or "")
@@ -473,9 +470,7 @@ class Edit:
         self._replaced |= self._kept.keys()
 
     def _values_of(self, path: str) -> Array:
-        node = self._known.get(path)
-        assert isinstance(node, Dataset)
-        return ChunkReader(self._file.store, path, node.stored, ChunkCache(0)).read(())
+        return ChunkReader(self._file.store, path, self._known.array(path).stored, ChunkCache(0)).read(())
 
     def _check_budget(self, nbytes: int, path: str) -> None:
         if nbytes > (budget := self._file.options.memory_budget):
@@ -526,7 +521,7 @@ class Edit:
         """Take a node or a link away from its path, and put it at the new one."""
         self.outdated[path] = new
         parent, name = split(path)
-        group = self._group(parent, self.hierarchy)
+        group = self.hierarchy.group(parent)
         new_name = None if new is None else split(new)[1]
         if is_link:
             entries = [(entry, as_dict(entry).get("name") == name) for entry in group.attributes[LINKS]]
@@ -545,21 +540,16 @@ class Edit:
         what = f"the link {absolute(path)}" if is_link else absolute(path)
         self.done.append(f"removed {what}" if new is None else f"renamed {what} to {new_name}")
 
-    def _group(self, path: str, hierarchy: Hierarchy | None = None) -> Group[Attributes]:
-        group = (hierarchy or self._known).get(path)
-        assert isinstance(group, Group)
-        return group
-
     def _indexed(self, path: str) -> str | None:
         """Return the column that an index is of, None for other nodes."""
         parent, name = split(path)
-        columns = indices_in(self._group(parent), parent).items()
+        columns = indices_in(self._known.group(parent), parent).items()
         return next((join(parent, column) for column, index in columns if index == name), None)
 
     def _indices(self, path: str) -> list[str]:
         """Return the indices of a column: its own, that of this one, and so on."""
         parent, name = split(path)
-        left, indices = indices_in(self._group(parent), parent), list[str]()
+        left, indices = indices_in(self._known.group(parent), parent), list[str]()
         while name in left:
             name = left.pop(name)
             indices.append(join(parent, name))
@@ -777,7 +767,7 @@ class Edit:
 
     def _values(self, old: str, keys: list[str]) -> Iterator[str]:
         """Yield the keys of chunks that are copied as they are, and of what other programs have put beside them."""
-        arrays = {path for path, node in self._known.walk(old) if isinstance(node, Dataset)}
+        arrays = {path for path, _ in self._known.arrays(old)}
         for key in keys:
             path, name = split(key)
             while path and path not in arrays:

@@ -46,7 +46,7 @@ from hdmf_zarr_backend.model.nodes import (
     join,
     split,
 )
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import Limits, WriteOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.transaction import Writer, is_staged
@@ -223,8 +223,6 @@ def attach_herd(container: Any, path: str, limits: Limits) -> Any:
 
 # ---- writing --------------------------------------------------------------------------------------------------------
 
-_SHOWN = 5
-
 
 def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     """Return the plan of a new file in ``store``, without writing it."""
@@ -371,11 +369,10 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     """Discard the in-place changes that are not written yet, because an exception ended the block that made them."""
     if edits.has_failed or not edits.changed:
         return
-    paths = [absolute(path) for path in sorted(edits.changed)]
+    paths = few([absolute(path) for path in sorted(edits.changed)])
     edits.undo(error)
-    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    message = f"{location}: the changes to {', '.join(paths[:_SHOWN])}{more} were not written, since the block ended "
-    message += f"by {type(error).__name__}; call io.write(container) before it to keep what is complete"
+    message = f"{location}: the changes to {paths} were not written, since the block ended by {type(error).__name__}; "
+    message += "call io.write(container) before it to keep what is complete"
     warn(message, DroppedChangesWarning)
 
 
@@ -401,8 +398,7 @@ def prepare(file: EditedFile) -> None:
                 raise ConflictError(problem, remedy=_ALL_COLUMNS)
             for names in indices_in(group, path).items() if isinstance(group, Group) and counts else ():
                 column, index = (join(path, name) for name in names)
-                values, ends = known.get(column), known.get(index)
-                assert isinstance(values, Dataset) and isinstance(ends, Dataset)
+                values, ends = known.array(column), known.array(index)
                 if edits.changed.keys().isdisjoint((column, index)):
                     continue
                 count, last = values.stored.shape[0], int(edits.last(index, ends))

@@ -367,9 +367,7 @@ def plan_in_place(store: Store, hierarchy: Hierarchy) -> WritePlan:
     adapt_plan(plan, location=store.location)
     for path, planned in list(plan.arrays.items()):
         if planned.source is None or isinstance(planned.source, StoredChunks):
-            old = hierarchy.get(path)
-            assert isinstance(old, Dataset)
-            planned.node.stored.chunk_keys = old.stored.chunk_keys
+            planned.node.stored.chunk_keys = hierarchy.array(path).stored.chunk_keys
             del plan.arrays[path]
     return plan
 
@@ -377,9 +375,8 @@ def plan_in_place(store: Store, hierarchy: Hierarchy) -> WritePlan:
 def plan_format_3(store: Store, hierarchy: Hierarchy) -> WritePlan:
     """Return the plan of what a file of format 2 lacks for format 3, like `plan_in_place`."""
     plan = plan_in_place(store, hierarchy)
-    for _, node in plan.hierarchy.walk():
-        if isinstance(node, Dataset):
-            registry.use_structured(node)
+    for _, node in plan.hierarchy.arrays():
+        registry.use_structured(node)
     return plan
 
 

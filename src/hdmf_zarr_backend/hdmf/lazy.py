@@ -134,19 +134,15 @@ class LazyAssembler(Assembler):
 
     def members(self, path: str) -> Iterator[tuple[str, Any]]:
         """Yield path and node of each member of a group, by name, without the cached specifications."""
-        node = self.hierarchy.get(path)
-        assert isinstance(node, Group)
-        for name in sorted(node.members):
+        for name, node in sorted(self.hierarchy.group(path).members.items()):
             if not self._is_hidden(join(path, name)):
-                yield join(path, name), node.members[name]
+                yield join(path, name), node
 
     def open_group(self, path: str) -> Any:
         """Return the builder of an open group."""
         if path not in self.builders:
-            node = self.hierarchy.get(path)
-            assert isinstance(node, Group)
             pending: list[tuple[str, str, Any]] = []
-            attributes = self._attributes(path, node, pending)
+            attributes = self._attributes(path, self.hierarchy.group(path), pending)
             builder = make_group(split(path)[1] or ROOT, {}, attributes, self.source)
             if path:
                 builder.parent = self.open_group(split(path)[0])
@@ -213,8 +209,8 @@ class LazyAssembler(Assembler):
                 except DamagedFileError:
                     continue  # a warning where it is filled in
         for path, node in nodes:
-            if path in self._scalar_references:
-                yield path, self._scalar_references[path]
+            if isinstance(waiting := self._scalars.get(path), ZarrReference):
+                yield path, waiting
             if isinstance(node, Group):
                 for link in self.file.links(path, node):
                     yield path, link.target
@@ -256,8 +252,7 @@ class LazyAssembler(Assembler):
                 builder.__class__ = GroupBuilder
             self._is_complete = True
             for path in groups:
-                builder, group = self.builders[path], self.hierarchy.get(path)
-                assert isinstance(group, Group)
+                builder, group = self.builders[path], self.hierarchy.group(path)
                 for member_path, _ in self.members(path):
                     if member_path in self.builders:
                         add_member(builder, split(member_path)[1], self.builders[member_path])
@@ -762,8 +757,7 @@ class LazyContainers:
     def _matched_builder(self, path: str, spec: GroupSpec | None, matched: _Matched) -> Any:
         """Return a builder of an open group for hdmf's mapper; what is put into it has no builders of its members."""
         file = self._file
-        node = file.hierarchy.get(path)
-        assert isinstance(node, Group)
+        node = file.hierarchy.group(path)
         for name in node.members.keys() & node.attributes.keys():
             raise taken(name, store=file.source, path=path)
         open_groups: dict[str, Any] = {}

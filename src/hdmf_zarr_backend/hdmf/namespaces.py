@@ -12,12 +12,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.elements import describe_any
+from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, set_dimensions
 from hdmf_zarr_backend.encoding.reserved import (
     DIMENSIONS,
@@ -34,9 +36,8 @@ from hdmf_zarr_backend.model.element import REFERENCE, UTF8
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.memory import InlinedStore
-
-if TYPE_CHECKING:
-    from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.write.sources import ElementSource
 
 SPECIFICATIONS = "specifications"
 
@@ -107,8 +108,7 @@ Texts = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
     """Add the cached namespaces to ``plan``; existing ones are kept."""
-    root = plan.hierarchy.root
-    assert isinstance(root, Group)
+    root = plan.hierarchy.group("")
     if not texts:
         return set()
     if SPECIFICATIONS in root.members and SPECLOC not in root.attributes:
@@ -136,12 +136,6 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
 
 def text_array(text: str) -> PlannedArray:
     """Plan an array with one text, like each source of a namespace."""
-    # imported here, since a program that reads does not need them
-    from hdmf_zarr_backend.encoding.casting import to_text
-    from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
-    from hdmf_zarr_backend.write.plan import PlannedArray
-    from hdmf_zarr_backend.write.sources import ElementSource
-
     values = np.array([text], dtype=object)
     node, notes = new_dataset(UTF8, (), Layout())
     node.attributes[DIMENSIONS] = ["_anonymous1"]
@@ -339,7 +333,8 @@ def _labels_of(specs: list[Spec], node: Dataset[Attributes]) -> tuple[str | None
     shape = means.axes[:1] if is_row else means.axes
     is_choice = isinstance(bounds[0], (list, tuple))
     choices = zip(bounds, dims, strict=False) if is_choice else [(bounds, dims)]
-    fitting = [(allowed, labels) for allowed, labels in choices if _fits(allowed, labels, shape)]
+    known = ((allowed, labels) for allowed, labels in choices if _are_lists(allowed, labels))
+    fitting = [(allowed, labels) for allowed, labels in known if len(labels) == len(shape) and fits(allowed, shape)]
     # the most specific shape
     _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))
     return None if best is None else tuple(best)
@@ -349,10 +344,6 @@ def _are_lists(*values: Any) -> bool:
     return all(isinstance(value, (list, tuple)) for value in values)
 
 
-def _fits(allowed: Any, labels: Any, shape: tuple[int, ...]) -> bool:
-    """Tell whether a shape in the schema, with its labels, allows the shape of an array."""
-    return (
-        _are_lists(allowed, labels)
-        and len(allowed) == len(labels) == len(shape)
-        and all(bound in (None, length) for bound, length in zip(allowed, shape, strict=True))
-    )
+def fits(allowed: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether a shape in the schema allows the shape of an array."""
+    return len(allowed) == len(shape) and all(n in (None, length) for n, length in zip(allowed, shape, strict=True))

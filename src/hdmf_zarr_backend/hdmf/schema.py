@@ -14,7 +14,7 @@ import itertools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
-from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, USE_INSTALLED, is_registered, source_texts
+from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, USE_INSTALLED, fits, is_registered, source_texts
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join, split
 from hdmf_zarr_backend.store.base import Store
@@ -173,13 +173,11 @@ class TypeCheck:
     """Checks that the namespaces that are loaded have the types of builders; with the parameters of `check_types`."""
 
     def __init__(self, catalog: Any, source: str) -> None:
-        self._catalog = catalog
-        self._key = catalog.group_spec_cls.type_key()
-        self._source = source
+        self._spec = cache(catalog.get_spec)
+        self._key, self._source = catalog.group_spec_cls.type_key(), source
         self._types = {
             name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
         }
-        self._specs: dict[tuple[str, str], Any] = {}
         # by id: the catalog keeps the specifications alive
         self._members: dict[int, dict[str, tuple[str, Any]]] = {}
 
@@ -206,10 +204,7 @@ class TypeCheck:
             what = f"The type {data_type!r} of {builder_path(builder)} in {self._source}"
             warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning)
         elif isinstance(builder, GroupBuilder):
-            spec = self._specs.get((namespace, data_type))
-            if spec is None:
-                spec = self._specs[namespace, data_type] = self._catalog.get_spec(namespace, data_type)
-            self._check_members(builder, spec)
+            self._check_members(builder, self._spec(namespace, data_type))
 
     def _check_members(self, builder: Any, spec: GroupSpec) -> None:
         """Check that the named members of the schema are groups or datasets in the file as in the schema."""
@@ -302,7 +297,7 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
         _check(data, values, builder, None, location)
         shape, wanted = shape_of(data.data if isinstance(data, DataIO) else data), with_shape.shape
         shapes = wanted if wanted and isinstance(wanted[0], (list, tuple)) else [wanted] if wanted else []
-        if shapes and not any(_fits(shape, each) for each in shapes):
+        if shapes and not any(fits(each, shape) for each in shapes):
             problem = f"the schema allows the shapes {shapes}, and the data have {shape}"
             raise ValueRefusedError(problem, remedy="Give data of such a shape.")
         if not shapes and shape and spec.data_type is None and (builder.data is None or not shape_of(builder.data)):
@@ -326,10 +321,6 @@ def _checked_rows(names: list[str], data: Any) -> Any:
         problem = f"the schema has rows with the fields {', '.join(names)}, and the data are of type {dtype}"
         raise ValueRefusedError(problem, remedy="Give a list of tuples, or a structured array with these fields.")
     return list(data) if isinstance(data, np.ndarray) and data.dtype.names is not None else data
-
-
-def _fits(shape: tuple[int, ...], wanted: Any) -> bool:
-    return len(shape) == len(wanted) and all(m in (None, n) for n, m in zip(shape, wanted, strict=True))
 
 
 def is_of(catalog: Any, node: Any, data_type: Any) -> bool:
@@ -510,21 +501,18 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 
     def read_spec(self, spec_path: str) -> Any:
         """Return the specification of one source."""
-        return self._load(spec_path)
+        try:
+            return json.loads(self._source_text(spec_path))
+        except (ValueError, RecursionError) as error:
+            problem = f"the cached specification {spec_path!r} is not JSON ({type(error).__name__})"
+            raise self._error(problem, spec_path) from error
 
     def read_namespace(self, ns_path: str) -> Any:
         """Return the list of namespaces in the source ``ns_path``."""
-        document = self._load(ns_path)
+        document = self.read_spec(ns_path)
         if not isinstance(document, dict) or not isinstance(document.get("namespaces"), list):
             raise self._error(f"the cached source {ns_path!r} lists no namespaces", ns_path)
         return document["namespaces"]
-
-    def _load(self, name: str) -> Any:
-        try:
-            return json.loads(self._source_text(name))
-        except (ValueError, RecursionError) as error:
-            problem = f"the cached specification {name!r} is not JSON ({type(error).__name__})"
-            raise self._error(problem, name) from error
 
     def _error(self, problem: str, name: str) -> MetadataError:
         return MetadataError(problem, store=self._store, path=f"{self._path}/{name}", **USE_INSTALLED)

@@ -10,7 +10,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
@@ -44,10 +44,8 @@ from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FILE_SUFFIXES, NOWHERE
+from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.write.sources import ElementSource, EncodedSource, RowSource, row_blocks
-
-if TYPE_CHECKING:
-    from hdmf_zarr_backend.write.plan import PlannedArray, WritePlan
 
 ROOT = "root"
 """Name of the builder of the root."""
@@ -208,13 +206,11 @@ class Targets:
         if target is None:
             return None
         reference = self._reference(target)
-        encoded = self._encoded.get(reference) if reference.region is None else None
-        if encoded is None:
-            encoded = encode_reference(reference)
-            if reference.region is None:
-                # the same object each time, so that the codec encodes it once
-                self._encoded[reference] = encoded
-        return encoded
+        if reference.region is not None:
+            return encode_reference(reference)
+        if reference not in self._encoded:  # the same object each time, so that the codec encodes it once
+            self._encoded[reference] = encode_reference(reference)
+        return self._encoded[reference]
 
     def _reference(self, target: Any) -> ZarrReference:
         if isinstance(target, ZarrReference):
@@ -307,10 +303,8 @@ def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
     if not isinstance(source, (ElementSource, RowSource)):
         return
     means = describe(planned.node, planned.notes)
-    if means.form == "rows":
-        columns = [number for number, (_, field) in enumerate(means.fields) if isinstance(field, Reference)]
-    else:
-        columns = [0] if isinstance(means.stored, Reference) else []
+    elements = [field for _, field in means.fields] if means.form == "rows" else [means.stored]
+    columns = [number for number, element in enumerate(elements) if isinstance(element, Reference)]
     if not columns:
         return
     is_kept = int(np.prod(source.shape)) <= _KEPT_ELEMENTS

@@ -94,9 +94,7 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None, *, 
     labels = source.labels(parent, dataset.shape) if dataset.basename == "data" else xr.Coordinates()
     dims = _names(dataset, dataset.ndim, labels)
     variable = xr.Variable(dims, to_dask(dataset, chunks), source.attributes(dataset.path, dataset.node, group))
-    if scaled:
-        variable = source.scaled(parent, variable)
-    return xr.DataArray(variable, labels, name=dataset.basename or None)
+    return xr.DataArray(source.scaled(parent, variable) if scaled else variable, labels, name=dataset.basename or None)
 
 
 @known_arguments
@@ -259,9 +257,8 @@ class _Source:
                 arrays[name] = self._array(*target[:2], target[2])
             elif target is not None and name not in group.members:
                 attributes[name] = absolute(target[1])
-        labels = xr.Coordinates()
-        if "data" in arrays and _TIME not in lengths:
-            labels = self.labels(path, arrays["data"].shape)
+        has_labels = "data" in arrays and _TIME not in lengths
+        labels = self.labels(path, arrays["data"].shape) if has_labels else xr.Coordinates()
         for name, array in sorted(arrays.items()):
             if not _has_values(array.node) or _LABELS.get(name) in labels:
                 continue

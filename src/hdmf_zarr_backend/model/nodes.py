@@ -304,6 +304,22 @@ class Hierarchy:
             node = node.members[part]
         return node
 
+    def array(self, path: str) -> Dataset[Attributes]:
+        """Return the array at ``path``, where there is one."""
+        node = self.get(path)
+        assert isinstance(node, Dataset)
+        return node
+
+    def group(self, path: str) -> Group[Attributes]:
+        """Return the group at ``path``, where there is one."""
+        node = self.get(path)
+        assert isinstance(node, Group)
+        return node
+
+    def arrays(self, top: str = "") -> Iterator[tuple[str, Dataset[Attributes]]]:
+        """Yield ``(path, node)`` of every array at and below ``top``, as `walk` does."""
+        return ((path, node) for path, node in self.walk(top) if isinstance(node, Dataset))
+
     def __contains__(self, path: object) -> bool:
         return isinstance(path, str) and self.get(path) is not None
 

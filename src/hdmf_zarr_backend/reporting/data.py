@@ -144,8 +144,7 @@ class NodeReader:
 
     def parts(self, path: str, *rest: slice, pieces: int, most: int) -> list[tuple[int, Values]]:
         """Return all of a dataset, or ``pieces`` of complete chunks of at most ``most`` bytes, each with its start."""
-        node = self.hierarchy.get(path)
-        assert isinstance(node, Dataset)
+        node = self.hierarchy.array(path)
         length, chunk, grid = node.stored.shape[0], node.stored.chunks[0], node.stored.grid[0]
         one = self.cost(node, (slice(0, min(chunk, length)), *rest))
         is_all = self.cost(node, (slice(0, length), *rest)) <= most
@@ -178,7 +177,7 @@ class NodeReader:
 
 def small_values(reader: NodeReader) -> dict[str, Any]:
     """Return the values of scalars and short arrays by path, as Python has them."""
-    short = [path for path, node in reader.hierarchy.walk() if isinstance(node, Dataset) and node.stored.size <= _SHORT]
+    short = [path for path, node in reader.hierarchy.arrays() if node.stored.size <= _SHORT]
     reader.prefetch(short)
     values = {path: reader.read(path) for path in short}
     known = {path: readable(value.tolist()) for path, value in values.items() if value is not None}
@@ -574,8 +573,7 @@ class DataView:
     # ---- images -----------------------------------------------------------------------------------------------------
 
     def _image(self, path: str) -> str:
-        node = self._reader.hierarchy.get(path)
-        assert isinstance(node, Dataset)
+        node = self._reader.hierarchy.array(path)
         return _card(path, [data_type_of(node) or "", _form(node)], self._frame(path, node))
 
     def _frame(self, path: str, node: Dataset[Attributes], *first: slice) -> str:
@@ -617,10 +615,8 @@ class DataView:
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in zip(*cells, strict=False))
         listed = ""
         for name in names:
-            column = self._reader.dataset(path, name)
-            about = "missing"
-            if column is not None:
-                about = f"{type_label(column[1])}: {column[1].attributes.get('description', '')}"
+            _, column = self._reader.dataset(path, name) or ("", None)
+            about = f"{type_label(column)}: {column.attributes.get('description', '')}" if column else "missing"
             listed += f"<li><b>{escape(name)}</b> {escape(shortened(about))}</li>"
         title = counted(len(names), "column") + (f", {_COLUMNS} of them above" if len(names) > _COLUMNS else "")
         table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
