@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -44,6 +44,33 @@ def test_a_damaged_chunk_of_hdf5(executors, tmp_path, kind):
             tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, write_options=WriteOptions(executor=executors(kind))
         )
     assert names(tmp_path) == ["a.h5"]
+
+
+class Unmoved(Executor):
+    """Fails at its first task, and never tells of the others what became of them, as dask does at times."""
+
+    _max_workers = 2
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, function: Any, /, *arguments: Any, **options: Any) -> Future[Any]:
+        self.futures.append(Future())
+        if len(self.futures) == 1:
+            self.futures[0].set_exception(ValueError("no more"))
+        return self.futures[-1]
+
+
+def test_an_error_does_not_wait_for_tasks_that_are_cancelled(tmp_path):
+    executor = Unmoved()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=VALUES, chunks=(8192, 16), compression="gzip")
+    options = WriteOptions(executor=executor, memory_budget=4_000_000)
+    with ThreadPoolExecutor(1) as pool:
+        conversion = pool.submit(convert, tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, write_options=options)
+        assert isinstance(conversion.exception(timeout=60), WriteError)
+    assert len(executor.futures) > 1
+    assert all(each.cancelled() for each in executor.futures[1:])
 
 
 @pytest.mark.parametrize("kind", [None, *KINDS])

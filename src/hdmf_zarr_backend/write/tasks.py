@@ -399,11 +399,9 @@ class _Window(Sink, Generic[R]):
             deque(self.finished(in_order=False), maxlen=0)
 
     def close(self) -> None:
-        # waits for what runs, so that nothing is written after an error was raised
-        futures = [future for future, _ in self.running]
-        for future in futures:
-            future.cancel()
-        wait(futures)
+        # waits for what runs, so that nothing is written after an error was raised; but not for what is cancelled: the
+        # executor of dask never tells that a task which ended at this moment was cancelled
+        wait([future for future, _ in self.running if not future.cancel()])
 
 
 def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
