@@ -24,7 +24,7 @@ from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, Usage
 from tests import samples
 from tests.contract import production
 from tests.peers import Peer
-from tests.samples import START
+from tests.samples import START, write_hdf5
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:hdmf", "ignore::UserWarning:pynwb")
 
@@ -361,3 +361,17 @@ def test_a_file_that_was_read_is_not_written_to_another_place(tmp_path: Path) ->
         with NWBZarrIO(target, "w", manager=source.manager) as io, pytest.raises(UsageError, match="export"):
             io.write(nwbfile)
     assert not target.exists()
+
+
+def test_a_table_that_hdmf_cannot_build_is_exported_as_it_was_read(tmp_path: Path) -> None:
+    nwbfile = NWBFile("s", "i", START)
+    group = nwbfile.create_electrode_group("g", description="", location="", device=nwbfile.create_device("d"))
+    nwbfile.add_electrode(group=group, location="CA1")
+    nwbfile.add_unit(electrodes=[0])
+    path = write_hdf5(tmp_path / "a.nwb", nwbfile)
+    with h5py.File(path, "r+") as file:
+        del file["units/electrodes_index"]  # as in files of pynapple
+    with NWBHDF5IO(path, "r") as source, NWBZarrIO(tmp_path / "a.zarr", "w") as io:
+        with pytest.warns(DroppedChangesWarning, match=r"attribute 'electrodes_index'\); it is written as") as caught:
+            io.export(source, source.read())
+        assert "mapping to spec" not in str(caught[0].message)

@@ -99,6 +99,22 @@ def test_axes_without_a_label_are_named_after_the_dataset(path):
     assert to_datatree(path)["text"].dims == ("text_dim_0",)
 
 
+def test_the_columns_of_a_table_share_the_axis_of_its_rows(tmp_path):
+    nwbfile = _nwbfile()
+    nwbfile.add_trial_column("a_label", "text")
+    for start in (1.0, 2.0, 3.0):
+        nwbfile.add_trial(start_time=start, stop_time=start + 1, a_label="b")
+        nwbfile.add_unit(spike_times=[start] * 3, waveform_mean=[1.0, 2.0])
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="w") as io:
+        io.write(nwbfile)
+    tree = to_datatree(tmp_path / "a.nwb.zarr")
+    trials, units = tree["intervals/trials"].to_dataset(), tree["units"].to_dataset()
+    assert {variable.dims for variable in trials.values()} == {("num_rows",)}
+    assert trials.where(trials["start_time"] > 1, drop=True)["stop_time"].values.tolist() == [3.0, 4.0]
+    assert units["waveform_mean"].dims[0] == units["spike_times_index"].dims[0] == units["id"].dims[0] == "num_rows"
+    assert "num_rows" not in units["spike_times"].dims
+
+
 @pytest.mark.parametrize("convert", [to_dask, to_xarray])
 def test_what_is_no_dataset_of_a_zarr_file_is_refused_with_what_to_do(convert, tmp_path):
     h5py = pytest.importorskip("h5py")

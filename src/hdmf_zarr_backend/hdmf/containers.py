@@ -118,7 +118,8 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             if read is None or container is self._root or container.modified:
                 raise
             message = f"{read.source}, {builder_path(read)}: hdmf cannot build this {type(container).__name__} "
-            message += f"({error}); it is written as it was read, and changes to it are not written"
+            reason = str(error).partition(" for mapping to spec: ")[0]  # a long dictionary follows
+            message += f"({reason}); it is written as it was read, and changes to it are not written"
             warn(message, DroppedChangesWarning)
             # also what was built of its members before it failed
             for part, _, old in self.built[count:]:

@@ -35,7 +35,7 @@ with library_of("xarray", "to_xarray()"):
 
 xr: Any = xarray  # to the type checker too: some releases have types
 
-_TIME = "time"
+_TIME, _ROWS = "time", "num_rows"
 _REGIONS = {"electrodes": "electrode", "rois": "roi"}
 """Members of a series that have the row of a table for each channel -> the name of that axis."""
 
@@ -259,12 +259,17 @@ class _Source:
                 attributes[name] = absolute(target[1])
         has_labels = "data" in arrays and _TIME not in lengths
         labels = self.labels(path, arrays["data"].shape) if has_labels else xr.Coordinates()
+        rows = arrays["id"].shape if "colnames" in group.attributes and "id" in arrays else ()
+        if rows:
+            lengths.setdefault(_ROWS, rows[0])  # before a ragged column takes the name
         for name, array in sorted(arrays.items()):
             if not _has_values(array.node) or _LABELS.get(name) in labels:
                 continue
             is_data, shape = name == "data", () if is_scalar(array.node) else array.shape
             dims = list[str]()
             names = _names(array, len(shape), labels if is_data else ())
+            if rows and shape[:1] == rows and f"{name}_index" not in arrays:
+                names[0] = _ROWS
             for axis, (dim, length) in enumerate(zip(names, shape, strict=True)):
                 free = (dim, f"{dim}_{name}", f"{dim}_{name}_{axis}")
                 dims.append(next(n for n in free if n not in dims and lengths.setdefault(n, length) == length))
