@@ -488,7 +488,7 @@ def test_builders_and_values_come_from_a_file_in_the_new_encoding(one_document, 
     change.commit({}, PlanWriter(change, plan).write())
     assert [key for key in new.mapping if key.rpartition("/")[2].startswith((".z", "zarr.json"))] == []
     parsed = ParsedFile(parse_one_document(new.mapping[KEY]), consolidated=True)
-    root = ReadSession(new, parsed, new.location, BuildManager(TypeMap(NamespaceCatalog()))).root()
+    root = ReadSession(new, parsed, BuildManager(TypeMap(NamespaceCatalog()))).root()
     values: npt.NDArray[Any] = root.datasets["numbers"].data[:]
     np.testing.assert_array_equal(values, VALUES)
     assert list(root.groups["group"].datasets["text"].data[:]) == ["a", "ä"]

@@ -275,7 +275,7 @@ def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
     def read() -> None:
         manager = BuildManager(get_type_map())
         load_cached_namespaces(manager.type_map, store, hierarchy)
-        root = ReadSession(store, ParsedFile(hierarchy, consolidated=True), store.location, manager).root()
+        root = ReadSession(store, ParsedFile(hierarchy, consolidated=True), manager).root()
         with construction_errors(root, source, manager.namespace_catalog, hierarchy):
             manager.construct(root)
 

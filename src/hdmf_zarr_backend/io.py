@@ -546,7 +546,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 raise self._nothing_yet()
             on_made = self._written_builders.set_written  # what was read from this file is not written to it again
             self._reading = ReadSession(
-                self._store, self._parsed, self.path, self.manager, edits=self._edits, is_lazy=is_lazy, on_made=on_made
+                self._store, self._parsed, self.manager, edits=self._edits, is_lazy=is_lazy, on_made=on_made
             )
         return self._reading
 
@@ -888,7 +888,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return the builder that is on disk at ``path``, of a session of its own if the file was not read."""
         session = self._session()
         if "" not in session.own.builders and self._parsed is not None:
-            session = ReadSession(session.own.store, self._parsed, self.path, self.manager)
+            session = ReadSession(session.own.store, self._parsed, self.manager)
         return session.own.builder_at(path)
 
     # ---- changing what is in the file -------------------------------------------------------------------------------

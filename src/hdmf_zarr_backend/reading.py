@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from hdmf.build import BuildManager, TypeMap
+
 from hdmf_zarr_backend.encoding.parser import not_found
 from hdmf_zarr_backend.errors import IsHdf5Error, UsageError, known_arguments
+from hdmf_zarr_backend.hdf5.files import reading
+from hdmf_zarr_backend.hdmf.lazy import construction_errors
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.nwb import NWBZarrIO, check_nwb_version, extended_type_map
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store
 
 if TYPE_CHECKING:
-    from hdmf.build import TypeMap
     from pynwb import NWBFile
 
 
@@ -93,12 +97,7 @@ def read_nwb(
 
 def _read_hdf5(location: str, types: dict[str, Any], read_options: ReadOptions | None, *, lazy: bool | None) -> NWBFile:
     """Return the ``NWBFile`` in a local HDF5 file, by pynwb."""
-    from hdmf.build import BuildManager
     from pynwb import NWBHDF5IO
-
-    from hdmf_zarr_backend.hdf5.files import reading  # on use: it imports h5py
-    from hdmf_zarr_backend.hdmf.lazy import construction_errors
-    from hdmf_zarr_backend.hdmf.schema import ContainerError
 
     given = sorted(read_options.given()) if read_options is not None else []
     unused = next(iter(given), "lazy" if lazy else None)

@@ -209,9 +209,7 @@ class ChunkCheck:
         *,
         has_other_chunks: bool = False,
     ) -> None:
-        self._store = store
-        self._has_other_chunks = has_other_chunks
-        self._report = report
+        self._store, self._report, self._has_other_chunks = store, report, has_other_chunks
         arrays = hierarchy.arrays()
         self._arrays = [
             (path, node) for path, node in arrays if path not in reported or math.prod(node.stored.grid) > 1

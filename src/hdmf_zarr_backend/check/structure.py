@@ -97,10 +97,7 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
 
 class _Check:
     def __init__(self, store: Store, report: Report, *, is_own_change: bool) -> None:
-        self._store = store
-        self._is_own_change = is_own_change
-        self._report = report
-        self._rules = store.read_rules
+        self._store, self._report, self._is_own_change = store, report, is_own_change
         self._damaged: set[str] = set()
         self._differences: list[_Difference] = []
         self._copies: Documents = {}
@@ -115,7 +112,7 @@ class _Check:
         check_outside(self._store)
         self._check_unfinished()
         texts = existing_documents(self._store, registry.FIRST_KEYS)
-        check_texts(texts.values(), self._rules)
+        check_texts(texts.values(), self._store.read_rules)
         # of a file of both formats, the one that readers use; the other is compared with it
         texts, self._state = current(self._store, texts)
         self._check_state()
@@ -285,7 +282,7 @@ class _Check:
         """Return the documents in the consolidated one by their own keys, None if it is damaged or missing."""
         try:
             document = load(text, key=key)
-            check_document(document, self._rules)
+            check_document(document, self._store.read_rules)
             if key == zarr2.CONSOLIDATED:
                 metadata, block = zarr2.unwrap(document), document
             else:

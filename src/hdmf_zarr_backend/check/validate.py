@@ -208,7 +208,7 @@ def _findings(
     refused = "" if version is None else refused_version(version)
     findings = [Finding("/", "nwb_version", "version", refused)] if refused else []
     with warnings.catch_warnings(action="ignore"):  # links to nothing: they are findings
-        session = ReadSession(store, parsed, store.location, BuildManager(TypeMap(catalog)))
+        session = ReadSession(store, parsed, BuildManager(TypeMap(catalog)))
         for name in namespaces:
             try:
                 check_link_paths(session.root(), store.read_rules, store.location)

@@ -215,7 +215,6 @@ class Assembler:
     file: LinkedFile
     resolver: Resolver
     assembler_of: Callable[[LinkedFile], Assembler]
-    references: FileResolver
     edits: Edits | None = None
     levels: list[int] = field(default_factory=lambda: [0])
     """How many files are being assembled, each for a link of the one before; shared by the files of a session."""
@@ -224,6 +223,7 @@ class Assembler:
     # with damaged documents, by path
     left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
+    references: FileResolver = field(init=False)
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
     # that wait for their targets
     _scalars: dict[str, ZarrReference | BuilderTable] = field(default_factory=dict, init=False)

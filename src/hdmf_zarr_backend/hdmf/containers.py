@@ -72,9 +72,8 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
 
     def __init__(self, read_by: BuildManager, root: Any, location: str) -> None:
         super().__init__(read_by.type_map)
-        self._location = location
+        self._root, self._location = root, location
         self.read_by = read_by  # the manager of the source, which is not changed
-        self._root = root
         # ids of read builders of members that had no container before
         self.unmade: frozenset[int] = frozenset()
         # container, builder, and the builder that was read, if any
@@ -181,10 +180,7 @@ class _Merge:
     """Puts what was read into the builder of a container, where the container does not say otherwise."""
 
     def __init__(self, manager: _ExportManager, again: BuildManager, container: Any, old: Any) -> None:
-        self._manager = manager
-        self._again = again
-        self._container = container
-        self._old = old
+        self._manager, self._again, self._container, self._old = manager, again, container, old
         self.mapper = manager.type_map.get_map(container)
         self.datasets: list[tuple[Any, Any]] = []  # those without a type, as read and as built
 

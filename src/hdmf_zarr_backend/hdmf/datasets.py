@@ -277,9 +277,7 @@ class FileResolver:
     """Finds the builders and containers that the datasets of one file refer to, each distinct target once."""
 
     def __init__(self, resolve: Callable[[ZarrReference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
-        self._resolve = resolve
-        self._construct = construct
-        self._manager = manager
+        self._resolve, self._construct, self._manager = resolve, construct, manager
         # source, path, region (None), is it a builder?
         self._known: dict[tuple[Any, Any, Any, bool], Any] = {}
 

@@ -114,9 +114,7 @@ class Edit:
         """What the change does, in words."""
         self.outdated: dict[str, str | None] = {}
         """Nodes and links that are removed or renamed: the old path and, unless it is removed, the new one."""
-        self._file = file
-        self._manager = manager
-        self._catalog = manager.namespace_catalog
+        self._file, self._manager, self._catalog = file, manager, manager.namespace_catalog
         self._plan = WritePlan(self.hierarchy, is_nczarr=is_nczarr(known))
         self._changed: set[str] = set()  # new paths of nodes whose documents change
         self._replaced: set[str] = set()  # and copied
@@ -211,7 +209,7 @@ class Edit:
         if is_own:
             self._check_budget(given.nbytes, path)
         if old is None:
-            old = ReadSession(store, self._file.parsed, store.location, self._manager).own.builder_at(path)
+            old = ReadSession(store, self._file.parsed, self._manager).own.builder_at(path)
         data, dtype = converted(specs_at(self._catalog, self._known, path), data, old, store.location)
         is_alike = node is not None and len(shape_of(stored_array(data))) == len(shape_of(old.data))
         labels = {"dimension_labels": old.dimension_labels} if is_alike and old.dimension_labels else {}
@@ -710,7 +708,7 @@ class Edit:
     def _why_not(self, store: Store, parsed: ParsedFile, path: str) -> ConstructError | None:
         """Return the error with which hdmf constructs an object, None without one."""
         manager = BuildManager(self._manager.type_map)
-        builder = ReadSession(store, parsed, store.location, manager).own.builder_at(path)
+        builder = ReadSession(store, parsed, manager).own.builder_at(path)
         if builder.parent is None and path:
             # pynwb asks for the version of the schema above a Subject without `age__reference`
             version = {k: v for k, v in parsed.hierarchy.root.attributes.items() if k == "nwb_version"}

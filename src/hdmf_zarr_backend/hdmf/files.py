@@ -22,7 +22,7 @@ from hdmf_zarr_backend.encoding import zarr2
 from hdmf_zarr_backend.encoding.attributes import indices_in, row_counts, shown_counts
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_described
-from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference
+from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.registry import FORMATS
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, StoreError, at, warn
 from hdmf_zarr_backend.hdmf.assembler import Assembler
@@ -62,22 +62,19 @@ class ReadSession:
         self,
         store: Store,
         parsed: ParsedFile,
-        source: str,
         manager: Any,
         *,
         edits: Edits | None = None,
         is_lazy: bool = False,
         on_made: Callable[[Any], None] = lambda builder: None,
     ) -> None:
-        self._manager = manager
-        self._resolver = Resolver(store, parsed.hierarchy, source)
-        self._parsed = parsed
+        self._manager, self._parsed, self._notify = manager, parsed, on_made
+        self._resolver = Resolver(store, parsed.hierarchy)
         # A file that several links lead to is parsed once: hdmf-zarr parsed it for each reference (hdmf-zarr#289).
         self._assemblers: dict[str, Assembler] = {}
         self._restored: dict[str, int] = {}
         self._levels = [0]
         self._is_complete = False
-        self._notify = on_made
         self.containers: LazyContainers | None = None
         # A file that is open for changes is read as a whole: an append compares all containers with what was read.
         if is_lazy:
@@ -90,14 +87,13 @@ class ReadSession:
         self.own = self._make(Assembler, self._resolver.main, edits=edits)
 
     def _make(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
-        references = FileResolver(partial(self._resolve, file.location), self._construct, self._manager)
-
         # one for each file; linked files are read only
         def assembler_of(linked: LinkedFile) -> Assembler:
             assembler: Assembler = self._assemblers.get(linked.location) or self._make(Assembler, linked)
             return assembler
 
-        assembler = cls(file, self._resolver, assembler_of, references, edits, self._levels)
+        assembler = cls(file, self._resolver, assembler_of, edits, self._levels)
+        assembler.references = FileResolver(assembler.resolve, self._construct, self._manager)
         if file is self._resolver.main:
             assembler.left_out.update(self._parsed.left_out)
         self._assemblers[file.location] = assembler
@@ -105,9 +101,6 @@ class ReadSession:
 
     def _construct(self, builder: Any) -> Any:
         return self._manager.construct(builder) if self.containers is None else self.containers.container(builder)
-
-    def _resolve(self, location: str, reference: ZarrReference) -> Any:
-        return self._assemblers[location].resolve(reference)
 
     # a file is many new objects that live long, and each collection of garbage would look at all of them
     @gc_paused()

@@ -89,10 +89,7 @@ class ZarrPlanner:
         if zarr_format == 3 and is_nczarr(hierarchy):  # format 3 has no NCZarr attributes
             hierarchy = copy_hierarchy(hierarchy)
             strip(hierarchy)
-        self._store = store
-        self._hierarchy = hierarchy
-        self._target = target
-        self._is_in_place = is_in_place
+        self._store, self._hierarchy, self._target, self._is_in_place = store, hierarchy, target, is_in_place
         self.cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._resolver = Resolver(store, hierarchy)

@@ -496,10 +496,7 @@ class LazyContainers:
     """Makes the containers of one file when they are touched."""
 
     def __init__(self, file: LazyAssembler, manager: Any, on_made: Callable[[list[str]], None]) -> None:
-        self._file = file
-        self._notify = on_made
-        self._manager = manager
-        self._lock = file.lock
+        self._file, self._manager, self._notify, self._lock = file, manager, on_made, file.lock
         # the groups with a type and links: noted while a file is opened, and not by the first access to a member
         self._linking: list[tuple[str, Group[Any]]] = []
         # of members without a container: their parent and subspec

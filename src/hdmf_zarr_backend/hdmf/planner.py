@@ -444,10 +444,8 @@ class AppendPlanner(Planner):
         self._resolver = Resolver(None, hierarchy, request.targets.location)
         self.changed: set[str] = set()
         self.added: set[str] = set()
-        self._is_written = is_written
-        self._original = original
-        # as `KnownFields.is_unchanged`
-        self._is_unchanged = is_unchanged
+        # the last one as `KnownFields.is_unchanged`
+        self._is_written, self._original, self._is_unchanged = is_written, original, is_unchanged
 
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan everything that is new or differs; ``changed`` and ``added`` have the paths."""
@@ -502,7 +500,7 @@ class AppendPlanner(Planner):
             if isinstance(builder.data, SCALARS) and self._is_unchanged(builder, None):
                 return
             self.dataset(builder, group, name)
-            self._note_added(group, name)
+            self.added |= {path} if name in group.node.members else set()  # not if it became a link
         elif not self._is_written(builder):
             data, wanted = stored_view(unwrapped(builder.data)), None
             if isinstance(data, LazyArray):
@@ -522,12 +520,7 @@ class AppendPlanner(Planner):
             return
         self._check_free(group, link.name, f"a link to {_named(wanted)}")
         self._link(link, group)
-        self._note_added(group, link.name)
-
-    def _note_added(self, group: PlannedGroup, name: str) -> None:
-        """Record a member as new, unless it became a link."""
-        if name in group.node.members:
-            self.added.add(join(group.path, name))
+        self.added |= {join(group.path, link.name)} if link.name in group.node.members else set()  # if it was copied
 
     def _check_free(self, group: PlannedGroup, name: str, wanted: str) -> None:
         member, stored = group.node.members.get(name), find_link(group.node.attributes, name)

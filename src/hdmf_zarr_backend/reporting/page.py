@@ -262,13 +262,13 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     rows = []
     for path, (one, other) in sizes.items():
         texts = size_text(one), size_text(other), f"{other / one:.2f}" if one else ""
-        rows.append([_path_cell(path), *(f'<td class="number">{text}</td>' for text in texts)])
+        rows.append([f'<td class="path">{escape(path)}</td>', *(f'<td class="number">{text}</td>' for text in texts)])
     body.append(f"<h2>Stored bytes</h2>{_table(['', '#first', '#second', '#second / first'], rows)}")
     if not differences:
         return [*body, '<h2>Differences</h2><p class="good">none</p>']
     counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(differences).items())
     rows = [
-        [_path_cell(each.path), f"<td>{escape(each.kind)}</td>", f"<td>{escape(each.text)}</td>"]
+        [f'<td class="path">{escape(each.path)}</td>', f"<td>{escape(each.kind)}</td>", f"<td>{escape(each.text)}</td>"]
         for each in differences[:_DIFFERENCES]
     ]
     more = _and_more(len(differences) - len(rows), "; <code>zarrio compare</code> lists them all")
@@ -395,11 +395,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _path_cell(text: str) -> str:
-    """Return the cell of a path."""
-    return f'<td class="path">{escape(text)}</td>'
 
 
 def _and_more(count: int, where: str = "") -> str:
