@@ -532,7 +532,7 @@ def test_filters_are_as_zarr_returns_them(tmp_path, values, filters, zarr_format
 def test_a_table_of_an_array_of_zarr_itself(tmp_path):
     array = zarr.open_array(str(tmp_path / "array.zarr"), mode="w", shape=(300, 3), chunks=(100, 3), dtype="i2")
     shown = ZarrIO.generate_dataset_html(array)
-    for part in ("Zarr Array", "(300, 3)", "(100, 3)", "int16", "Stored size"):
+    for part in ("Zarr Array", "(300, 3)", "(100, 3)", "int16", "1.8 kB", "Stored size"):
         assert part in shown, part
     assert "Blosc" in shown or "Zstd" in shown  # the default of either version
 

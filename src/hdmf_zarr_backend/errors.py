@@ -357,6 +357,10 @@ class JournalWarning(UserWarning):
     """A change was interrupted. What it left was undone or completed, or cannot be yet."""
 
 
+class LengthWarning(UserWarning):
+    """Data have another length now, which ranges of samples or other series in the file do not fit."""
+
+
 class MissingNamespacesWarning(UserWarning):
     """A file has no cached namespaces, so the installed ones are used."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -27,6 +28,7 @@ from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import (
     ChunkError,
     ConflictError,
+    LengthWarning,
     MissingTargetError,
     NameRefusedError,
     ReadOnlyStoreError,
@@ -104,7 +106,7 @@ def test_what_leads_there_is_listed_and_nothing_is_changed(path):
     with NWBZarrIO(path, "r+") as io:
         with pytest.raises(ConflictError, match="the link /acquisition/copy/timestamps; 3 references in /intervals"):
             io.remove("/acquisition/raw")
-        with pytest.raises(ConflictError, match=r"2 references in .*/electrodes/group .*pass cascade=True"):
+        with pytest.raises(ConflictError, match=r"2 references in .*/electrodes/group .*First remove the rows"):
             io.remove(f"{GROUP}/shank0")
         with pytest.raises(ConflictError, match=r"shank0/device \(the schema requires 'device' in ElectrodeGroup\)"):
             io.remove("/general/devices/probe", cascade=True)
@@ -325,9 +327,48 @@ def test_new_data_in_a_field_are_told_of_replace_which_warns_of_other_lengths(pa
         raw.set_modified()
         with pytest.raises(ConflictError, match=r"io\.replace\('/acquisition/raw/data', values\)"):
             io.write(nwbfile)
-        with pytest.warns(UserWarning, match="Length of data does not match length of timestamps"):
-            io.replace("/acquisition/raw/data", np.arange(5.0))
-        io.replace("/acquisition/raw/timestamps", np.arange(5.0))
+        with (
+            pytest.warns(UserWarning, match="Length of data does not match length of timestamps"),
+            pytest.warns(LengthWarning, match=r"raw/data .*trials/timeseries: 1 of 3 ranges in it lead past"),
+        ):
+            io.replace("/acquisition/raw/data", np.arange(2.0))
+        with pytest.warns(LengthWarning, match="/acquisition/copy: it has the same timestamps, and data of another"):
+            io.replace("/acquisition/raw/timestamps", np.arange(2.0))
+        with warnings.catch_warnings(action="error", category=LengthWarning):
+            io.replace("/acquisition/copy/data", np.arange(2))
+            raw = io.read().acquisition["raw"]
+            (remark,) = [each for each in verify(path, "links").remarks if each.kind == "reference-range"]
+            assert (remark.path, verify(path).problems) == ("/intervals/trials/timeseries", [])
+            io.replace("/intervals/trials/timeseries", [(0, 1, raw), (1, 1, raw), (-1, -1, raw)])
+            io.replace("/acquisition/raw/data", np.arange(2, 4))
+    assert not verify(path, "links").remarks
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_remedies_name_what_works(path):
+    table, series = f"{GROUP}/electrodes", "/acquisition/wide"
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        region = nwbfile.create_electrode_table_region([0, 1], "of the series", "electrodes")
+        nwbfile.add_acquisition(ElectricalSeries(name="wide", data=np.ones((5, 2)), electrodes=region, rate=1.0))
+        lfp = LFP(ElectricalSeries(name="lfp", data=np.ones((5, 2)), electrodes=region, rate=1.0))
+        nwbfile.create_processing_module("ecephys", "it").add(lfp)
+        io.write(nwbfile)
+        with pytest.raises(ConflictError, match="Remove /processing/ecephys/LFP together with it"):
+            io.remove(series)
+        with pytest.raises(UsageError, match="rows= takes one path, and 2 were given"):
+            io.remove(series, table, rows=[1])
+        for cascade in (False, True):
+            with pytest.raises(ConflictError, match=rf"First remove {series}.*, or replace its row numbers"):
+                io.remove(table, rows=[1], cascade=cascade)
+        with pytest.warns(UserWarning, match="does not match the length of electrodes"):
+            io.replace(f"{series}/data", np.ones((5, 1)))
+        io.replace(f"{series}/electrodes", [0])
+        with pytest.raises(ConflictError, match="or pass cascade=True"):
+            io.remove(table, rows=[1])
+        io.remove(table, rows=[1], cascade=True)
+        io.remove(series, "/processing/ecephys/LFP")
+    check(path)
 
 
 @pytest.mark.parametrize("path", ["both"], indirect=True)

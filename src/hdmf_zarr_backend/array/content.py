@@ -12,16 +12,18 @@ import json
 import math
 import os
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element
 from hdmf_zarr_backend.encoding.dtypes import dtype_of, element_of, numpy_dtype
-from hdmf_zarr_backend.encoding.elements import Described, describe
+from hdmf_zarr_backend.encoding.elements import Described, describe, describe_any
 from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, object_array, plain_values
 from hdmf_zarr_backend.encoding.parser import Resolver, parse
@@ -251,6 +253,34 @@ class ArrayReader:
         # HDF5's default: zero, empty text, a null reference
         dtype = dtype_of(element) if dtype.kind == "O" and isinstance(element, Compound) else dtype
         return plain_values(np.zeros(_axes_of(element), dtype), element, lambda _: Target(None))
+
+
+def stated_target(value: Any) -> Target:
+    """Return what a stored reference names, whether it exists or not; nothing for an invalid one."""
+    with suppress(ZarrBackendError):
+        decoded = decode_reference(value)
+        return Target(absolute(decoded.node_path), source=decoded.source)
+    return Target(None)
+
+
+def past_the_end(rows: Values, resolver: Resolver) -> Counter[str]:
+    """Count the ranges of samples in a column of time series that lead past the end of their series, by its path."""
+    outside, samples = Counter[str](), cache(partial(_samples, resolver))
+    kinds = {(name, rows.dtype[name].kind) for name in rows.dtype.names or ()}
+    if {("idx_start", "i"), ("count", "i"), ("timeseries", "O")} <= kinds:
+        for start, count, series in rows[["idx_start", "count", "timeseries"]].reshape(-1).tolist():
+            # negative numbers stand for no samples
+            if isinstance(series, Target) and series.path is not None and (start >= 0 or count >= 0):
+                outside[series.path] += not 0 <= start <= start + count <= samples(series)
+    return +outside
+
+
+def _samples(resolver: Resolver, series: Target) -> float:
+    """Return how many samples a series has; infinity if its data are in another file, as those of a video are."""
+    with suppress(ZarrBackendError):
+        *_, data = resolver.find_inside(series.source, f"{series.path}/data")
+        return (isinstance(data, Dataset) and sum(describe_any(data).axes[:1])) or math.inf
+    return math.inf
 
 
 class ZarrContent(Mapping[str, NodeContent]):

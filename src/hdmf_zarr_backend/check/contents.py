@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
 from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_grid, shard_grid, shard_named
 from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
@@ -383,14 +385,16 @@ class _Checker:
         columns = {name: position for position, (name, field) in fields if isinstance(field, Reference)}
         if not (columns or isinstance(means.stored, Reference)) or not node.stored.size:
             return
-        counts: dict[_Problem, int] = {}  # a column has as many references as rows: one finding for each target
+        counts: Counter[_Problem] = Counter()  # a column has as many references as rows: one finding for each target
         try:
             reader = ChunkReader(self._resolver.main.store, path, node.stored, self._cache)
             for cell in _cells(reader, node, columns):
                 self._report.references += 1
                 problem = None if cell is None else self._problem_of_value(cell, decode_reference)
                 if problem is not None:
-                    counts[problem] = counts.get(problem, 0) + 1
+                    counts[problem] += 1
+            if "timeseries" in columns and means.axes:
+                counts += self._past_the_end(path, node)
         except ResourceError:
             raise  # the links may be right
         except UnsupportedFileError as error:
@@ -399,6 +403,15 @@ class _Checker:
             self._report.add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
         for problem, count in counts.items():
             self._add_reference(path, problem, count)
+
+    def _past_the_end(self, path: str, node: Dataset[Any]) -> Counter[_Problem]:
+        """Count the ranges of samples in a column that lead past the end of a series."""
+        store, step, outside = self._resolver.main.store, node.stored.chunks[0], Counter[str]()
+        content = ArrayReader(store, stated_target, as_hdf5=False).content(path, node, {}, is_spec=False)
+        for row in stored_rows(store, path, node):
+            part = slice(row * step, min((row + 1) * step, node.stored.shape[0]))
+            outside += past_the_end(content.read((part,)), self._resolver)
+        return Counter({("range", f"a range of samples leads past the end of {at}"): outside[at] for at in outside})
 
     def _add_reference(self, path: str, problem: _Problem | None, count: int = 1) -> None:
         if problem is not None:

@@ -85,7 +85,7 @@ REPAIRABLE: Final[dict[str, str]] = {
 REMARKS: Final[dict[str, str]] = {
     "not-consolidated": f"A copy may be incomplete: compare it with the original, or copy it again. {_CONSOLIDATE}",
     "write-unfinished": "If its writer is running, wait. If it has died, copy what you need from there: the next write "
-    "of this file deletes it.",
+    "of a new file at this path (mode 'w') deletes it.",
     "format-3-incomplete": "Run `zarrio upgrade --keep`, which writes the documents of format 3 again.",
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
@@ -93,6 +93,8 @@ REMARKS: Final[dict[str, str]] = {
     "link-refused": f"{_FOLLOW} To have linked data in the file itself, export it without links to data, or convert it "
     "to HDF5 with `zarrio convert --no-link-data`.",
     "reference-refused": _FOLLOW,
+    "reference-range": "These samples cannot be read. The series became shorter, or an interval ends after it: remove "
+    "the rows, or give them the range (-1, -1), which stands for no samples.",
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
     "unwritten": "It reads as the fill value, which may be intended: the file does not state that it is complete.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",

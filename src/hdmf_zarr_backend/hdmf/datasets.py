@@ -31,7 +31,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, V
 from hdmf_zarr_backend.hdmf.internals import accept_any_index
 from hdmf_zarr_backend.hdmf.targets import REFERENCES, containers_below
 from hdmf_zarr_backend.model.element import Element, Reference, Text
-from hdmf_zarr_backend.model.render import escape
+from hdmf_zarr_backend.model.render import escape, size_text
 from hdmf_zarr_backend.write.sources import encode_rows, field_encoder
 
 Array = npt.NDArray[Any]
@@ -464,7 +464,8 @@ def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str,
         "Chunks": array.nchunks,
         "Compressor": escape(compressor or "none"),
         "Filters": escape(", ".join(filters) or "none"),
-        "Stored size (bytes)": "unknown" if stored is None else stored,
+        "Array size": size_text(array.nbytes),
+        "Stored size": "unknown" if stored is None else size_text(stored),
         "Compression ratio": f"{array.nbytes / stored:.2f}" if stored and not array.dtype.hasobject else "undefined",
     }
 

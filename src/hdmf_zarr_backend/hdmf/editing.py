@@ -22,6 +22,7 @@ from hdmf.data_utils import AbstractDataChunkIterator
 from hdmf.spec import DatasetSpec, GroupSpec, NamespaceCatalog
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
 from hdmf_zarr_backend.array.edits import wider_filters
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_named
@@ -46,6 +47,7 @@ from hdmf_zarr_backend.encoding.reserved import (
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
+    LengthWarning,
     LinkRefusedError,
     MetadataError,
     NameRefusedError,
@@ -54,6 +56,7 @@ from hdmf_zarr_backend.errors import (
     UnsupportedFileError,
     UsageError,
     at,
+    warn,
 )
 from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
@@ -119,7 +122,8 @@ class Edit:
         self._changed: set[str] = set()  # new paths of nodes whose documents change
         self._replaced: set[str] = set()  # and copied
         self._added: set[str] = set()  # paths of copies, above which all is there
-        self._lost: list[tuple[str, str | None]] = []  # what leads to what is removed, and why it cannot become null
+        # what leads to what is removed, why it cannot become null, and the path of the node that has it
+        self._lost: list[tuple[str, str | None, str]] = []
         self._nulls = 0  # references whose target is removed
         self._kept: dict[str, npt.NDArray[np.bool_]] = {}  # of arrays that lose rows: is an element kept?
         self._numbers: dict[str, Array] = {}  # new values of row numbers, at all elements
@@ -152,22 +156,36 @@ class Edit:
         for name in names if rows is None else ():
             self._remove(name)
         self._follow_all()
-        first = next((path for path, new in self.outdated.items() if new is None), names[0] if names else "")
-        if self._lost and not cascade:
-            problem = f"it cannot be removed while these lead to it: {'; '.join(what for what, _ in self._lost)}"
-            what = "it removes such links, attributes and row numbers, and makes the references in datasets null."
-            remedies = (f"Remove these first, or {how}: {what}" for how in ("pass cascade=True", "use --drop-links"))
-            raise self._error(ConflictError, problem, first, *remedies)
-        needed = [f"{what} ({problem})" for what, problem in self._lost if problem is not None]
-        if needed:
-            problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
-            remedies = (
-                f"Remove what has them too, in the same {call}; or first rows of a table, by {rows_by}."
-                for call, rows_by in (("call", "io.remove(rows=...)"), ("command", "`zarrio remove --rows`"))
-            )
-            raise self._error(ConflictError, problem, first, *remedies)
-        self.done += [f"removed {what}" for what, _ in self._lost]
+        gone = (path for path, new in self.outdated.items() if rows is None and new is None)
+        first = next(gone, names[0] if names else "")
+        needed = [f"{what} ({reason})" for what, reason, _ in self._lost if reason is not None]
+        if needed or (self._lost and not cascade):
+            problem = f"it cannot be removed while these lead to it: {'; '.join(what for what, *_ in self._lost)}"
+            if cascade:
+                problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
+            raise self._error(ConflictError, problem, first, *self._how_to_remove(of_rows=rows is not None))
+        self.done += [f"removed {what}" for what, *_ in self._lost]
         self._keep_rows()
+
+    def _how_to_remove(self, *, of_rows: bool) -> tuple[str, ...]:
+        """Return what to do about what leads to what is removed, in Python and on the command line."""
+        owners = dict.fromkeys(self._removable(path) for _, reason, path in self._lost if reason is not None)
+        named = few(list(map(absolute, owners)))
+        if not owners:
+            what = "it removes such links, attributes and row numbers, and makes the references in datasets null."
+            return tuple(f"Remove these first, or {how}: {what}" for how in ("pass cascade=True", "use --drop-links"))
+        if of_rows:
+            return f"First remove {named}, or replace its row numbers by io.replace.", f"First remove {named}."
+        if any("colnames" in self._node(owner)[1].attributes for owner in owners):
+            ways = ("io.remove(rows=...)", "`zarrio remove --rows`")
+            return tuple(f"First remove the rows that need it, by {way}; or {named} together with it." for way in ways)
+        return (f"Remove {named} together with it; to keep it, export to a new file with its own object there.",)
+
+    def _removable(self, path: str) -> str:
+        """Return the path of the nearest object around a node that the schema does not require."""
+        while (path := self._owner(path)) and self._why_required(path) is not None:
+            path = split(path)[0]
+        return path
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a node or a link another name in its group."""
@@ -234,6 +252,8 @@ class Edit:
                 # c/0 cannot be a chunk before the commit, and the folder of c/0/0 after it
                 stored.chunk_keys = replace(stored.chunk_keys, separator=".")
             self._check_rows(path)
+            if stored.shape[:1] != node.stored.shape[:1]:
+                self._warn_of_length(path, stored.shape[:1])
         self._replaced.add(path)
         self.done.append(f"added {absolute(path)}" if node is None else f"replaced the data of {absolute(path)}")
 
@@ -363,6 +383,24 @@ class Edit:
                     problem = f"{absolute(index)} needs {last} rows of {absolute(target)}, which has {count}"
                     raise self._error(ConflictError, problem, path, "Give more data first, or smaller numbers.")
 
+    def _warn_of_length(self, path: str, length: tuple[int, ...]) -> None:
+        """Warn of what does not fit the new length of data: ranges of samples, and series that have a link to it."""
+        store, pair = self._file.store, ("data", "timestamps")
+        after, reader = Resolver(store, self.hierarchy), ArrayReader(store, stated_target, as_hdf5=False)
+        for owner, node in self._known.walk():
+            what = ""
+            if isinstance(node, Dataset) and "timeseries" in dict(describe_any(node).fields) and node.stored.shape:
+                rows = reader.content(owner, node, {}, is_spec=False).read((slice(0, node.stored.shape[0]),))
+                lost = (past_the_end(rows, after) - past_the_end(rows, self._before)).total()
+                what = f"{lost:,} of {counted(len(rows), 'range')} in it lead past the new end" if lost else ""
+            for name, other in (pair, pair[::-1]) if isinstance(node, Group) else ():
+                data, rest = (self._target({"source": THIS_FILE, "path": join(owner, each)}) for each in (name, other))
+                fits = self.hierarchy.get(rest or "")
+                if data == path != join(owner, name) and isinstance(fits, Dataset) and fits.stored.shape[:1] != length:
+                    what = f"it has the same {name}, and {other} of another length"
+            if what:
+                warn(f"{absolute(path)} has another length now; {absolute(owner)}: {what}", LengthWarning)
+
     def _remove(self, name: str) -> None:
         if "@" in name and self._known.get(relative(name)) is None:
             path, _, name = name.rpartition("@")
@@ -388,10 +426,13 @@ class Edit:
 
     def _remove_rows(self, names: Sequence[str], rows: Any) -> None:
         """Note which elements stay of the columns of a table, and of the row numbers that lead to it."""
-        _, path, node = self._find(relative(names[0] if len(names) == 1 else ""))
+        remedy = "Give the path of one table, such as /intervals/trials."
+        if len(names) != 1:
+            problem = f"rows= takes one path, and {len(names)} were given"
+            raise UsageError(problem, store=self._file.store.location, remedy=remedy)
+        _, path, node = self._find(relative(names[0]))
         ids = self._known.get(join(path, "id"))
         if not (isinstance(node, Group) and isinstance(ids, Dataset) and "colnames" in node.attributes):
-            remedy = "Give the path of one table, such as /intervals/trials."
             raise self._error(UsageError, "only a table has rows to remove", path, remedy)
         kept = np.ones(ids.stored.shape[0], bool)
         try:
@@ -447,7 +488,7 @@ class Edit:
                 gone = [str(row) for row in np.unique(numbers[lost])]
                 text = f"row{'s' * (len(gone) > 1)} {few(gone)}"
                 reason = None if index else "it cannot be shorter than the column or the data that it belongs to"
-                self._lost.append((f"{text} of {absolute(tables[0])}, to which {absolute(path)} points", reason))
+                self._lost.append((f"{text} of {absolute(tables[0])}, to which {absolute(path)} points", reason, path))
 
     def _keep_rows(self) -> None:
         """Plan the arrays with the elements that stay, and let indices follow."""
@@ -604,7 +645,7 @@ class Edit:
             for entry in (entry for entry, new in zip(entries, followed, strict=True) if new is None):
                 link = join(path, str(entry.get("name")))
                 self.outdated[link] = None
-                self._lost.append((f"the link {absolute(link)}", self._why_required(link)))
+                self._lost.append((f"the link {absolute(link)}", self._why_required(link), path))
             self._set_links(path, [new for new in followed if new is not None])
         for path in stay:
             _, node = self._node(path)
@@ -621,7 +662,8 @@ class Edit:
                 return value
             new = self.new_path(target)
             # a link to a column, or a region of it, has the length of another table, or other elements
-            if new is None or (target in self._kept and ("name" in value or value.get("region") is not None)):
+            is_shorter = target in self._kept and not self._kept[target].all()
+            if new is None or (is_shorter and ("name" in value or value.get("region") is not None)):
                 self._nulls += 1
                 return None
             stated = decode_reference(value).node_path
@@ -646,11 +688,11 @@ class Edit:
         if is_lost and name != NOTES:
             reason = self._why_required(path, attribute=name)
             reason = "a list of references has no null" if isinstance(value, list) else reason
-            self._lost.append((f"the attribute {name!r} of {absolute(path)}", reason))
+            self._lost.append((f"the attribute {name!r} of {absolute(path)}", reason, path))
             self._set_attribute(path, name, None)
         elif followed is not value:
             if is_lost:
-                self._lost.append((f"an attribute of HDF5 in the note of {absolute(path)}", None))
+                self._lost.append((f"an attribute of HDF5 in the note of {absolute(path)}", None, path))
             new, node = self._node(path)
             node.attributes = {**node.attributes, name: followed}
             self._changed.add(new)
@@ -674,7 +716,7 @@ class Edit:
         lost = self._nulls - nulls
         if lost:
             reason = "the only value of a dataset cannot be null" if means.is_scalar else self._why_required(path)
-            self._lost.append((f"{counted(lost, 'reference')} in {absolute(path)}", reason))
+            self._lost.append((f"{counted(lost, 'reference')} in {absolute(path)}", reason, path))
         values = np.empty_like(values)
         for position, cell in enumerate(followed):
             values.reshape(-1)[position] = cell

@@ -12,7 +12,6 @@ import base64
 import math
 import re
 import struct
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,10 +22,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.array.content import ArrayReader
+from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
-from hdmf_zarr_backend.encoding.references import decode_reference
 from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version, shown_attributes
 from hdmf_zarr_backend.errors import IsHdf5Error, ZarrBackendError
 from hdmf_zarr_backend.model.content import Values
@@ -65,8 +63,8 @@ class NodeReader:
         self.most = REMOTE_VALUE_BYTES if self.is_remote else VALUE_BYTES
         self.read_bytes = self._spent = 0
         self.damaged: dict[str, str] = {}
-        self._resolver = Resolver(store, parsed.hierarchy, outline.location)
-        self._arrays = ArrayReader(store, self._target, as_hdf5=False)
+        self.resolver = Resolver(store, parsed.hierarchy, outline.location)
+        self._arrays = ArrayReader(store, stated_target, as_hdf5=False)
 
     def share(self, part: int) -> int:
         """Return the bytes that one of ``part`` reads may have of those that are left."""
@@ -86,7 +84,7 @@ class NodeReader:
                 self.store = InlinedStore(self.store, self.store.get_many(keys))
         except (ZarrBackendError, OSError):
             return  # which of them cannot be read is reported with their labels
-        self._arrays = ArrayReader(self.store, self._target, as_hdf5=False)
+        self._arrays = ArrayReader(self.store, stated_target, as_hdf5=False)
 
     def dataset(self, group: str, name: str) -> tuple[str, Dataset[Attributes]] | None:
         """Return path and node of a dataset in a group, also through links inside the file."""
@@ -94,7 +92,7 @@ class NodeReader:
         node = self.hierarchy.get(path)
         if node is None:
             try:
-                _, path, node = self._resolver.find_inside(THIS_FILE, path)
+                _, path, node = self.resolver.find_inside(THIS_FILE, path)
             except ZarrBackendError:
                 return None
         return (path, node) if isinstance(node, Dataset) else None
@@ -102,7 +100,7 @@ class NodeReader:
     def linked_from(self, path: str, name: str) -> str:
         """Return the other file to which a member of a group is a link, ``""`` if it is none."""
         group = self.hierarchy.get(path)
-        links = self._resolver.main.links(path, group) if isinstance(group, Group) else ()
+        links = self.resolver.main.links(path, group) if isinstance(group, Group) else ()
         return next(
             (link.target.source for link in links if link.name == name and link.target.source not in OWN_SOURCES), ""
         )
@@ -167,12 +165,6 @@ class NodeReader:
         if values is None:
             return UNREADABLE if path in self.damaged else ""
         return shortened("; ".join(map(str, values.reshape(-1).tolist())))
-
-    def _target(self, value: Any) -> Target:
-        try:
-            return Target(absolute(decode_reference(value).node_path))
-        except ZarrBackendError:
-            return Target(None)
 
 
 def small_values(reader: NodeReader) -> dict[str, Any]:
@@ -630,19 +622,7 @@ class DataView:
         rows = (
             self._reader.read(column[0]) if column and self._reader.cost(column[1]) <= self._reader.share(4) else None
         )
-        if rows is None or not {"idx_start", "count", "timeseries"} <= set(rows.dtype.names or ()):
-            return
-        lengths: dict[str, int] = {}
-        outside = 0
-        for start, count, target in rows[["idx_start", "count", "timeseries"]].tolist():
-            series = (target.path or "").lstrip("/")
-            if series not in lengths:
-                data = self._reader.dataset(series, "data")
-                # that of data in other files is not known
-                lengths[series] = (describe_any(data[1]).axes or (0,))[0] if data else sys.maxsize
-            # -1 stands for unknown
-            outside += (start, count) != (-1, -1) and not 0 <= start <= start + count <= lengths[series]
-        if outside:
+        if rows is not None and (outside := past_the_end(rows, self._reader.resolver).total()):
             self._remark("references to samples that the series does not have", path, f"{outside:,} of {len(rows):,}")
 
     def _cells(self, path: str, name: str, rows: int) -> list[str]:
