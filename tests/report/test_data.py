@@ -233,7 +233,7 @@ def test_the_rate_of_rounded_times_is_that_of_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("times", "said"), [
-    ([(0.0, np.nan), (1.0, np.nan)], "no interval has a stop time : /intervals/trials, 2 rows"),
+    ([(0.0, np.nan), (1.0, np.nan)], "intervals have no stop time : /intervals/trials, 2 of 2"),
     ([(0.0, 1.0), (2.0, 1.5), (3.0, np.nan)], "intervals stop before they start : /intervals/trials, 1 of 3"),
     ([(0.0, 1.0), (2.0, np.nan)], "intervals have no stop time : /intervals/trials, 1 of 2"),
     ([(0.0, 1.0), (2.0, 3.0)], ""),
@@ -510,7 +510,7 @@ def test_the_guide_has_a_row_for_each_remark() -> None:
     texts = [
         str(part.value) for node in made for part in getattr(node, "values", [node]) if isinstance(part, ast.Constant)
     ]
-    assert len(texts) > 30
+    assert len(texts) > 20
     assert [text for text in texts if text.strip() not in first] == []
     assert "pynwb cannot read this file" in first
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, relative
@@ -80,9 +81,8 @@ def visible(attributes: dict[str, Any]) -> dict[str, str]:
 
 def shown_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON attributes by the user's names; bytes that are not UTF-8 are surrogates in text, not Base64."""
-    remarks = as_dict(notes_of(attributes).get("attributes"))
-    names = visible(attributes)
-    return {name: _text_of(attributes[stored], as_dict(remarks.get(stored))) for stored, name in names.items()}
+    kinds = as_dict(notes_of(attributes).get("attributes"))
+    return {name: _text_of(attributes[key], as_dict(kinds.get(key))) for key, name in visible(attributes).items()}
 
 
 def _text_of(value: Any, remark: dict[str, Any]) -> Any:
@@ -91,13 +91,12 @@ def _text_of(value: Any, remark: dict[str, Any]) -> Any:
         return value
     if isinstance(value, list):
         return [_text_of(item, remark) for item in value]
-    try:
+    with suppress(TypeError, ValueError):  # another program may have changed it
         raw = base64.b64decode(value)
         items = [raw[start : start + int(size)] for start in range(0, len(raw), int(size))] if size else [raw]
-    except (TypeError, ValueError):  # another program may have changed it
-        return value
-    texts = [item.rstrip(b"\0").decode("utf-8", "surrogateescape") for item in items or [b""]]
-    return texts if size and remark.get("shape") else texts[0]
+        texts = [item.rstrip(b"\0").decode("utf-8", "surrogateescape") for item in items or [b""]]
+        return texts if size and remark.get("shape") else texts[0]
+    return value
 
 
 def root_notes() -> dict[str, Any]:
@@ -141,6 +140,9 @@ def data_type_of(node: Any) -> str | None:
     return None
 
 
+OLDER = "Read its arrays with h5py or zarr-python, or write a new file from them; pynwb cannot read a copy either."
+
+
 def refused_version(version: object) -> str:
     """Return why pynwb cannot read a file with this NWB version, empty if it can."""
     if isinstance(version, str) and version.strip().removeprefix("NWB-").partition(".")[0] not in ("0", "1"):
@@ -149,9 +151,6 @@ def refused_version(version: object) -> str:
     if isinstance(version, str):
         said = f"has NWB version {version}, and pynwb reads version 2 and newer"
     return f"pynwb cannot read this file: it {said}"
-
-
-OLDER = "Read its arrays with h5py or zarr-python, or write a new file from them; pynwb cannot read a copy either."
 
 
 # ---- cached namespaces ----------------------------------------------------------------------------------------------

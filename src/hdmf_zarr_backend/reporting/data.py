@@ -171,8 +171,7 @@ def small_values(reader: NodeReader) -> dict[str, Any]:
     """Return the values of scalars and short arrays by path, as Python has them."""
     short = [path for path, node in reader.hierarchy.arrays() if node.stored.size <= _SHORT]
     reader.prefetch(short)
-    values = {path: reader.read(path) for path in short}
-    known = {path: readable(value.tolist()) for path, value in values.items() if value is not None}
+    known = {path: readable(value.tolist()) for path in short if (value := reader.read(path)) is not None}
     return known | dict.fromkeys(reader.damaged, UNREADABLE)
 
 
@@ -381,10 +380,7 @@ class DataView:
         starts, stops = (self._reader.numbers(path, name) for name in _ENDS)
         if starts is None or stops is None or len(starts) != len(stops):
             return None
-        open_ended = int(np.isnan(stops).sum())
-        if 0 < open_ended == len(stops):
-            self._remark("no interval has a stop time", path, counted(len(stops), "row"))
-        elif open_ended:
+        if open_ended := int(np.isnan(stops).sum()):
             self._remark("intervals have no stop time", path, f"{open_ended:,} of {len(stops):,}")
         if back := int((stops < starts).sum()):
             self._remark("intervals stop before they start", path, f"{back:,} of {len(stops):,}")
