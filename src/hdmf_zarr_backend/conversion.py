@@ -558,8 +558,7 @@ class Request:
             check_zarr(main)
         planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=self.zarr_format)
         plan = planner.plan_file()
-        resolver = Resolver(main.store, main.hierarchy, main.location)
-        for problem in without_target(resolver, planner.cache)[0]:
+        for problem in without_target(Resolver(main.store, main.hierarchy, main.location), planner.cache)[0]:
             warn_broken(f"{main.location}, {problem.path}: {problem.message}; it is copied unchanged.")
         for path, planned in plan.arrays.items():
             node = main.hierarchy.get(path)
@@ -760,8 +759,7 @@ def _layout_of(chosen: ZarrDataIO, node: Dataset[Any]) -> Layout:
 def report_of(plan: WritePlan, source: str, target: str, *, remarks: Sequence[str] = ()) -> ConversionReport:
     """Return the report of a conversion to Zarr that carried out a plan."""
     is_counted = _is_content(plan.hierarchy)
-    nodes = plan.hierarchy.flat().items()
-    groups = [node for path, node in nodes if isinstance(node, Group) and is_counted(path)]
+    groups = [node for path, node in plan.hierarchy.flat().items() if isinstance(node, Group) and is_counted(path)]
     datasets = sum(map(is_counted, plan.arrays))
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
     nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())

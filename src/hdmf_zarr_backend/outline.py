@@ -290,8 +290,7 @@ def open_outline(
     store = open_store(path, storage_options, read_options)
     if store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store)
-    parsed = parse(store, use_inlined=False, leave_out=True)
-    return outline_of(store, parsed, sizes=sizes, specs=specs, values=values)
+    return outline_of(store, parse(store, use_inlined=False, leave_out=True), sizes=sizes, specs=specs, values=values)
 
 
 def outline_of(
@@ -347,8 +346,7 @@ def outline_html(outline: Outline, heading: str | None = None) -> str:
 def tree_html(outline: Outline) -> str:
     """Return the tree of a file."""
     root = item_tree(outline.hierarchy, outline.describe)
-    titles = [column.title for column in outline.columns]
-    return f'<div class="zarr-tree">{"".join(_parts(root, titles))}</div>'
+    return f'<div class="zarr-tree">{"".join(_parts(root, [column.title for column in outline.columns]))}</div>'
 
 
 def _parts(root: Item, titles: list[str]) -> Iterator[str]:
@@ -398,8 +396,7 @@ def _cell(title: str, cell: str) -> str:
     """Return the HTML of a cell; empty for the count of a single chunk."""
     if not cell or (title == "count" and cell == "1"):
         return ""
-    text = _CELLS.get(title, "{}").format(cell)
-    return f'<span title="{escape(title)}">{escape(text)}</span>'
+    return f'<span title="{escape(title)}">{escape(_CELLS.get(title, "{}").format(cell))}</span>'
 
 
 def _leaf(leaf: Leaf) -> str:

@@ -178,8 +178,7 @@ def _document(
 
     entries = []
     for key, value in inside.items():
-        is_document = key.rpartition("/")[2] in DOCUMENTS or key == zarr2.CONSOLIDATED
-        entries.append(entry(key, value, is_text=is_document))
+        entries.append(entry(key, value, is_text=key.rpartition("/")[2] in DOCUMENTS or key == zarr2.CONSOLIDATED))
     for path, source in staying.items():
         stored, url = plan.arrays[path].node.stored, json.dumps(to_posix(source.location))
         for piece in source.pieces():

@@ -52,8 +52,7 @@ def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, Datase
             if isinstance(node, LinkContent):
                 report.links += 1
                 if report.level != "structure" and not content.leads_somewhere(node):
-                    where = node.location or content.source
-                    problem = f"there is no {node.target!r} in {where!r}"
+                    problem = f"there is no {node.target!r} in {node.location or content.source!r}"
                     report.add(path, "link-dangling", problem, advice=_ADVICE)
                 continue
         except _ERRORS as error:

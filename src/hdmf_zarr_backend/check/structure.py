@@ -175,8 +175,7 @@ class _Check:
         # Format 2 was compared with its own consolidated document; programs that read format 3 read these.
         documents, problems = self._loaded({zarr3.DOCUMENT})
         wrong = [*problems]
-        block = as_dict(as_dict(documents.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED))
-        metadata = block.get("metadata")
+        metadata = as_dict(as_dict(documents.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED)).get("metadata")
         if isinstance(metadata, dict):
             consolidated = {zarr3.key_of(path): node for path, node in metadata.items()}
             wrong += [each.key for each in _differences(consolidated, documents, set(wrong))]
@@ -238,8 +237,7 @@ class _Check:
                 good[key] = document
         what = zarr2.GROUP if zarr3.DOCUMENT not in documents else zarr3.DOCUMENT
         for path in implied((*good, *self._copies)):
-            has_attributes = zarr2.key_of(path, zarr2.ATTRIBUTES) in documents
-            advice = "" if has_attributes else self._advice
+            advice = "" if zarr2.key_of(path, zarr2.ATTRIBUTES) in documents else self._advice
             self._report.add(path, "group-implied", f"it has members but no {what}", advice=advice)
         for key in sorted(good) if zarr3.DOCUMENT in good else ():
             try:
@@ -348,8 +346,7 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
     """Return the keys of a document that its format does not define."""
     path, name = split(key)
     if name == zarr3.DOCUMENT:
-        is_array = zarr3.check_document(document, path) == "array"
-        return set(document) - (zarr3.ARRAY_KEYS if is_array else _GROUP_KEYS)
+        return set(document) - (zarr3.ARRAY_KEYS if zarr3.check_document(document, path) == "array" else _GROUP_KEYS)
     if name == zarr2.ARRAY:
         return zarr2.parse_array(document, {}, path).stored.extra.keys() - {_SEPARATOR}
     if name == zarr2.GROUP:

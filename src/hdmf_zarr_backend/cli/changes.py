@@ -181,8 +181,7 @@ def convert_command(arguments: Namespace) -> cli.Exit:
 
     def as_json(done: tuple[ConversionReport | None, float]) -> dict[str, Any]:
         report, seconds = done
-        known = {} if report is None else asdict(report)
-        return {**known, "skipped": report is None, "seconds": round(seconds, 3)}
+        return {**({} if report is None else asdict(report)), "skipped": report is None, "seconds": round(seconds, 3)}
 
     return cli.each_file(
         arguments,

@@ -295,8 +295,7 @@ class _HelpFormatter(RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         def fill(part: str) -> str:
             is_list = part.startswith("  ") or "\n  " in part
-            formatter = RawDescriptionHelpFormatter if is_list else HelpFormatter
-            return formatter._fill_text(self, part, width, indent)
+            return (RawDescriptionHelpFormatter if is_list else HelpFormatter)._fill_text(self, part, width, indent)
 
         return "\n\n".join(map(fill, text.split("\n\n")))
 

@@ -325,11 +325,6 @@ class Assembler:
             if split(path)[0] in parents and path not in self._warned:
                 self._leave_out_damaged(path, error, strict=strict)
 
-    def check_whole(self) -> None:
-        """Raise the error of a node that is left out: a copy would lack it."""
-        for error in self.left_out.values():
-            raise error from error.__cause__
-
     def _fill(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> None:
         """Fill in the references and links of builders that were created."""
         for path, name, value in pending:
@@ -382,8 +377,7 @@ class Assembler:
         return target if reference.region is None else RegionReference(target, reference.region)
 
     def _warn_broken(self, what: str, error: Exception) -> None:
-        message = f"{what} in {self.source} refers to nothing and is left out: {error}"
-        warn(message, BrokenLinkWarning)
+        warn(f"{what} in {self.source} refers to nothing and is left out: {error}", BrokenLinkWarning)
 
     def _leave_out(self, path: str) -> None:
         """Remove the builder of a dataset."""

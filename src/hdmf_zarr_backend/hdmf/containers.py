@@ -468,8 +468,7 @@ def _warn_of_fixed(container: Any, manager: BuildManager, names: Iterable[str], 
 
 
 def _warn_of_dropped(location: str, what: str) -> None:
-    message = f"{location}: not written: {what}. The file has it already; export to a new file"
-    warn(message, DroppedChangesWarning)
+    warn(f"{location}: not written: {what}. The file has it already; export to a new file", DroppedChangesWarning)
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:

@@ -344,8 +344,7 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
                     self.node.stored.data_type = zarr_type(dtype)
                     attributes[DTYPE] = dtype.name
                     if NOTES in attributes:  # the notes of HDF5 describe the old type
-                        kept = {key: value for key, value in notes_of(attributes).items() if key != HDF5}
-                        attributes[NOTES] = kept
+                        attributes[NOTES] = {key: value for key, value in notes_of(attributes).items() if key != HDF5}
 
                 self._edits.widen(self._reader, dtype, describe)
         return super()._typed(data, dtype)

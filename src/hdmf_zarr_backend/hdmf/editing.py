@@ -208,8 +208,7 @@ class Edit:
     def _check_free(self, parent: str, name: str, path: str, remedy: str = "Choose another name.") -> None:
         group = self.hierarchy.group(parent)
         if name in group.members or find_link(group.attributes, name) is not None:
-            problem = f"the group has a member {name!r} already"
-            raise self._error(ConflictError, problem, path, remedy)
+            raise self._error(ConflictError, f"the group has a member {name!r} already", path, remedy)
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
         """Give a dataset other values that the schema allows, or add one that is missing, if the schema has it."""
@@ -672,8 +671,7 @@ class Edit:
             return value if is_same else {**value, "path": absolute(new)}
         if isinstance(value, dict):
             followed = self._follow([*value.values()])
-            changed = any(map(is_not, followed, value.values()))
-            return dict(zip(value, followed, strict=True)) if changed else value
+            return dict(zip(value, followed, strict=True)) if any(map(is_not, followed, value.values())) else value
         if not isinstance(value, (list, tuple)):
             return value
         items = [self._follow(item) for item in value]

@@ -159,8 +159,8 @@ class ReadSession:
         if not (self._parsed.consolidated or self._parsed.is_foreign):
             with at(self.own.store):
                 check_described(self.own.store, self._parsed.hierarchy)
-        for assembler in self._assemblers.values():
-            assembler.check_whole()
+        for error in (error for assembler in self._assemblers.values() for error in assembler.left_out.values()):
+            raise error from error.__cause__  # a copy would lack the node
         self._set_copied(is_copied=True)
         try:
             yield
@@ -270,8 +270,7 @@ class EditedFile:
     @property
     def kept_options(self) -> WriteOptions:
         """The options, with a consolidated document if the file has one."""
-        is_consolidated = self.parsed.consolidated or self.parsed.state is not None
-        return replace(self.options, consolidate_metadata=is_consolidated)
+        return replace(self.options, consolidate_metadata=self.parsed.consolidated or self.parsed.state is not None)
 
 
 def write_difference(

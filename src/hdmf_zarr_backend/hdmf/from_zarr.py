@@ -239,8 +239,7 @@ class ZarrPlanner:
         """Return the dataset for a copy with objects, and its note; filters after the codec of objects may stay."""
         old = lazy.node.stored
         axes = 1 if isinstance(element, Compound) else max(1, len(shape))
-        layout = Layout(chunks=(old.chunks or (1,))[:axes])
-        new, notes = new_dataset(element, shape, layout, as_bytes=as_bytes)
+        new, notes = new_dataset(element, shape, Layout(chunks=(old.chunks or (1,))[:axes]), as_bytes=as_bytes)
         stored = new.stored
         stored.order = old.order if isinstance(old.order, str) else "C"
         stored.compressor = old.compressor

@@ -470,10 +470,6 @@ class _Matched:
                 ranked.append(((rank, is_link, split(path)[1]), _Member(path, spec, is_link)))
         return [member for _, member in sorted(ranked, key=itemgetter(0))]
 
-    def has(self, value: Any) -> bool:
-        """Return whether there is a builder in the value of an argument."""
-        return any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in _listed(value))
-
 
 _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 """Datasets of a series that can be links to those of another, and pynwb's field of the other that lists the series."""
@@ -741,7 +737,8 @@ class LazyContainers:
             if members is not None and self._can_wait(cls, described[name], members, is_one=not _is_list(value)):
                 later[name] = members
             else:
-                arguments[name] = self._all_made(value, matched, at_once) if matched.has(value) else value
+                has_builders = any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in _listed(value))
+                arguments[name] = self._all_made(value, matched, at_once) if has_builders else value
         container = new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
         set_parents(container, parent)
@@ -760,7 +757,7 @@ class LazyContainers:
         open_groups: dict[str, Any] = {}
         typed: dict[str, Any] = {}
         plain: list[str] = []
-        named = _named(spec)
+        named = {each.name for each in (*spec.groups, *spec.datasets, *spec.links)} if spec else set()
         # one builder stands for all members of a type: hdmf's mapper matches types then, not thousands of series
         alike: dict[Any, Any] = {}
         for member_path, child in file.members(path):
@@ -800,8 +797,7 @@ class LazyContainers:
                 others.append(link)
             else:
                 self._file.check_ids(link.target, target.attributes.get("object_id"), self._file)
-                small = matched.add(target_path, target, is_link=True)
-                set_link(builder, link.name, small, path=absolute(path))
+                set_link(builder, link.name, matched.add(target_path, target, is_link=True), path=absolute(path))
         self._file.set_links(builder, path, others)
 
     def _can_wait(self, cls: Any, described: dict[str, Any], members: list[_Member], *, is_one: bool) -> bool:
@@ -896,11 +892,6 @@ def _is_list(value: Any) -> bool:
 def _listed(value: Any) -> Any:
     """Return the value of an argument as a list."""
     return value if _is_list(value) else [value]
-
-
-def _named(spec: GroupSpec | None) -> set[str]:
-    """Return the names that the members of a group have in the schema."""
-    return set() if spec is None else {each.name for each in (*spec.groups, *spec.datasets, *spec.links) if each.name}
 
 
 def _entries(container: Any) -> list[Entry]:

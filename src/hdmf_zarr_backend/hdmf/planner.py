@@ -361,8 +361,7 @@ class Planner:
                 planned.source.data = CheckedDataset(stored, data)
             return planned
         if isinstance(data.dtype, list):
-            fields = list(data.fields.items())
-            return array_planner.plan_rows(data, len(data), fields, options, self.targets.encode)
+            return array_planner.plan_rows(data, len(data), list(data.fields.items()), options, self.targets.encode)
         element = describe(stored.node).stored if isinstance(stored, LazyArray) else None
         return array_planner.plan_references(data, tuple(data.shape), options, self.targets.encode, element=element)
 

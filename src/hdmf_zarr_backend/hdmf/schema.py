@@ -537,8 +537,7 @@ def load_cached_namespaces(
                 raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
             # by number: hdmf-zarr 0.13 takes 2.9.0 for newer than 2.11.0, by the order of text
             path = join(join(location, name), newest_version(versions[name]))
-            text = source_texts(store, hierarchy, path)
-            readers[name] = TextSpecReader(store.location, text, path=absolute(path))
+            readers[name] = TextSpecReader(store.location, source_texts(store, hierarchy, path), path=absolute(path))
         try:
             loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
         except ZarrBackendError:

@@ -183,8 +183,7 @@ class Targets:
         what = f"the {data_type} {builder.name!r}" if data_type else repr(builder.name)
         if not data_type and owner is not None and (owner_type := data_type_of(owner)):
             builder, what = owner, f"{what} of the {owner_type} {owner.name!r}"
-        manager = self.source_manager or self.manager
-        container = container_made_of(manager, builder)
+        container = container_made_of(self.source_manager or self.manager, builder)
         origin = builder.source if container is None else container.container_source
         return what if origin in (None, self.location) else f"{what} (from {origin})"
 

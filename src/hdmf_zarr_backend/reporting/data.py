@@ -806,7 +806,6 @@ def png(pixels: Values, text: str, kind: str) -> str:
     data = b"\x89PNG\r\n\x1a\n"
     header = struct.pack(">IIBBBBB", columns, rows, 8, colours, 0, 0, 0)
     for name, content in ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")):
-        checksum = struct.pack(">I", zlib.crc32(name + content))
-        data += struct.pack(">I", len(content)) + name + content + checksum
+        data += struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
     source = f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}"
     return f'<img class="{kind}" alt="{escape(text)}" width="{columns}" height="{rows}" src="{source}">'

@@ -96,8 +96,7 @@ def report(
     if other is not None:
         with opened(source, **reading) as one, opened(other, **reading) as two:
             first, second = _FileFigures(one.outline), _FileFigures(two.outline)
-        differences = compare(source, other, values=values, **reading)
-        return _page("Two files", _comparison(first, second, differences))
+        return _page("Two files", _comparison(first, second, compare(source, other, values=values, **reading)))
     with opened(source, **reading) as reader:
         figures = _FileFigures(reader.outline)
         location = figures.outline.location
