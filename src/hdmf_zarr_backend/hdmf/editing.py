@@ -389,9 +389,10 @@ class Edit:
         for owner, node in self._known.walk():
             what = ""
             if isinstance(node, Dataset) and "timeseries" in dict(describe_any(node).fields) and node.stored.shape:
-                rows = reader.content(owner, node, {}, is_spec=False).read((slice(0, node.stored.shape[0]),))
-                lost = (past_the_end(rows, after) - past_the_end(rows, self._before)).total()
-                what = f"{lost:,} of {counted(len(rows), 'range')} in it lead past the new end" if lost else ""
+                with suppress(DamagedFileError):  # rows that cannot be read are not made worse
+                    rows = reader.content(owner, node, {}, is_spec=False).read((slice(0, node.stored.shape[0]),))
+                    if lost := (past_the_end(rows, after) - past_the_end(rows, self._before)).total():
+                        what = f"{lost:,} of {counted(len(rows), 'range')} in it lead past the new end"
             for name, other in (pair, pair[::-1]) if isinstance(node, Group) else ():
                 data, rest = (self._target({"source": THIS_FILE, "path": join(owner, each)}) for each in (name, other))
                 fits = self.hierarchy.get(rest or "")

@@ -615,9 +615,8 @@ class DataView:
     def _check_references(self, path: str) -> None:
         """Remark rows that refer to samples outside of their series."""
         column = self._reader.dataset(path, "timeseries")
-        rows = (
-            self._reader.read(column[0]) if column and self._reader.cost(column[1]) <= self._reader.share(4) else None
-        )
+        fits = column is not None and self._reader.cost(column[1]) <= self._reader.share(4)
+        rows = self._reader.read(column[0]) if column is not None and fits else None
         if rows is not None and (outside := past_the_end(rows, self._reader.resolver).total()):
             self._remark("references to samples that the series does not have", path, f"{outside:,} of {len(rows):,}")
 
