@@ -195,12 +195,9 @@ def overlaps(axes: Sequence[Axis], chunks: tuple[int, ...]) -> Iterator[Overlap]
 
 
 def separately(parts: Sequence[slice | IntArray], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return an index that applies lists of positions to each axis of ``shape`` separately.
-
-    Slices stay slices where that is possible, since they do not copy.
-    """
+    """Return an index that applies lists of positions to each axis of ``shape`` separately."""
     if sum(isinstance(part, np.ndarray) for part in parts) <= 1:
-        return tuple(parts)
+        return tuple(parts)  # slices do not copy
     lists = (np.arange(n)[part] if isinstance(part, slice) else part for part, n in zip(parts, shape, strict=True))
     return np.ix_(*lists)
 
@@ -534,7 +531,10 @@ class ChunkReader:
         parts, is_kept = overlaps(axes, self.array.chunks), False
         if result.nbytes >= WINDOW_BYTES:
             parts, is_kept = self._kept(axes, parts)
-        threads = DECODERS if result.nbytes >= PARALLEL_BYTES and self._is_shareable else 1
+        # codecs of numbers run without the lock of the interpreter, but those of other packages may not be made for
+        # threads; changes are under a lock that this thread has
+        is_shareable = self.changed is None and not self.codec.is_object and not self.codec.plug_ins
+        threads = DECODERS if result.nbytes >= PARALLEL_BYTES and is_shareable else 1
         for reader, batch in self._fetching(parts, FETCHED_BYTES):
             if threads > 1:
                 in_threads(functools.partial(reader._load, result=result, is_kept=is_kept), batch, threads)
@@ -548,18 +548,10 @@ class ChunkReader:
         if is_kept or not (self._load_blocks(part, result) or self._load_into(part, result)):
             copy_part(self.chunk(part.chunk), part.inner, result, part.outer)
 
-    @property
-    def _is_shareable(self) -> bool:
-        """Whether threads may decode the chunks: codecs of numbers run without the lock of the interpreter."""
-        # changes are under a lock that this thread has; codecs of other packages may not be made for threads
-        return self.changed is None and not self.codec.is_object and not self.codec.plug_ins
-
     def _kept(self, axes: list[Axis], parts: Iterator[Overlap]) -> tuple[Iterator[Overlap], bool]:
-        """Return the parts of a selection, and whether their chunks are kept even if they are large or complete.
-
-        They are if it begins inside of the one before, as windows do: the next window begins inside of this one. The
-        first selection after such windows may begin others, as in each batch of a data loader.
-        """
+        """Return the parts of a selection, and whether their chunks are kept even if they are large or complete."""
+        # They are if it begins inside of the one before, as windows do: the next window begins inside of this one. The
+        # first selection after such windows may begin others, as in each batch of a data loader.
         bounds = [(axis.start, axis.stop, axis.step) for axis in axes if axis.indices is None]
         before, self._last = self._last, bounds
         is_window = 0 < len(before) == len(bounds) == len(axes) and before[1:] == bounds[1:]
@@ -617,16 +609,13 @@ class ChunkReader:
         return True
 
     def _load_blocks(self, part: Overlap, result: Array) -> bool:
-        """Decode the blocks of a large chunk that hold the selected rows; return False if that is impossible.
-
-        A completely selected chunk is read this way too where possible, so that cached blocks are not read again.
-        """
+        """Decode the blocks of a large chunk that hold the selected rows; return False if that is impossible."""
         rows = part.inner[0] if part.inner else None
         if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
             return False
         first, stop, _ = rows.indices(self.array.chunks[0])
         index, key = part.chunk, join(self.path, self.array.chunk_name(part.chunk))
-        is_complete = stop - first >= self.array.chunks[0]
+        is_complete = stop - first >= self.array.chunks[0]  # in blocks too, so that cached ones are not read again
         if self.cache.get(key) is not None or (is_complete and not self._opens):
             return False
         shape = (stop - first, *self.array.chunks[1:])
@@ -648,10 +637,7 @@ class ChunkReader:
     def _read_range(
         self, out: npt.NDArray[np.uint8], start: int, index: Index, stored: Callable[[], BloscBlocks | None]
     ) -> bool:
-        """Fill ``out`` with the decoded bytes of a chunk that begin at ``start``; return False if it has no blocks.
-
-        ``stored`` returns its blocks; it is called only if these bytes are not decoded yet.
-        """
+        """Fill ``out`` with the decoded bytes of a chunk that begin at ``start``; return False if it has no blocks."""
         key = join(self.path, self.array.chunk_name(index))
         known: DecodedBlocks | None = self.cache.get(key, BLOCKS)
         if known is None:
@@ -665,10 +651,7 @@ class ChunkReader:
         return True
 
     def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
-        """Return the blocks of a chunk, maybe of an open file, which ``files`` closes; None if it has none.
-
-        A chunk without blocks is decoded, and put into the cache.
-        """
+        """Return the blocks of a chunk, maybe of an open file, which ``files`` closes; one without goes to the cache."""
         self._check_chunk()
         nbytes = math.prod(self.array.chunks) * self.codec.dtype.itemsize
         value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if self._opens else None
@@ -739,10 +722,7 @@ class ChunkReader:
             raise LookupError(key) from error
 
     def _row(self, position: int, index: Index, stored: Callable[[], bytes | None]) -> list[Any] | None:
-        """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk.
-
-        ``stored``, which returns the stored bytes, is called only if the block is not cached.
-        """
+        """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk."""
         rows = self.codec.rows_in_blocks()
         if rows is None or self._is_remote:
             return None
@@ -792,10 +772,7 @@ class ChunkReader:
         return out
 
     def decode(self, index: Index, data: bytes | None, *, out: Array | None = None) -> Array:
-        """Return the chunk at ``index`` from its stored bytes; if they are None, the chunk of the fill value.
-
-        ``out``, a C-contiguous array of the chunk's shape, receives the values if the codec decodes in place.
-        """
+        """Return the chunk at ``index`` from its stored bytes (None: the fill value), if possible in ``out``."""
         self._check_chunk()
         try:
             if data is None:
@@ -873,10 +850,8 @@ def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError 
 
 
 def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[Index, Any, Any]]:
-    """Yield chunks, data type and codecs as the documents of an array state them now: its own, and the consolidated.
-
-    They may contradict each other in a file that no one has changed: then a chunk is damaged, and the array is not old.
-    """
+    """Yield chunks, data type and codecs as the documents of an array state them now: its own, and the consolidated."""
+    # if they contradict each other in a file that no one has changed, a chunk is damaged, and the array is not old
     name, first = (zarr2.ARRAY, zarr2.CONSOLIDATED) if array.original is None else (zarr3.DOCUMENT, zarr3.DOCUMENT)
     for key in (join(path, name), first):
         text = store.unwrapped.get(key)

@@ -79,11 +79,8 @@ Resolve: TypeAlias = Callable[[Any], Target]
 
 
 def _block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
-    """Return a decoded block as plain values; ``shape`` is that of the block in HDMF, without the axes of an element.
-
-    Rows come from the codecs as ``(n, k)`` objects, or as ``n`` tuples.
-    """
-    if isinstance(element, Compound) and values.dtype.kind == "O":
+    """Return a decoded block as plain values; ``shape`` is its shape in HDMF, without the axes of an element."""
+    if isinstance(element, Compound) and values.dtype.kind == "O":  # from the codecs: ``(n, k)``, or ``n`` tuples
         has_fields = values.ndim > len(shape)
         count = math.prod(values.shape[:-1]) if has_fields else values.size
         if count != math.prod(shape):
@@ -135,10 +132,8 @@ def _attribute_content(value: Any) -> AttributeContent:
 def _noted_attribute(
     stored: AttributeContent | None, note: dict[str, Any], resolve: Resolve
 ) -> AttributeContent | None:
-    """Return an attribute with the type in its note, from a conversion from HDF5; ``stored`` is without it.
-
-    A note has ``type``, and ``space``, or ``shape`` and ``value``. Raises a DamagedFileError for an invalid note.
-    """
+    """Return an attribute with the type in its note, from a conversion from HDF5; ``stored`` is without it."""
+    # a note has ``type``, and ``space``, or ``shape`` and ``value``
     if "type" not in note:
         return stored
     element = from_note(note["type"])
@@ -284,10 +279,7 @@ def _samples(resolver: Resolver, series: Target) -> float:
 
 
 class ZarrContent(Mapping[str, NodeContent]):
-    """`FileContent` of a Zarr file, whose values are read from the chunks, not from the consolidated document.
-
-    Links are not followed. References are resolved to the path of their target, also through links.
-    """
+    """`FileContent` of a Zarr file. Links are not followed; references are resolved, also through links."""
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
         self._as_hdf5 = as_hdf5

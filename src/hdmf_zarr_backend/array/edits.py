@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,11 +26,11 @@ from hdmf_zarr_backend.array.shards import WaitingShards, shard_grid, shard_of
 from hdmf_zarr_backend.encoding.chunks import Array, cell_texts
 from hdmf_zarr_backend.encoding.codecs import field_types
 from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
+from hdmf_zarr_backend.encoding.parser import ParsedFile
 from hdmf_zarr_backend.encoding.zarr3 import has_records, row_bytes
 from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray, join
 from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.journal import Root
 from hdmf_zarr_backend.store.transaction import Change, Writer
 
 Encode = Callable[[Any], Any]
@@ -49,21 +49,6 @@ class DeferredReference:
     """A reference whose target may not be in the file yet; its path is known when the file is written."""
 
     target: Any
-
-
-class Metadata(Protocol):
-    """The metadata of a file."""
-
-    @property
-    def inlined(self) -> dict[str, bytes]:
-        """``{key: bytes}`` of the chunks inside the consolidated document."""
-
-    @property
-    def root_keys(self) -> Sequence[str]:
-        """The keys of the documents that a commit sets."""
-
-    def mark(self) -> Root:
-        """Return the documents that refuse readers while the file has neither its old nor its new state."""
 
 
 class _ChangedArray:
@@ -182,7 +167,7 @@ class _ChangedArray:
 class Edits:
     """The changed chunks and shapes of one file."""
 
-    def __init__(self, store: Store, metadata: Metadata, writer: Writer) -> None:
+    def __init__(self, store: Store, metadata: ParsedFile, writer: Writer) -> None:
         self._store = store
         self._metadata = metadata
         self.writer = writer
@@ -329,10 +314,11 @@ class Edits:
         """Give an array larger chunks: it is rewritten, and its old chunks are deleted."""
         reader, stored = array.reader, array.reader.array
         values = reader.read(()).reshape(stored.shape)
-        chunks = for_long_texts(chunks, values)
-        # the texts are long: the chunks are as large as they should be
+        lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
+        mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
+        chunks = (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
         if chunks[0] <= stored.chunks[0]:
-            return
+            return  # the texts are long: the chunks are as large as they should be
         for index in array.indices():
             self._drop(array, index)
             array.removed.add(index)
@@ -366,11 +352,9 @@ class Edits:
                 self._drop(array, index)
 
     def flush(self, encode: Encode, documents: Callable[[Mapping[str, Any]], dict[str, bytes]]) -> None:
-        """Put everything into the change: chunks, then the documents of the arrays that changed.
+        """Put everything into the change: chunks, then ``documents`` of the arrays that changed.
 
-        ``documents`` returns the texts of those of some datasets. The change is complete when the caller has committed
-        it and called `done`; chunks beyond the arrays are deleted then. If a data type changes, the root refuses
-        readers until then.
+        The caller commits it and calls `done`. If a data type changes, the root refuses readers until then.
         """
         if self._is_lost:
             problem = "an earlier write failed and was undone, and some of the changes are not in memory any more"
@@ -407,10 +391,8 @@ class Edits:
             self.widen(array.reader, np.dtype(object), partial(setattr, stored, "filters", filters))
 
     def _replace(self, arrays: list[_ChangedArray], documents: dict[str, bytes]) -> None:
-        """Write the arrays whose elements or chunks became larger, one chunk after the other.
-
-        Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
-        """
+        """Write the arrays whose elements or chunks became larger, one chunk after the other."""
+        # their documents first: from them a reader that has the file open learns why a chunk does not decode
         self.change.hide(self._metadata.mark(), documents)
         self.is_marked = True
         for array in arrays:
@@ -492,10 +474,7 @@ class Edits:
             self.is_marked = self.has_failed = self.writer.is_outdated = False
 
     def undo(self, error: BaseException) -> None:
-        """Restore the stored state from before the changes, after ``error``; the changes stay in memory.
-
-        Changes that were written early are lost, and then nothing more can be written.
-        """
+        """Restore the stored state after ``error``; changes stay in memory, but for those that were written early."""
         if not self.writer.lock.is_held:
             return  # they belong to the process that was forked
         with self.lock:
@@ -553,13 +532,6 @@ def larger_chunks(array: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ..
         return None  # the chunks of an empty array were not chosen for its content
     rows = max(LEAST_BYTES // row, min(shape[0], MOST_BYTES // row))
     return (rows, *array.chunks[1:]) if rows > array.chunks[0] else None
-
-
-def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
-    """Return chunks with fewer rows if the texts in an array are long."""
-    lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
-    mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
-    return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
 
 
 # ---- fields of rows -------------------------------------------------------------------------------------------------

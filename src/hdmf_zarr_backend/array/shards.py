@@ -65,21 +65,21 @@ class ShardReader:
     def get(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
         with at(self._store, self._path):
-            shard = self._shard(index)
+            shard = shard_of(self._array, index)
             extent = self._extent(index, self._offsets(shard))
             return None if extent is None else self._fetch(_Run(self.key(shard), extent, {index: extent}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
         """Return the stored bytes of several chunks, with several requests at once; adjacent ones by one request."""
         with at(self._store, self._path):
-            shards = list(dict.fromkeys(map(self._shard, indices)))
+            extents: dict[Index, dict[Index, Extent]] = {shard_of(self._array, index): {} for index in indices}
+            shards = list(extents)
             offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
             chunks: dict[Index, bytes | None] = dict.fromkeys(indices)
-            extents: dict[Index, dict[Index, Extent]] = {shard: {} for shard in shards}
             for index in indices:
-                extent = self._extent(index, offsets[self._shard(index)])
-                if extent is not None:
-                    extents[self._shard(index)][index] = extent
+                shard = shard_of(self._array, index)
+                if (extent := self._extent(index, offsets[shard])) is not None:
+                    extents[shard][index] = extent
             runs = [_Run(self.key(shard), *run) for shard in shards for run in coalesced(extents[shard])]
             for part in at_once(self._fetch, runs):
                 chunks.update(part)
@@ -95,10 +95,7 @@ class ShardReader:
         return dict(sorted(extents.items(), key=operator.itemgetter(1)))
 
     def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
-        """Yield the stored bytes of the ``wanted`` chunks of a shard, in the order in which they are stored.
-
-        A piece of a few MB is in memory at a time, for a remote store several.
-        """
+        """Yield the stored bytes of the ``wanted`` chunks of a shard in the order of the shard, a few MB at a time."""
         extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
         runs = (_Run(self.key(shard), *run) for run in coalesced(extents))
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
@@ -107,9 +104,6 @@ class ShardReader:
             for part in parts:
                 yield from part.values()
 
-    def _shard(self, index: Index) -> Index:
-        return tuple(i // n for i, n in zip(index, self._grid, strict=True))
-
     def _extent(self, index: Index, offsets: Offsets | None) -> Extent | None:
         """Return start and end of the chunk at ``index`` in its shard, None if it is not stored."""
         if offsets is None:
@@ -117,7 +111,7 @@ class ShardReader:
         start, length = offsets[_in_shard(index, self._grid)].tolist()
         if start == _ABSENT and length == _ABSENT:
             return None
-        what = f"the chunk {index} in the shard {self.key(self._shard(index))!r} has {length:,} bytes"
+        what = f"the chunk {index} in the shard {self.key(shard_of(self._array, index))!r} has {length:,} bytes"
         self._store.read_rules.limits.check("max_stored_bytes", length, what)
         return start, start + length
 

@@ -113,10 +113,7 @@ class BloscBlocks:
         return len(self._starts)
 
     def frame(self, first: int, stop: int) -> Bytes:
-        """Return the blocks from ``first`` to before ``stop`` as a frame, in memory that the next one reuses.
-
-        A frame cannot consist of the short last block alone: include the block before it.
-        """
+        """Return blocks as a frame, in memory that the next one reuses; never the short last block alone."""
         wanted = sorted(self._starts[first:stop])
         head = _HEADER.size + 4 * len(wanted)
         size = head + sum(self._ends[start] - start for start in wanted)
@@ -142,10 +139,7 @@ class BloscBlocks:
 
 
 def find_blocks(stored: OpenValue | bytes, nbytes: int) -> BloscBlocks | None:
-    """Return the blocks of a chunk of ``nbytes`` decoded bytes; None if it has one block, or an unknown layout.
-
-    Of a chunk that is not in memory, only the header and the positions of the blocks are read.
-    """
+    """Return the blocks of a chunk of ``nbytes`` decoded bytes; None if it has one block, or an unknown layout."""
     value = _BytesValue(stored) if isinstance(stored, bytes) else stored
     if value.size < _HEADER.size:
         return None
@@ -170,35 +164,25 @@ def _read(value: OpenValue | _BytesValue, start: int, length: int) -> bytes:
     return bytes(data)
 
 
-class DecodedBlocks:
-    """Decoded blocks of one chunk; blocks are added and never change."""
+class DecodedBlocks(dict[int, Bytes]):
+    """Decoded blocks of one chunk by number; blocks are added and never change."""
 
     def __init__(self, length: int, total: int) -> None:
+        super().__init__()
         self.length = length
         self.total = total
-        self._blocks: dict[int, Bytes] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the blocks take."""
-        return sum(block.nbytes for block in list(self._blocks.values())) + 512
-
-    def get(self, number: int) -> Bytes | None:
-        """Return a block, None if it is not decoded yet."""
-        return self._blocks.get(number)
-
-    def put(self, number: int, block: Bytes) -> None:
-        """Add a block, which must not be changed afterwards."""
-        self._blocks[number] = block
+        return sum(block.nbytes for block in list(self.values())) + 512
 
 
 def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, decode: Decode) -> bool:
-    """Fill ``target`` with the decoded bytes of a chunk that begin at ``start``.
-
-    Blocks that lie completely in the range are decoded straight into ``target``. For a range of at most one block, the
-    blocks at its ends are kept in ``known``, because reading row by row needs them again; for longer ranges keeping
-    them costs as much as decoding them once more.
-    """
+    """Fill ``target`` with the decoded bytes of a chunk that begin at ``start``; tell whether ``known`` has grown."""
+    # Blocks that lie completely in the range are decoded straight into ``target``. For a range of at most one block,
+    # those at its ends are kept, because reading row by row needs them again; for longer ranges keeping them costs as
+    # much as decoding them once more.
     stop, length, grown = start + target.size, known.length, False
     number = start // length
     while number * length < stop:
@@ -215,7 +199,7 @@ def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, 
             block = np.empty(high - low, np.uint8)
             _decode(blocks(), known, (number, number + 1), decode, block)
             if target.size <= length:
-                known.put(number, block)
+                known[number] = block
                 grown = True
         left, right = max(low, start), min(high, stop)
         target[left - start : right - start] = block[left - low : right - low]

@@ -75,8 +75,7 @@ def between_filters(nbytes: int) -> int:
 def decode_bounded(codec: Any, data: Any, most: int, out: npt.NDArray[np.uint8] | None = None) -> Any:
     """Return ``data`` decoded by ``codec``, to ``most`` bytes at most: a few thousand bytes cannot become gigabytes.
 
-    The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. The
-    other compressors stop at the limit. The result is in ``out`` if the header states exactly its length.
+    The headers of `_STATED` are checked first; other compressors stop at the limit. ``out`` is used if it fits exactly.
     """
     kind = getattr(codec, "codec_id", "")
     if kind in _TO_LIMIT:
@@ -119,10 +118,7 @@ def _blosc(data: bytes) -> int:
 
 
 def zstd_bound(data: bytes) -> int:
-    """Return the most bytes that Zstandard frames can decode to; 0 if ``data`` is not a Zstandard frame.
-
-    A frame that does not state its length is bounded by the number of its blocks.
-    """
+    """Return the most bytes that Zstandard frames can decode to, as they state or by their blocks; 0 for other data."""
     total = position = 0
     while position + 4 <= len(data):
         magic = int.from_bytes(data[position : position + 4], "little")
@@ -270,12 +266,10 @@ def _crc32c(data: bytes) -> int:
 
 
 class CRC32C:
-    """The codec ``crc32c``: a checksum of four bytes, little-endian, after the data or before them.
+    """The codec ``crc32c``: a checksum of four bytes, little-endian, after the data or before them."""
 
-    numcodecs has it only from 0.16.4, and only beside ``google_crc32c``, which zarr-python 3 installs.
-
-    Source: Zarr v3 specification, codec ``crc32c``.
-    """
+    # numcodecs has it only from 0.16.4, and only beside ``google_crc32c``, which zarr-python 3 installs.
+    # Source: Zarr v3 specification, codec ``crc32c``.
 
     codec_id = "crc32c"
 
@@ -354,10 +348,7 @@ _PACKAGES = {"flac": "flac-numcodecs", "wavpack": "wavpack-numcodecs"}
 
 
 class MissingCodecError(UnsupportedFileError, MetadataError):
-    """A codec that is not installed, or not registered here: the file is not at fault.
-
-    It is a `MetadataError` too: whatever goes on past an array that cannot be decoded also goes on past this one.
-    """
+    """A codec that is not installed, or not registered here. What goes on past a `MetadataError` goes on past this."""
 
 
 class PlugInError(ValueError):
@@ -636,11 +627,7 @@ class ChunkCodec:
         max_object_bytes: int = MAX_OBJECT_BYTES,
         what: Callable[[], str] = lambda: "a chunk",
     ) -> Array:
-        """Return one complete chunk of ``shape``; numbers in a new, writable array, or in ``out``.
-
-        Objects may decompress to at most ``max_object_bytes``, numbers to the bytes of their shape. ``what`` names the
-        chunk in errors.
-        """
+        """Return one complete chunk of ``shape``; numbers in a new, writable array, or in ``out``."""
         try:
             if self._axes is None:
                 return self._decode(data, shape, out, max_object_bytes)

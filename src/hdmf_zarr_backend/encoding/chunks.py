@@ -95,10 +95,7 @@ class JSONRows:
         return np.fromiter(rows, dtype=object).reshape(shape)
 
     def _decode_repeated(self, text: bytes) -> Array | None:
-        """Return the elements of a large chunk, parsing each distinct one once; None if that is not possible.
-
-        Equal elements become one object: they are references and rows, which callers do not change.
-        """
+        """Return the elements of a large chunk, each distinct one parsed once, as one object; None if impossible."""
         split = self.split(text)
         if split is None or len(split.shape) > 2:
             return None
@@ -144,10 +141,9 @@ class Elements:
 
 
 class SplitElements(Elements):
-    """The elements of one chunk as text, each of which is parsed when it is read.
+    """The elements of one chunk as text, each of which is parsed when it is read."""
 
-    Callers read single rows of a table of a hundred thousand references much more often than all of them.
-    """
+    # Callers read single rows of a table of a hundred thousand references much more often than all of them.
 
     def __init__(
         self, text: bytes, borders: npt.NDArray[np.intp], end: int, separator: bytes, shape: tuple[int, ...]
@@ -244,10 +240,7 @@ def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
 
 
 def _texts(cells: Iterable[Any], encode: Callable[[Any], str], known: dict[int, str]) -> list[str]:
-    """Return the texts of cells; one that occurs again is in ``known``, by its id, and is not encoded again.
-
-    An id means one object, since the caller holds all cells.
-    """
+    """Return the texts of cells, which the caller holds; one in ``known``, by its id, is not encoded again."""
     texts = []
     for cell in cells:
         text = known.get(id(cell))
@@ -255,11 +248,6 @@ def _texts(cells: Iterable[Any], encode: Callable[[Any], str], known: dict[int, 
             text = known[id(cell)] = encode(cell)
         texts.append(text)
     return texts
-
-
-def cell_width(cells: Iterable[Any], kind: str) -> int:
-    """Return the characters of the longest of ``cells`` as a field of ``kind`` holds them."""
-    return max(map(len, cell_texts(cells, kind)), default=0)
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import numpy as np
 from hdmf_zarr_backend.encoding import zarr3
 from hdmf_zarr_backend.encoding.casting import cast, to_bytes, to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
-from hdmf_zarr_backend.encoding.chunks import cell_width
+from hdmf_zarr_backend.encoding.chunks import cell_texts
 from hdmf_zarr_backend.encoding.codecs import in_core_words, is_expressible
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.fills import encode_scalar
@@ -296,7 +296,7 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
         for region in row_blocks((stored.shape[0], stored.shape[-1]), _BLOCK_CELLS // max(1, stored.shape[-1])):
             block = planned.source.read(region)
             for column, name, kind in fields:
-                widths[name] = max(widths[name], cell_width(block[:, column].tolist(), kind))
+                widths[name] = max(widths[name], *map(len, cell_texts(block[:, column].tolist(), kind)), 0)
     zarr3.store_in_format_3(node, widths)
     itemsize = zarr3.row_bytes(stored)
     # rows have a size in format 3, so chunks that were chosen by an assumed one are chosen again
