@@ -651,7 +651,7 @@ class ChunkReader:
         return True
 
     def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
-        """Return the blocks of a chunk, maybe of an open file, which ``files`` closes; one without goes to the cache."""
+        """Return the blocks of a chunk, maybe of a file that ``files`` closes; one without goes to the cache."""
         self._check_chunk()
         nbytes = math.prod(self.array.chunks) * self.codec.dtype.itemsize
         value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if self._opens else None

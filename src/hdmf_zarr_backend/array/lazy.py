@@ -289,13 +289,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return tuple(part for part in parts if not isinstance(part, str)), names
 
     def element(self, position: int) -> Any:
-        """Return element or row ``position`` of an array of references or rows, without decoding its complete chunk.
-
-        Raises
-        ------
-        LookupError
-            It cannot be read without its chunk.
-        """
+        """Return an element or row of an array of references or rows; LookupError if its complete chunk is needed."""
         if self.dtype != object or not self.shape or not 0 <= position < self.shape[0]:
             raise LookupError(position)
         return self._reader.element(position)
@@ -478,15 +472,7 @@ class EditableArray(LazyArray):
         self._reader.is_closed = lambda: edits.is_closed
 
     def outdate(self, problem: str, *, is_gone: bool) -> None:
-        """Refuse changes of the array from now on, because its file has others.
-
-        Parameters
-        ----------
-        problem : str
-            What the error says.
-        is_gone : bool
-            The array is not there any more: reading is refused too.
-        """
+        """Refuse changes of the array from now on, because its file has others; if it ``is_gone``, reading too."""
         error = self._outdated = self._unusable(problem, "Read the file again with io.read().")
 
         def refuse(*_: Any) -> None:
@@ -674,11 +660,8 @@ class UnlinkedArray(LazyArray):
 
 
 def stored_view(data: Any) -> Any:
-    """Return the lazy array for a ``zarr.Array``, anything else unchanged.
-
-    The file is the outermost group around an array in a local folder, since the user may have opened the array itself.
-    An array that this package cannot decode is left to zarr.
-    """
+    """Return the lazy array for a ``zarr.Array``; anything else, and one that cannot be decoded here, unchanged."""
+    # The file is the outermost group around an array in a local folder: the user may have opened the array itself.
     if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or getattr(data, "is_view", False):
         return data
     given: Any = data

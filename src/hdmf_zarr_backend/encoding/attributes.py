@@ -227,16 +227,12 @@ def _spelled(value: Any) -> Any:
 
 
 def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
-    """Return the value for JSON, an NCZarr type (None, or such as ``"<f4"``) and a remark of `_encode`.
-
-    Types other than numbers are ignored: netcdf-c writes ``">S1"`` for text. Raises one of `_DAMAGE` if parts do not
-    fit together.
-    """
+    """Return the value for JSON, an NCZarr type and a remark of `_encode`; one of `_DAMAGE` if they do not fit."""
     if type(value) is str and kind is None and remark is None:
         return value
     if isinstance(remark, dict):
         return _decode_remarked(value, remark)
-    if isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:
+    if isinstance(kind, str) and kind[:1] in ("<", ">", "|") and kind[1:] in _NCZARR:  # netcdf-c writes >S1 for text
         array = np.array(_numbers(value), dtype=kind)
         return array if array.ndim else array[()]
     if is_reference(value):
@@ -476,10 +472,7 @@ def indices_in(group: Group[Attributes], path: str) -> dict[str, str]:
 
 
 def row_counts(hierarchy: Hierarchy, path: str) -> dict[str, int]:
-    """Return the number of rows of the ids, columns and categories of a table, ``{}`` for what is not a table.
-
-    A ragged column is named, and counted, by its outermost index. Links, and members that are missing, are left out.
-    """
+    """Return the rows of the ids, columns (by the outermost index) and categories of a table, ``{}`` without one."""
     group = hierarchy.get(path)
     if not isinstance(group, Group) or "colnames" not in group.attributes:
         return {}

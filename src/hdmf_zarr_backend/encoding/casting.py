@@ -121,10 +121,7 @@ def unmasked(data: Any, location: Location = _ANYWHERE, outer: Shape = ()) -> An
 
 
 def infer(data: Any, location: Location = _ANYWHERE) -> Array:
-    """Return nested lists, or an array of objects, as an array of the smallest type that holds all elements unchanged.
-
-    Text, bytes and dates of Python remain objects; other arrays are returned as they are.
-    """
+    """Return nested lists, or an array of objects, as an array of the smallest type that holds all elements."""
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind != "O":
         return np.asarray(unmasked(data, location))
     types = set(map(type, data)) if type(data) in (list, tuple) else set()
@@ -154,10 +151,7 @@ def infer(data: Any, location: Location = _ANYWHERE) -> Array:
 
 
 def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]]:
-    """Return the shape of nested sequences, and their elements in order.
-
-    If the elements are arrays of one type and shape they are not divided; the shape has their axes too.
-    """
+    """Return the shape of nested sequences, and their elements in order; arrays of one type and shape stay whole."""
     shape: list[int] = []
     level = [data]
     while level:
@@ -354,16 +348,11 @@ def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
         limits = np.iinfo(dtype)
         bad = ~((wide == np.trunc(wide)) & (wide >= float(limits.min)) & (wide < float(limits.max + 1)))
     else:
-        bad = _is_other(result.real, array.real)
-        if given == "c":
-            bad |= _is_other(result.imag, array.imag)
+        # floats that become infinite, or NaN, which they do where a type of another library has no infinity
+        parts = [(result.real, array.real), *([(result.imag, array.imag)] if given == "c" else [])]
+        bad = np.any([(np.isinf(a) != np.isinf(b)) | (np.isnan(a) != np.isnan(b)) for a, b in parts], axis=0)
     location.check(bad, array, dtype)
     return result
-
-
-def _is_other(result: Array, array: Array) -> Any:
-    """Mark the floats that become infinite, or NaN, which they do where a type of another library has no infinity."""
-    return (np.isinf(result) != np.isinf(array)) | (np.isnan(result) != np.isnan(array))
 
 
 def _dates(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
@@ -487,9 +476,9 @@ def row_values(row: Any, names: tuple[str, ...], n: int, location: Location = _A
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 
-def cast_text(values: Any, convert: Callable[[Any], Any], location: Location = _ANYWHERE) -> Array:
+def cast_text(values: Any, convert: Callable[[Any], Any]) -> Array:
     """Return nested lists, or an array, of text as objects, each converted by `to_text` or `to_bytes`."""
-    shape, leaves = flatten(values, location)
+    shape, leaves = flatten(values)
     parts = (leaf.reshape(-1).tolist() if isinstance(leaf, np.ndarray) else [leaf] for leaf in leaves)
     items = list(itertools.chain.from_iterable(parts))
     result = np.empty(len(items), object)
@@ -497,7 +486,7 @@ def cast_text(values: Any, convert: Callable[[Any], Any], location: Location = _
         try:
             result[n] = convert(item)
         except ValueRefusedError as error:
-            raise location.refused(_unravel(n, shape), error.problem, error.remedy) from error.__cause__
+            raise _ANYWHERE.refused(_unravel(n, shape), error.problem, error.remedy) from error.__cause__
     return result.reshape(shape)
 
 

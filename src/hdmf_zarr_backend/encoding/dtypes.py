@@ -108,10 +108,8 @@ def has_library_number(dtype: np.dtype[Any]) -> bool:
 
 
 def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a dtype with larger numbers of NumPy, which hold all values, in place of those of other libraries.
-
-    h5py does not know those, and NumPy mixes only some of them with its own.
-    """
+    """Return a dtype with larger numbers of NumPy, which hold all values, in place of those of other libraries."""
+    # h5py does not know those, and NumPy mixes only some of them with its own
     if not has_library_number(dtype):
         return dtype
     if dtype.names is not None:
@@ -130,10 +128,7 @@ def element_of(dtype: np.dtype[Any]) -> Element:
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
-    """Return the NumPy dtype for values in memory, in native byte order.
-
-    Text, references and opaque elements are objects.
-    """
+    """Return the NumPy dtype for values in memory, in native byte order; text, references and opaque are objects."""
     match element:
         case Compound(fields):
             return np.dtype([(name, dtype_of(member)) for name, member in fields])
@@ -198,14 +193,12 @@ def numpy_of(dtype_name: str) -> np.dtype[Any]:
 
 
 def number_type(dtype_name: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
-    """Return the type to store numbers of type ``given`` in, if the schema has the type ``dtype_name``.
-
-    Data of the schema's type keep their byte order. A type without a unit, such as ``datetime64``, which hdmf derives
-    from every array of dates, leaves the unit to the data.
-    """
+    """Return the type to store numbers of type ``given`` in, if the schema has the type ``dtype_name``."""
     wanted = numpy_of(dtype_name)
     if given is None:
         return wanted
+    # Data of the schema's type keep their byte order. A type without a unit, such as ``datetime64``, which hdmf derives
+    # from every array of dates, leaves the unit to the data.
     return given if given.name == wanted.name or (given.kind == wanted.kind and _lacks_unit(wanted)) else wanted
 
 

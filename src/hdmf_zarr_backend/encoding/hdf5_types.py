@@ -126,11 +126,8 @@ def _parts_of(number: Number) -> Element | None:
 
 
 def in_numpy(element: Element) -> Element | None:
-    """Return the element that NumPy has for the same bytes as HDF5, None if it has none.
-
-    It has none of padded compounds, of numbers with a custom precision or layout but those that a library adds, and of
-    text of variable length.
-    """
+    """Return the element that NumPy has for the same bytes as HDF5, None if it has none."""
+    # it has none of padded compounds, numbers with a custom layout that no library adds, and text of variable length
     match element:
         case Number(kind, _, _, layout) if installed_number(element) is None:
             is_same = layout is None or isinstance(layout, Opaque) or (kind == "complex" and isinstance(layout, Number))

@@ -110,10 +110,7 @@ def _encode_each(convert: Convert) -> Convert:
 
 
 def _as_in_file(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a sequence from h5py with the data type of the file.
-
-    h5py returns the bytes as they are in the file, but marks them as native, and dates as without a unit.
-    """
+    """Return a sequence from h5py, which marks bytes as native and dates as without a unit, as the file has it."""
     if not isinstance(values, np.ndarray) or dtype.hasobject:
         return values
     is_same = values.dtype == dtype.newbyteorder("=") or (dtype.kind in "mM" and values.dtype.kind == dtype.kind)
@@ -121,10 +118,7 @@ def _as_in_file(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def encode_array(values: Array, element: Element, refer: Convert) -> Any:
-    """Return the JSON of an array of values: nested lists, or one value for a 0-d array.
-
-    The axes of an array type count as part of its values.
-    """
+    """Return the JSON of an array of values: nested lists, or one value for a 0-d array."""
     convert = encoder(element, refer)
     own = values.ndim - (len(element.shape) if isinstance(element, ArrayOf) else 0)
 

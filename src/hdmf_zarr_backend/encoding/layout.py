@@ -68,11 +68,8 @@ DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5
 
 
 def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK_BYTES) -> tuple[int, ...]:
-    """Return a chunk shape of about ``target`` bytes.
-
-    The first axis (time, rows) is divided first. If one row is larger than the target, the longest other axis is halved
-    until it fits.
-    """
+    """Return a chunk shape of about ``target`` bytes."""
+    # The first axis (time, rows) is divided first. If one row is too large, the longest other axis is halved.
     if not shape:
         return ()
     rest = [max(1, n) for n in shape[1:]]
@@ -88,10 +85,7 @@ def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK
 
 
 def chunks_from_hdf5(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the chunks of an array for an HDF5 dataset with ``chunks`` (None: contiguous).
-
-    Chunks of a suitable size are kept, so that they can be copied as they are; a small dataset becomes one chunk.
-    """
+    """Return the chunks of an array for an HDF5 dataset with ``chunks`` (None: contiguous), kept if suitable."""
     size = math.prod(shape) * itemsize
     if chunks is None or size <= WHOLE_BYTES:
         return default_chunks(shape, itemsize)
@@ -106,14 +100,9 @@ def chunks_from_hdf5(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, .
 def chunks_by_elements(
     shape: tuple[int | None, ...], elements: int | None = None, aspect_ratio: Sequence[float] | None = None
 ) -> tuple[int, ...]:
-    """Return the chunk shape that TensorStore would choose.
-
-    The length on each axis is its part of the ratio times a common factor, rounded down, at least 1 and at most the
-    length of the axis. The factor is the largest with which the chunk has at most ``elements`` elements. It is searched
-    in steps, as in TensorStore; with ratios such as 10 to 0.1 and chunks of a few elements, an axis may differ by one.
-
-    Source: TensorStore, "Selection of chunk layout when creating a new array".
-    """
+    """Return the chunk shape that TensorStore would choose: the ratio times the largest factor that fits."""
+    # The factor is searched in steps, as in TensorStore; with ratios such as 10 to 0.1 and chunks of a few elements, an
+    # axis may differ by one. Source: TensorStore, "Selection of chunk layout when creating a new array".
     if not shape:
         return ()
     target = TENSORSTORE_ELEMENTS if elements is None else elements
@@ -139,11 +128,9 @@ def _scaled(ratio: list[float], factor: float, most: list[float]) -> tuple[int, 
 def shards_by_bytes(
     shape: tuple[int | None, ...], chunks: tuple[int, ...], itemsize: int, *, target: int = SHARD_BYTES
 ) -> tuple[int, ...]:
-    """Return a shard shape of at most ``target`` bytes (at least one chunk), a multiple of ``chunks``.
-
-    The last axes are filled first, so that a shard is a range on the first one (time, rows) if possible. It is not
-    longer than the array, rounded up to complete chunks.
-    """
+    """Return a shard shape of at most ``target`` bytes (at least one chunk), a multiple of ``chunks``."""
+    # The last axes are filled first, so that a shard is a range on the first one (time, rows) if possible. It is not
+    # longer than the array, rounded up to complete chunks.
     # An index entry has 16 bytes, and a reader fetches the whole index before the first chunk.
     left = max(1, min(SHARD_CHUNKS, target // max(1, math.prod(chunks) * itemsize)))
     counts: list[int] = []

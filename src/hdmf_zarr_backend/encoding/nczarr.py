@@ -54,11 +54,8 @@ def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], ta
 def encode_dimensions(
     labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int], notes: dict[str, Any]
 ) -> list[str]:
-    """Return the names to store, and add HDMF's labels to ``notes`` if they differ from the names.
-
-    Schemas exist that give a length in place of a label, such as ``dims: [3]`` in ndx-aibs-ecephys; it becomes text.
-    """
-    if labels is not None:
+    """Return the names to store, and add HDMF's labels to ``notes`` if they differ from the names."""
+    if labels is not None:  # some schemas give a length in place of a label, such as ``dims: [3]`` in ndx-aibs-ecephys
         labels = tuple(None if label is None else str(label) for label in labels)
     names = stored_names(labels, shape, taken)
     if _labels_of(names) != labels:
@@ -137,10 +134,8 @@ def is_nczarr(hierarchy: Hierarchy) -> bool:
 
 
 def overlay(hierarchy: Hierarchy) -> set[str]:
-    """Set the attributes of NCZarr on the nodes of a file of format 2, replacing existing ones.
-
-    In netCDF a name has one length in a group, so the axes of all arrays are named together.
-    """
+    """Set the attributes of NCZarr on the nodes of a file of format 2, replacing existing ones."""
+    # in netCDF a name has one length in a group, so the axes of all arrays are named together
     wanted: dict[str, Attributes] = {"": {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}}
     for path, node in hierarchy.walk():
         if not isinstance(node, Group):

@@ -193,11 +193,9 @@ def parse(
     hint: int | None = None,
     leave_out: bool = False,
 ) -> ParsedFile:
-    """Return the metadata of a file, by one round of requests if there is a consolidated document.
-
-    In a file of both formats, format 2 is read unless format 3 is newer. If the metadata of both formats exist without
-    a note about them, format 3 is read, as in hdmf-zarr 0.14. ``hint`` is used in either case.
-    """
+    """Return the metadata of a file, by one round of requests if there is a consolidated document."""
+    # In a file of both formats, format 2 is read unless format 3 is newer. If the metadata of both formats exist
+    # without a note about them, format 3 is read, as in hdmf-zarr 0.14. ``hint`` is used in either case.
     damaged: Damaged | None = {} if leave_out else None
     store.pin()  # chunks are read later and must belong to these documents
     with at(store):
@@ -449,10 +447,7 @@ def check_described(store: Store, hierarchy: Hierarchy, documents: Collection[st
 
 
 def undescribed(store: Store, hierarchy: Hierarchy, documents: Collection[str]) -> dict[str, list[str]]:
-    """Return the nodes with chunks or attributes but no document, by path, with the names of some of these.
-
-    ``documents`` has the keys of all documents, also of those that are damaged.
-    """
+    """Return the nodes with chunks or attributes but none of the ``documents``, by path, with some of their names."""
     known = [split(key) for key in documents]
     described = {path for path, name in known if name != zarr2.ATTRIBUTES}
     members = {path: [name] for path, name in known if path not in described and path not in hierarchy}
@@ -467,10 +462,7 @@ def undescribed(store: Store, hierarchy: Hierarchy, documents: Collection[str]) 
 
 
 def implied(documents: Iterable[str]) -> list[str]:
-    """Return the paths of groups without a document that are above nodes which have one.
-
-    Source: Zarr v2, "Hierarchies": each ancestor MUST have a .zgroup; Zarr v3 has no implicit groups.
-    """
+    """Return the paths of groups without a document that are above nodes which have one, against both formats."""
     known = {path for path, name in map(split, documents) if name != zarr2.ATTRIBUTES}
     return sorted(ancestors(known) - known)
 
@@ -755,10 +747,7 @@ class Resolver:
         return target, path, node
 
     def find_inside(self, source: str, path: str) -> tuple[str, str, Node | None]:
-        """Return source, path and node that a reference in the main file leads to, without opening other files.
-
-        The node is None, and the source that of the other file, if it leads out of the file.
-        """
+        """Return source, path and node that a reference of the main file leads to; no node if it leads out of it."""
 
         def enter(file: LinkedFile, source: str) -> LinkedFile | None:
             return file if self.locate(file, source) == file.location else None

@@ -338,8 +338,6 @@ def unwrapped(item: Any) -> Any:
 
 # ---- types ----------------------------------------------------------------------------------------------------------
 
-_IN_ZARR_3 = {OBJECT_REFERENCE: OBJECT, OBJECT: OBJECT, REGION_WORD: REGION_WORD}
-
 
 def element_of_word(dtype_name: Any) -> Reference | None:
     """Return the element of references from the name of their type in ``zarr_dtype``, None for any other name."""
@@ -350,7 +348,8 @@ def element_of_word(dtype_name: Any) -> Reference | None:
 
 def word_of_zarr3(dtype_name: Any) -> str | None:
     """Return the ``zarr_dtype`` of references from the ``_DTYPE`` of an array of text, None if it is only text."""
-    return _IN_ZARR_3.get(dtype_name) if isinstance(dtype_name, str) else None
+    known = {OBJECT_REFERENCE: OBJECT, OBJECT: OBJECT, REGION_WORD: REGION_WORD}
+    return known.get(dtype_name) if isinstance(dtype_name, str) else None
 
 
 def infer_reference(leaves: Iterable[Any]) -> Reference:
@@ -422,12 +421,8 @@ class LinkedFile:
 
     @cached_property
     def former_names(self) -> frozenset[str]:
-        """Sources other than ``"."`` that mean the file itself.
-
-        hdmf-zarr 0.10 wrote the name of the file, which may have another one now. Attributes that are references also
-        have the object id of its root.
-        """
-        # Without the id, a name may as well be that of another file beside this one.
+        """Sources other than ``"."`` that mean the file itself: hdmf-zarr 0.10 wrote its name, maybe another one."""
+        # References in attributes also have the id of the root. Without it, a name may be that of another file.
         if not self.names_siblings or self.root_id is None:
             return frozenset()
         values = (value for _, node in self.hierarchy.walk() for value in node.attributes.values())
@@ -443,16 +438,13 @@ class LinkedFile:
         return "version" not in notes_of(self.hierarchy.root.attributes)
 
     def links(self, path: str, group: Group[Any]) -> list[Link]:
-        """Return the links of the group at ``path``; of several with one name, the first.
-
-        MetadataError if one has the name of a member, since one of the two would be lost.
-        """
+        """Return the links of the group at ``path``; of several with one name, the first."""
         if LINKS not in group.attributes:
             return []
         with at(self.location, path):
             links = decode_links(group.attributes)
             for link in links:
-                if link.name in group.members:
+                if link.name in group.members:  # one of the two would be lost
                     problem = f"the name {link.name!r} is that of a link and of a member"
                     raise MetadataError(problem, remedy="Rename one of them in the file.")
         return list({link.name: link for link in reversed(links)}.values())[::-1]

@@ -88,10 +88,7 @@ def parse_consolidated(
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
-    """Return the hierarchy for ``{key: document}`` of all nodes, of format 3 if there is a ``zarr.json``.
-
-    ``damaged`` is as for `parse_consolidated`.
-    """
+    """Return the hierarchy for ``{key: document}`` of all nodes, of format 3 if there is a ``zarr.json``."""
     if zarr3.DOCUMENT in documents:
         return zarr3.parse_documents(documents, damaged=damaged)
     return zarr2.parse_documents(documents, damaged=damaged)
@@ -148,13 +145,9 @@ def renewed(text: bytes, consolidated: bytes) -> bytes:
 
 
 def use_structured(node: Dataset[Attributes]) -> None:
-    """Let the ``zarr.json`` of rows call them ``structured``, with a fill value in Base64; of other arrays, do nothing.
-
-    zarr-python has that type since 3.1, and ``struct``, by which files of format 3 only call it, since 3.2. One data
-    type that it does not know makes a whole file unreadable to it.
-
-    Source: zarr-python, data type ``structured``.
-    """
+    """Let the ``zarr.json`` of rows call them ``structured``, with a fill value in Base64; others stay as they are."""
+    # zarr-python has that type since 3.1, and ``struct``, by which files of format 3 only call it, since 3.2. One data
+    # type that it does not know makes a whole file unreadable to it.
     document = zarr3.encode_node(node)
     stored = document["data_type"]
     named = as_structured(stored)

@@ -166,10 +166,7 @@ _END = (1,)
 
 
 def newest_version(versions: Iterable[str]) -> str:
-    """Return the newest of ``versions``: 2.11.0 is newer than 2.9.0, and 2.9.0 newer than 2.9.0-alpha.
-
-    Names that mean "no version" are older than all others.
-    """
+    """Return the newest of ``versions``: 2.11.0 is newer than 2.9.0, and 2.9.0 newer than 2.9.0-alpha."""
     return max(sorted(versions), key=version_key)
 
 
@@ -202,10 +199,7 @@ NAMESPACE = "namespace"
 
 
 def spec_location(value: Any) -> str | None:
-    """Return the path in ``.specloc``, as in the model; None if it has none.
-
-    It is a path, or in old files a reference.
-    """
+    """Return the path in ``.specloc``, which is a reference in old files, as in the model; None if it has none."""
     if isinstance(value, dict):
         value = value.get("path", value.get("value"))
         if isinstance(value, dict):

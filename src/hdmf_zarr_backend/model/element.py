@@ -208,10 +208,8 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 def check_characters(values: npt.NDArray[Any]) -> None:
-    """Raise `ValueError` if text of fixed length has a code that Unicode does not have.
-
-    NumPy takes these codes on trust, and makes of them a ``str`` that ends in `SystemError` where it is used.
-    """
+    """Raise `ValueError` if text of fixed length has a code that Unicode does not have."""
+    # NumPy takes these codes on trust, and makes of them a ``str`` that ends in `SystemError` where it is used.
     dtype = values.dtype
     for name in dtype.names or ():
         check_characters(values[name])

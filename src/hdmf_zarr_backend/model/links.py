@@ -227,10 +227,8 @@ def _protocols(location: str) -> list[str]:
 def why_not(
     target: str, origin: str, policy: str | None, *, free: bool, kind: str = "links"
 ) -> tuple[str, dict[str, str]] | None:
-    """Return why a file may not refer to another one, and the remedies of the error, if any; None if it may.
-
-    This rule holds for links, references, files in chunk references, and external files of HDF5.
-    """
+    """Return why a file may not refer to another one, and the remedies of the error, if any; None if it may."""
+    # this rule holds for links, references, files in chunk references, and external files of HDF5
     if policy == "never":
         return f"{kind} to other files are not followed", _WITHIN
     chain, is_remote = _protocols(target), is_url(origin)
@@ -266,11 +264,9 @@ def _is_within(target: str, origin: str) -> bool:
 
 
 def authority(location: str) -> tuple[str, str]:
-    """Return the protocol and the server of a URL; options are passed on only between files with the same of both.
-
-    The server is the host of a web server, or the account in a URL such as ``abfss://container@account/...``.
-    """
-    # Credentials must not reach another server by way of a link.
+    """Return the protocol and the server of a URL; options are passed on only between files with the same of both."""
+    # Credentials must not reach another server by way of a link: another host of the web, or another account, as in
+    # ``abfss://container@account/...``.
     scheme, _, rest = location.rpartition("://")
     host = rest.partition("/")[0]
     return scheme, host if scheme.endswith(("http", "https")) else host.partition("@")[2]

@@ -198,13 +198,10 @@ def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> No
 
 
 def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
-    """Return a list of lengths in a document as a tuple, or raise a MetadataError.
-
-    Each is ``least`` or more, and their product is a number that a float can hold, since sizes are shown and divided.
-    """
+    """Return a list of lengths in a document, each ``least`` or more, as a tuple, or raise a MetadataError."""
     if isinstance(value, list):
+        # A float can hold the product, since sizes are shown and divided. A loop takes half the time of all().
         product = 1
-        # A loop takes half the time of all() for one or two items.
         for length in value:
             if type(length) is not int or length < least or (product := product * (length or 1)) > _MOST_ELEMENTS:
                 break
@@ -277,10 +274,7 @@ class Hierarchy:
     zarr_format: int = 2
 
     def walk(self, top: str = "", *, without: str | None = None) -> Iterator[tuple[str, Node]]:
-        """Yield ``(path, node)`` of every node at and below ``top``, parents before members, members sorted by name.
-
-        ``without`` is the path of a node that is left out with all below it.
-        """
+        """Yield ``(path, node)`` at and below ``top``, ``without`` one path, parents first, members sorted by name."""
         start = self.get(top)
         stack: list[tuple[str, Node]] = [] if start is None else [(top, start)]
         while stack:

@@ -292,10 +292,7 @@ Role: TypeAlias = Literal["title", "group", "link"]
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """Symbols that the tree is drawn with: before a member, before the last one, below a member, below the last one.
-
-    ``paint`` takes a part of a line and its role, and returns it in a colour; None: no colours.
-    """
+    """Symbols that the tree is drawn with, and ``paint``, which returns a part of a line in the colour of its role."""
 
     middle: str
     last: str
