@@ -403,13 +403,7 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
             raise ValueError(f"{unit!r} is not a unit")
         return f"{order}{DATES[name]}[{scale if scale != 1 else ''}{'us' if unit == 'μs' else unit}]"
     if name in (STRUCT, STRUCTURED):
-        fields = configuration["fields"]
-        if depth > MAX_DEPTH or not isinstance(fields, list) or not fields:
-            raise ValueError("it is not a list of fields")
-        pairs = [(field["name"], field["data_type"]) if isinstance(field, dict) else field for field in fields]
-        if names := [name for name, _ in pairs if not isinstance(name, str)]:
-            raise TypeError(f"{names[0]!r} is not a name")
-        return [[name, _decode(inner, order, depth + 1)] for name, inner in pairs]
+        return _decode_fields(configuration["fields"], order, depth)
     bits = _RAW_BITS.fullmatch(name)
     if bits and int(bits[1]) % 8 == 0:
         return f"|V{int(bits[1]) // 8}"
@@ -420,6 +414,15 @@ def _length(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 2**31:
         raise ValueError(f"{value!r} is not a length")
     return value
+
+
+def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
+    if depth > MAX_DEPTH or not isinstance(fields, list) or not fields:
+        raise ValueError("it is not a list of fields")
+    pairs = [(field["name"], field["data_type"]) if isinstance(field, dict) else field for field in fields]
+    if names := [name for name, _ in pairs if not isinstance(name, str)]:
+        raise TypeError(f"{names[0]!r} is not a name")
+    return [[name, _decode(inner, order, depth + 1)] for name, inner in pairs]
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
