@@ -187,9 +187,9 @@ def _check_tree(nodes: dict[str, Any], report: Report) -> None:
             above = split(above)[0]
             groups.add(above)
             if nodes.get(above, "group") != "group":
-                report.add("array-members", zarr2.key_of(path, zarr2.GROUP), f"it is inside of {above!r}")
+                report.add("array-members", join(path, zarr2.GROUP), f"it is inside of {above!r}")
     for path in sorted(groups - nodes.keys()):
-        report.add("group-ancestors", zarr2.key_of(path, zarr2.GROUP), "there is no .zgroup")
+        report.add("group-ancestors", join(path, zarr2.GROUP), "there is no .zgroup")
 
 
 def _check_chunks(values: dict[str, bytes], nodes: dict[str, Any], report: Report) -> None:

@@ -27,7 +27,7 @@ from hdmf_zarr_backend.hdmf.from_zarr import (
     plan_in_place,
 )
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
@@ -306,7 +306,7 @@ def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -
     if change is not None:
         if parsed.state == "alike":  # else they are those of another program
             changed = ((path, node) for path, node in hierarchy.arrays() if registry.use_struct(node.stored))
-            change.describe({zarr3.key_of(path): dump(zarr3.encode_node(node)) for path, node in changed})
+            change.describe({join(path, zarr3.DOCUMENT): dump(zarr3.encode_node(node)) for path, node in changed})
         root = consolidated(store, hierarchy)
     return _report(store, WritePlan(hierarchy), _replace_format_2(store, hierarchy, change, root))
 

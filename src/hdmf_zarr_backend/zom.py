@@ -183,13 +183,13 @@ def _hierarchy(model: dict[str, Any]) -> Hierarchy:
         if document["zarr_format"] == 2:
             attributes = document.pop("attributes")
             if attributes:
-                documents[zarr2.key_of(path, zarr2.ATTRIBUTES)] = attributes
+                documents[join(path, zarr2.ATTRIBUTES)] = attributes
             if document.get("dimension_separator") == ".":  # the default of Zarr
                 del document["dimension_separator"]
-            documents[zarr2.key_of(path, zarr2.ARRAY if "shape" in document else zarr2.GROUP)] = document
+            documents[join(path, zarr2.ARRAY if "shape" in document else zarr2.GROUP)] = document
         else:
             names = document.pop("dimension_names", None)
-            documents[zarr3.key_of(path)] = document | ({} if names is None else {"dimension_names": names})
+            documents[join(path, zarr3.DOCUMENT)] = document | ({} if names is None else {"dimension_names": names})
     return registry.parse_documents(documents)
 
 

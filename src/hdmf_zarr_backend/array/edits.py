@@ -1,12 +1,10 @@
 """`Edits`: the changes to the arrays of an open file, kept in memory until they are written together.
 
-Otherwise a table that grows row by row would write one chunk per row and column. Changed chunks are kept decoded and
-are visible at once; stored chunks that are only cut, by an array that became smaller, are cut whenever they are read.
-`Edits.flush` puts them into a change of the file (`store.transaction`), chunks first and shapes with the commit, so
-that another reader sees either the old or the new array. That order does not help an array whose data type changes,
-since its chunks keep their names: it is replaced, chunk by chunk, while the root refuses readers.
-
-The changes are kept here until they are committed. A write that failed is undone, and can be repeated.
+Otherwise a table that grows row by row would write one chunk per row and column. Stored chunks that are only cut, by an
+array that became smaller, are cut whenever they are read. `Edits.flush` puts changed chunks into a change of the file,
+chunks first and shapes with the commit, so that another reader sees either the old or the new array. An array whose
+data type changes, with chunks of the same names, is replaced chunk by chunk while the root refuses readers. The changes
+are kept here until they are committed: a write that failed is undone, and can be repeated.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """`enable_legacy_files`: lets plain zarr-python open files of hdmf-zarr 0.13 and older.
 
 Those files need entries of zarr and numcodecs replaced (``vlen-bytes`` whose fill value is not bytes, pickled
-references). That changes zarr for the complete process, so it happens only when `enable_legacy_files` is called;
-`disable_legacy_files` reverts it.
-
-Nothing here unpickles: the replacement of the ``pickle`` codec builds data and refuses code.
-
-Separate from `zarr_plugin`, which has the data types for zarr-python 3, because loading that module must not change
-zarr or numcodecs.
+references). That changes zarr for the complete process, so it happens only when `enable_legacy_files` is called, and
+apart from `zarr_plugin`, which has the data types for zarr-python 3. Nothing here unpickles: the replacement of the
+``pickle`` codec builds data and refuses code.
 
 Source: files that hdmf-zarr 0.1 to 0.13 wrote.
 """
@@ -32,12 +28,10 @@ from hdmf_zarr_backend.errors import ChunkError, known_arguments
 
 
 class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hints
-    """Codec ``pickle`` that builds data and refuses to run what a file names.
+    """Codec ``pickle`` that builds data and refuses to run what a file names."""
 
-    Its ``codec_id`` is not "pickle", so that zarr >= 3.4 does not mistake it for the codec that runs code, which it
-    refuses without a switch; documents still have ``"id": "pickle"``.
-    """
-
+    # not "pickle", as documents have it, so that zarr 3.4 does not mistake it for the codec that runs code, which it
+    # refuses without a switch
     codec_id = "hdmf_zarr_backend.data_pickle"
 
     def __init__(self, protocol: int = 5) -> None:
@@ -142,11 +136,7 @@ def enable_legacy_files() -> None:
 
 
 def disable_legacy_files() -> None:
-    """Put zarr's and numcodecs' own entries back, as they were before `enable_legacy_files`.
-
-    Arrays that are open already stay readable. An entry that somebody else has replaced since is left as it is.
-    Without `enable_legacy_files` before, it does nothing.
-    """
+    """Put zarr's and numcodecs' own entries back, as before `enable_legacy_files`; open arrays stay readable."""
     with _switch:
         while _replaced:
             entries, name, added, before = _replaced.pop()

@@ -6,24 +6,13 @@ Two layers, with a hard line between them:
   ``json2`` codec stores in format 2, and before zarr 3.2 :class:`StructDType`, the type ``struct`` of rows in format 3.
   Everything that this package writes then opens with ``zarr.open_group``, xarray and pydantic-zarr. Nothing that zarr
   or numcodecs had before is changed.
-* Files of hdmf-zarr 0.13 and older need entries of zarr and numcodecs replaced (``vlen-bytes`` whose fill value is not
-  bytes, pickled references). That changes zarr for the complete process, so it is in another module, `zarr_legacy`, and
-  happens only when a user calls it.
+* Files of hdmf-zarr 0.13 and older need entries of zarr and numcodecs replaced, for the complete process: that is in
+  `zarr_legacy`, and happens only when a user calls it.
 
-How zarr finds this module
---------------------------
-Two entry points lead here, and both are needed::
-
-    [project.entry-points."zarr.data_type"]
-    "hdmf_zarr_backend.json2" = "hdmf_zarr_backend.array.zarr_plugin:JSON2ObjectDType"
-
-    [project.entry-points."zarr.buffer"]
-    hdmf_zarr_backend = "hdmf_zarr_backend.array.zarr_plugin:PluginBuffer"
-
-zarr 3.4 loads the first group when it meets the first data type of the process. zarr 3.1, the last one for Python 3.11,
-collects that group and never loads it; but the first store that it reads makes it load the group of buffer classes,
-which is why there is a second entry. An array that is opened there *by itself*, with no group opened before
-in the process, reads its document without that step: import this module, or open the group.
+Two entry points lead here, ``zarr.data_type`` and ``zarr.buffer``. zarr 3.4 loads the first group when it meets the
+first data type of the process. zarr 3.1, the last one for Python 3.11, collects that group and never loads it; but the
+first store that it reads makes it load the group of buffer classes. An array that is opened there *by itself*, with no
+group opened before in the process, reads its document without that step: import this module, or open the group.
 """
 
 from __future__ import annotations
@@ -117,10 +106,7 @@ class ObjectDType(_Format2Only, ZDType[np.dtypes.ObjectDType, Any]):
 class JSON2ObjectDType(ObjectDType):
     """zarr data type of format-2 ``|O`` arrays stored with numcodecs' ``json2``: references, tables of them, specs.
 
-    Elements are Python objects as JSON has them: a reference is a ``dict``, text a ``str``, and a compound table with
-    references an array of shape ``(rows, fields)``. A missing chunk reads as the array's ``fill_value``, or as
-    ``None`` where that is null. Registered under a name of this package; the storage form is the one of the hdmf-zarr
-    storage specification (storage of references).
+    Elements are as JSON has them; rows have an axis for their fields. Source: hdmf-zarr storage specification.
     """
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.json2"
@@ -128,10 +114,7 @@ class JSON2ObjectDType(ObjectDType):
 
 
 class PluginBuffer(cpu.Buffer):
-    """zarr's buffer in main memory under a second name; naming it in an entry point makes zarr 3.1 load this module.
-
-    Selecting it in ``zarr.config`` changes nothing, since it adds nothing to its base class.
-    """
+    """zarr's buffer in main memory under a second name; naming it in an entry point makes zarr 3.1 load this module."""
 
 
 def _dtype_name(data: object, codec_id: str) -> object:
@@ -182,14 +165,11 @@ class _LegacyVariableLengthUTF8(_ZeroIsNull, VariableLengthUTF8):
 
 @dataclass(frozen=True, kw_only=True)
 class _CompoundDType(_Format2Only, ZDType[np.dtype[Any], Any]):
-    """Format-2 structured array with ``|O`` fields, encoded by one object codec: compound with references.
+    """Format-2 structured array with ``|O`` fields, encoded by one object codec: compound with references."""
 
-    Elements are numpy records whose object fields hold what the codec decodes to (a reference is a ``dict``).
-
-    The fill value of such an array is a pickle in base64: the zero that zarr 2 adds. It is never decoded and reads as
-    null; a missing chunk reads as zeros, which is the same. Null also keeps a record out of xarray's ``_FillValue``,
-    which has to be hashable.
-    """
+    # The fill value of such an array is a pickle in base64: the zero that zarr 2 adds. It is never decoded and reads as
+    # null; a missing chunk reads as zeros, which is the same. Null also keeps a record out of xarray's ``_FillValue``,
+    # which has to be hashable.
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.compound"
     dtype_cls: ClassVar[type[np.dtype[Any]]] = np.dtypes.VoidDType  # type: ignore[assignment]  # numpy's own stub
@@ -252,10 +232,7 @@ LEGACY_TYPES: tuple[type[ZDType[Any, Any]], ...] = (
 
 
 class StructDType(Structured):
-    """zarr data type ``struct`` of format 3, for zarr before 3.2, which has the older ``structured`` only.
-
-    Source: zarr-extensions, data type ``struct``.
-    """
+    """zarr data type ``struct`` of zarr-extensions, for zarr before 3.2, which has the older ``structured`` only."""
 
     _zarr_v3_name = "struct"  # type: ignore[assignment, misc, unused-ignore]
 

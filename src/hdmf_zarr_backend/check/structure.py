@@ -44,7 +44,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.journal import pending
@@ -177,7 +177,7 @@ class _Check:
         wrong = [*problems]
         metadata = as_dict(as_dict(documents.get(zarr3.DOCUMENT)).get(zarr3.CONSOLIDATED)).get("metadata")
         if isinstance(metadata, dict):
-            consolidated = {zarr3.key_of(path): node for path, node in metadata.items()}
+            consolidated = {join(path, zarr3.DOCUMENT): node for path, node in metadata.items()}
             wrong += [each.key for each in _differences(consolidated, documents, set(wrong))]
         else:
             wrong.append(zarr3.DOCUMENT)
@@ -237,7 +237,7 @@ class _Check:
                 good[key] = document
         what = zarr2.GROUP if zarr3.DOCUMENT not in documents else zarr3.DOCUMENT
         for path in implied((*good, *self._copies)):
-            advice = "" if zarr2.key_of(path, zarr2.ATTRIBUTES) in documents else self._advice
+            advice = "" if join(path, zarr2.ATTRIBUTES) in documents else self._advice
             self._report.add(path, "group-implied", f"it has members but no {what}", advice=advice)
         for key in sorted(good) if zarr3.DOCUMENT in good else ():
             try:
@@ -290,7 +290,7 @@ class _Check:
                 if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
                     raise MetadataError("the consolidated block has no documents")
                 nodes = block["metadata"].items()
-                metadata = {zarr3.key_of(path): _without(inner, {zarr3.CONSOLIDATED}) for path, inner in nodes}
+                metadata = {join(path, zarr3.DOCUMENT): _without(inner, {zarr3.CONSOLIDATED}) for path, inner in nodes}
                 self._check_unknown("", key, block.keys() - _BLOCK_KEYS)
         except MetadataError as error:
             self._report.add("", "consolidated-damaged", error.problem)
@@ -357,8 +357,8 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
 
 
 def _is_array_at(documents: Documents, path: str) -> bool:
-    is_array = as_dict(documents.get(zarr3.key_of(path))).get("node_type") == "array"
-    return is_array or zarr2.key_of(path, zarr2.ARRAY) in documents
+    is_array = as_dict(documents.get(join(path, zarr3.DOCUMENT))).get("node_type") == "array"
+    return is_array or join(path, zarr2.ARRAY) in documents
 
 
 def _array_above(documents: Documents, path: str) -> str | None:
@@ -445,7 +445,7 @@ def _why_not_of_this_file(key: str, consolidated: Documents, documents: Document
         return "it is not the name of a document"
     if _array_above(consolidated, path) is not None:
         return "an array has no members"
-    mains = {zarr2.key_of(path, main) for main in _MAIN}
+    mains = {join(path, main) for main in _MAIN}
     if name == zarr2.ATTRIBUTES and not any(
         mains & keys for keys in (consolidated.keys(), documents.keys(), {*damaged})
     ):
@@ -468,11 +468,11 @@ def _why_not_restored(
     if _array_above(documents, path) is not None:
         return "an array is now above it"
     other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
-    if other is not None and ((other_key := zarr2.key_of(path, other)) in documents or other_key in damaged):
+    if other is not None and ((other_key := join(path, other)) in documents or other_key in damaged):
         return "the node has another kind now"
     if _is_array_at({key: consolidated[key]}, path) and path in parents:
         return "it now has nodes below it"
-    for main in (zarr2.key_of(path, name) for name in _MAIN):
+    for main in (join(path, name) for name in _MAIN):
         is_same = main not in documents or _is_same(documents[main], consolidated.get(main))
         if name == zarr2.ATTRIBUTES and (main in damaged or not is_same):
             return "the node has changed"

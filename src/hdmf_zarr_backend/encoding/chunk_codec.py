@@ -1,8 +1,7 @@
 """Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
 
 Codecs come from numcodecs by a list of ids, since files, and so the configurations in them, are not trusted. Any other
-id is that of a codec of another package, which is found and guarded. ``pickle`` never goes to numcodecs:
-it is decoded as data by `encoding.pickles`, and encoded only if the user chooses it.
+id is that of a codec of another package, which is found and guarded.
 
 Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
 """

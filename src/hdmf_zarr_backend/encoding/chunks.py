@@ -130,9 +130,6 @@ class Elements:
         self.shape: tuple[int, ...] = (count,)
         self.nbytes = nbytes
 
-    def __len__(self) -> int:
-        return self._count
-
     def __getitem__(self, position: int) -> Any:
         """Return one element."""
         if not 0 <= position < self._count:

@@ -1,8 +1,6 @@
 """Data types of nodes, which are those of format 2 <-> data types of format 3; and `NUMBERS`, the table of the numbers.
 
-A node has a data type of format 2: a code such as ``"<f4"``, or a list of fields. `encoding.elements` has the meaning
-of arrays, `encoding.dtypes` the NumPy dtypes, `encoding.hdf5_types` the types of HDF5; they all use this table. Files
-are listed without NumPy.
+A node has a data type of format 2: a code such as ``"<f4"``, or a list of fields. Files are listed without NumPy.
 
 For elements of variable length format 3 has the data types ``string`` and ``variable_length_bytes``, and format 2
 ``"|O"`` with a filter. The byte order is not part of a format-3 data type; it is the ``endian`` of the codec ``bytes``,

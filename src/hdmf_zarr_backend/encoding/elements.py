@@ -1,10 +1,7 @@
 """`describe`: the meaning of a stored array; data types of format 2 and HDMF's names of types <-> `Element`.
 
-`describe` derives the meaning of an array from its document and attributes, for HDMF builders, HDF5 datasets,
-comparisons, validation and listings. The format page has its rules, in "What an array means". `layout` is the
-inverse, for new arrays. Standard library only, so that a file can be listed without NumPy.
-
-The consolidated document also has the chunks of small arrays that are read at open: `inline_block`.
+The format page has the rules of `describe`, in "What an array means"; `layout` is the inverse, for new arrays. Standard
+library only, so that a file can be listed without NumPy. `inline_block` has the small arrays that are read at open.
 
 Source: hdmf-zarr storage specification, "dtype mappings"; files of hdmf-zarr 0.1 to 0.13.
 """

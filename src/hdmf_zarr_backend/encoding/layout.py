@@ -1,8 +1,7 @@
 """`new_dataset`: how a dataset is stored that is described by its element and shape; the inverse of `describe`.
 
-`encoding.elements.describe` returns the element and shape again. `Layout` has what a user may choose: chunks, codecs,
-shards; what is not chosen is chosen here, by bytes. Arrays are made in their form of format 2;
-`encoding.zarr3.store_in_format_3` converts them.
+`Layout` has what a user may choose: chunks, codecs, shards; what is not chosen is chosen here, by bytes. Arrays are
+made in their form of format 2; `encoding.zarr3.store_in_format_3` converts them.
 
 A chunk is fetched by one request and decoded by one thread. 1 to 16 MB are suitable for disks and object stores, and
 keep the number of files small (issue 1520 of the DANDI archive's client: 1.5 million files for 34 GB).

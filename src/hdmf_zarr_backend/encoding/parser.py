@@ -113,9 +113,9 @@ def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
             continue
         parent, name = split(key)
         if name in zarr2.DOCUMENT_NAMES:
-            has_parent = zarr2.key_of(split(parent)[0], zarr2.GROUP) in keys
+            has_parent = join(split(parent)[0], zarr2.GROUP) in keys
         else:
-            has_parent = parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
+            has_parent = parent in keys or (name == zarr3.DOCUMENT and join(split(parent)[0], zarr3.DOCUMENT) in keys)
         if not has_parent:
             implied += depth * len(key)
             # A few bytes of a key would create many groups with long paths.
@@ -227,9 +227,9 @@ def parse(
             parsed.is_foreign = True
             _mark_references(store, parsed.hierarchy)
         root = parsed.hierarchy.root
-        # The note belongs to the document and not to the file.
-        if registry.BOTH in notes_of(root.attributes):
-            root.attributes = registry.without_note(root.attributes)
+        notes = notes_of(root.attributes)
+        if registry.BOTH in notes:  # this note belongs to the document and not to the file
+            root.attributes = {**root.attributes, NOTES: {key: notes[key] for key in notes if key != registry.BOTH}}
         parsed.left_out = _left_out(damaged or {}, store.location)
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != store.read_rules.is_whole:
@@ -436,7 +436,7 @@ def check_described(store: Store, hierarchy: Hierarchy, documents: Collection[st
     if documents is None:
         names = zarr2.DOCUMENT_NAMES if hierarchy.zarr_format == 2 else {zarr3.DOCUMENT}
         documents = {key for key in store.list_documents() if split(key)[1] in names}
-    bare = [path for path in implied(documents) if zarr2.key_of(path, zarr2.ATTRIBUTES) not in documents]
+    bare = [path for path in implied(documents) if join(path, zarr2.ATTRIBUTES) not in documents]
     lost = [*undescribed(store, hierarchy, documents), *bare]
     if lost:
         problem = "this folder has chunks or members but no document, as in a copy that stopped"

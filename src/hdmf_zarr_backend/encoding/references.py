@@ -280,12 +280,6 @@ def from_zarr3(value: Any) -> Any:
     return references if isinstance(value, list) else references[0]
 
 
-def begins_with_reference(value: Any) -> bool:
-    """Tell whether the JSON of an attribute of format 3 is a reference, or a list that begins with one."""
-    first = value if type(value) is dict else value[0] if value else None
-    return type(first) is dict and REFERENCE_3 in first and _is_reference_3(first)
-
-
 def _is_reference_3(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get(REFERENCE_3), (dict, str))
 

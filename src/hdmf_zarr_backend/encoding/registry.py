@@ -180,12 +180,6 @@ def is_hiding(text: bytes | None) -> bool:
     return note is not None and note[0] == _ZEROS
 
 
-def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a root without the note."""
-    notes = {key: value for key, value in notes_of(dict(attributes)).items() if key != BOTH}
-    return {**attributes, NOTES: notes}
-
-
 def state_of(texts: Mapping[str, bytes]) -> State | None:
     """Return the state of a file of both formats from the root's documents, None for a file of one format."""
     text = texts.get(zarr3.DOCUMENT)

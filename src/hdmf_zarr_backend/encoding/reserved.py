@@ -171,11 +171,9 @@ def newest_version(versions: Iterable[str]) -> str:
 
 
 def version_key(version: str) -> tuple[Any, ...]:
-    """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree.
-
-    Pre-releases come before their release (``dev`` before ``alpha``), builds and post-releases after it; ``2.0`` equals
-    ``2.0.0``. Text that is not a version comes before all versions, and names for "no version" come first.
-    """
+    """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree."""
+    # Pre-releases come before their release, builds and post-releases after it; 2.0 equals 2.0.0. Text that is not a
+    # version comes before all versions, and names for "no version" come first.
     if version in _UNVERSIONED:
         return (0,)
     match = _VERSION.match(version)

@@ -28,6 +28,7 @@ from hdmf_zarr_backend.model.nodes import (
     StoredArray,
     check_axes,
     checked_lengths,
+    join,
     split,
 )
 
@@ -43,11 +44,6 @@ _ARRAY_KEYS = ("chunks", "compressor", "dtype", "fill_value", "filters", "order"
 _REQUIRED = frozenset(_ARRAY_KEYS)
 _WITH_SEPARATOR = _REQUIRED | {"dimension_separator"}
 _CHUNK_KEYS = {".": ChunkKeys(), "/": ChunkKeys(separator="/")}
-
-
-def key_of(path: str, name: str) -> str:
-    """Return the store key of the document ``name`` of the node at ``path``."""
-    return f"{path}/{name}" if path else name
 
 
 def encode_array(stored: StoredArray) -> dict[str, Any]:
@@ -71,11 +67,11 @@ def encode_array(stored: StoredArray) -> dict[str, Any]:
 def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ``(key, document)`` of one node; attributes if there are any, or if the file has a document for them."""
     if isinstance(node, Dataset):
-        yield key_of(path, ARRAY), encode_array(node.stored)
+        yield join(path, ARRAY), encode_array(node.stored)
     else:
-        yield key_of(path, GROUP), {"zarr_format": 2}
+        yield join(path, GROUP), {"zarr_format": 2}
     if node.attributes or node.keeps_attributes:
-        yield key_of(path, ATTRIBUTES), node.attributes
+        yield join(path, ATTRIBUTES), node.attributes
 
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
@@ -116,7 +112,7 @@ def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = N
 
 
 def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
-    attributes = documents.get(key_of(path, ATTRIBUTES))
+    attributes = documents.get(join(path, ATTRIBUTES))
     if attributes is None:
         return {}
     if not isinstance(attributes, dict):

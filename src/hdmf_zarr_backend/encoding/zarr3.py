@@ -33,8 +33,7 @@ node                                               format-3 document
 All other attributes are equal. What the convention cannot express is in the note of the node.
 
 ``parse_node(encode_node(x)) == x``, except for names of axes that a document does not have, and for a fill value of
-zero, which comes back as None. An array that was read keeps its document: ``encode_node(parse_node(d)) == d`` for every
-valid ``d`` of an array, with its unknown keys and short forms.
+zero, which comes back as None. An array that was read keeps its document, with its unknown keys and short forms.
 
 Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for inline consolidated metadata; hdmf-zarr
 0.14, storage specification; docs/format for the additions of this package.
@@ -93,6 +92,7 @@ from hdmf_zarr_backend.model.nodes import (
     StoredArray,
     check_axes,
     checked_lengths,
+    join,
     split,
 )
 
@@ -151,11 +151,6 @@ _NAMES = "dimension_names"
 _KEPT = (DTYPE_3, REFERENCE_FIELDS_3, DTYPE, SCALAR_3)
 _LARGEST_ELEMENT = 255
 """The largest element size of Blosc; larger ones, and the output of filters, are treated as bytes."""
-
-
-def key_of(path: str) -> str:
-    """Return the store key of the document of the node at ``path``."""
-    return f"{path}/{DOCUMENT}" if path else DOCUMENT
 
 
 # ---- shape, grid and keys of a document ------------------------------------------------------------------------------
@@ -222,7 +217,7 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
 def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield key and document of one node; those of the root are in `last`."""
     if path:
-        yield key_of(path), encode_node(node)
+        yield join(path, DOCUMENT), encode_node(node)
 
 
 def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
@@ -607,12 +602,10 @@ def decode_values(attributes: Attributes) -> Attributes:
     decoded = dict(attributes)
     for key in _ONLY_IN_3 & attributes.keys():
         del decoded[key]
-    references = [
-        key for key, value in decoded.items() if type(value) in _NESTED and references_of.begins_with_reference(value)
-    ]
-    if references:
+    nested = {key: references_of.from_zarr3(value) for key, value in decoded.items() if type(value) in _NESTED}
+    if any(value is not decoded[key] for key, value in nested.items()):  # there are references
         plain = _plain_names(attributes)
-        decoded.update({key: references_of.from_zarr3(decoded[key]) for key in references if key not in plain})
+        decoded.update({key: value for key, value in nested.items() if key not in plain})
     if LINKS_3 in attributes:
         decoded[LINKS] = attributes[LINKS_3]
     if isinstance(decoded.get(SPECLOC), dict):  # it is a reference

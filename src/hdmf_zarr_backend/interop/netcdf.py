@@ -76,7 +76,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     else:  # with the attributes of NCZarr 2.0
         texts = read_documents(store, zarr2.DOCUMENT_NAMES)
         paths = sorted({split(key)[0] for key in texts} | {""})
-        beside = [zarr2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
+        beside = [join(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
         texts |= store.get_many(beside) | {_DATASET: dataset}
         check_texts(texts.values(), store.read_rules)
         with at(store):
@@ -179,7 +179,7 @@ def _object(document: Any, key: str) -> dict[str, Any]:
 def _documents_2(stored: dict[str, Any], path: str) -> dict[str, Any]:
     """Return the documents of Zarr format 2 of a node."""
     names = (zarr2.ARRAY, zarr2.GROUP, zarr2.ATTRIBUTES, _ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)
-    keys = [zarr2.key_of(path, name) for name in names]
+    keys = [join(path, name) for name in names]
     array, group, outer, types, dimensions, typedefs = (dict(stored.get(key, {})) for key in keys)
     attributes = {**_object(group.get(zarr2.ATTRIBUTES, {}), keys[2]), **outer}
     for name, stated in types.items():
@@ -271,7 +271,7 @@ def add_nczarr(
         if strict:
             check_strict(hierarchy, store.location)
         overlaid = sorted(nczarr.overlay(hierarchy))
-        nodes = {zarr2.key_of(path, zarr2.ATTRIBUTES): hierarchy.get(path) for path in overlaid}
+        nodes = {join(path, zarr2.ATTRIBUTES): hierarchy.get(path) for path in overlaid}
         kept = {key: node for key, node in nodes.items() if node and (node.attributes or node.keeps_attributes)}
         texts = {key: dump(node.attributes, strict=strict) for key, node in kept.items()}
         documents: dict[str, bytes] = {}

@@ -1,8 +1,7 @@
 """The content of a file, node by node, in a form that files of different formats can be compared in.
 
-The ``...Content`` classes describe nodes in the terms of HDF5, which has more of them than Zarr. ``FileContent`` is the
-protocol that a reader of each format implements. A field that a format has no value for is left empty and is not
-compared: see the fields.
+The ``...Content`` classes describe nodes in the terms of HDF5, which has more of them than Zarr. A field that a format
+has no value for is left empty and is not compared.
 
 Values are plain numpy arrays in which text is ``str`` (bytes that are not UTF-8 kept as surrogate escapes), opaque
 elements are ``bytes``, variable-length sequences are arrays, and references are `Target`, which they lead to.
