@@ -30,7 +30,7 @@ from hdmf_zarr_backend.encoding.parser import Resolver, check_outside, not_found
 from hdmf_zarr_backend.encoding.references import LinkedFile
 from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, notes_of, spec_location
-from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
+from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
 from hdmf_zarr_backend.errors import (
     NotZarrError,
     ReadOnlyStoreError,
@@ -431,7 +431,7 @@ class Request:
             zarr_format = zarr_format or format_for(possible, nczarr=nczarr, shards=self.shards)
         self.zarr_format, self.has_both = 3 if zarr_format == 3 else 2, zarr_format == BOTH
         self.shards = checked_shards(self.shards, self.zarr_format)
-        checked_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
+        check_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
         check_format(self.zarr_format, _location_of(self.target), nczarr=nczarr)
 
     def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.codecs import codec_of_file
 from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, is_inlined, is_read_at_open, type_label
 from hdmf_zarr_backend.encoding.nczarr import overlay
 from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
-from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
+from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
 from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UnsupportedFileError,
@@ -275,7 +275,7 @@ class _PlanningIO(ZarrIO):
 
     def open(self) -> None:
         """Read nothing: what is at the location stays unchanged. Options that `ZarrIO` refuses are refused."""
-        checked_key_encoding(self._options.chunk_key_encoding, self._number)
+        check_key_encoding(self._options.chunk_key_encoding, self._number)
         self._is_open = True
 
     def _carry_out(self, request: WriteRequest) -> None:

@@ -34,7 +34,7 @@ from hdmf_zarr_backend.encoding.parser import (
     unfinished_write,
 )
 from hdmf_zarr_backend.encoding.registry import BOTH, State, ZarrFormat
-from hdmf_zarr_backend.encoding.zarr3 import checked_key_encoding
+from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -378,7 +378,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             else:
                 check_outside(store, is_new=True)
             check_format(store, self._mode, self._parsed, self._zarr_format)
-            checked_key_encoding(self._options.chunk_key_encoding, self._number)
+            check_key_encoding(self._options.chunk_key_encoding, self._number)
             if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
                 self._edits = Edits(store, self._parsed, self._writer)
         # also after Ctrl-C: nobody else could write until this process ends

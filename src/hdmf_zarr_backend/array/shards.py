@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.encoding.chunk_codec import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, StoreError, at
-from hdmf_zarr_backend.model.nodes import Shards, StoredArray, join
+from hdmf_zarr_backend.model.nodes import Shards, StoredArray, grid_of, join
 from hdmf_zarr_backend.store.base import Store, resource_failure
 from hdmf_zarr_backend.store.remote import Extent, at_once, coalesced
 from hdmf_zarr_backend.store.transaction import Change
@@ -316,8 +316,7 @@ def shard_of(array: StoredArray, index: Index) -> Index:
 
 def shard_grid(array: StoredArray, grid: Index | None = None) -> Index:
     """Return the number of shards along each axis of an array, with ``grid`` as its number of chunks if given."""
-    chunks = array.grid if grid is None else grid
-    return tuple(-(-n // inner) for n, inner in zip(chunks, inner_grid(array), strict=True))
+    return grid_of(array.grid if grid is None else grid, inner_grid(array))
 
 
 def chunks_in_shard(array: StoredArray, shard: Index) -> Iterator[Index]:

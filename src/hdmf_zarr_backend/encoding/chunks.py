@@ -173,11 +173,9 @@ _SEPARATORS = {b"[{": b"},{", b"[[": b"],["}
 
 
 def split_elements(text: bytes) -> SplitElements | None:
-    """Split the text of a chunk at the borders of its elements, if all are objects or all are lists, then maybe nulls.
-
-    A separator inside a text leads to too many parts, which is noticed here, or to parts that do not parse, which is
-    noticed when such a part is read; the complete chunk is parsed then.
-    """
+    """Split the text of a chunk at the borders of its elements, all of them objects or lists, then maybe nulls."""
+    # A separator inside a text leads to too many parts, which is noticed here, or to parts that do not parse, which is
+    # noticed when such a part is read; the complete chunk is parsed then.
     separator = _SEPARATORS.get(text[:2], b"")
     tail = text.rfind(_TAIL) if separator else -1
     if tail < 0:

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.encoding.reserved import DTYPE, LINKS, NOTES, SPECLOC, as
 from hdmf_zarr_backend.encoding.zarr3 import decode_values
 from hdmf_zarr_backend.errors import MetadataError, at
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, StoredArray, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, absolute, join
 
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"
 """LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node."""
@@ -137,10 +137,3 @@ def _row_dtype(fields: Any) -> list[dict[str, str]]:
     return [
         {"name": name, "dtype": words.get(kind) or letters.get(kind.lstrip("<>|=")[:1], kind)} for name, kind in fields
     ]
-
-
-def may_hold_references(node: Node) -> bool:
-    """Tell whether the elements of a translated array may be references; LINDI does not mark such arrays."""
-    if not isinstance(node, Dataset) or DTYPE in node.attributes or not node.stored.size:
-        return False
-    return CELLS in node.stored.first_filter

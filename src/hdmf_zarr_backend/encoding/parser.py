@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from hdmf_zarr_backend.encoding import lindi, registry, zarr2, zarr3
-from hdmf_zarr_backend.encoding.references import LinkedFile, ZarrReference, find_link
+from hdmf_zarr_backend.encoding.references import CELLS, LinkedFile, ZarrReference, find_link
 from hdmf_zarr_backend.encoding.reserved import (
     CHANGING,
     DTYPE,
@@ -61,6 +61,7 @@ from hdmf_zarr_backend.model.links import (
 from hdmf_zarr_backend.model.nodes import (
     DEFAULT_PREFIX,
     Damaged,
+    Dataset,
     Group,
     Hierarchy,
     Node,
@@ -301,8 +302,12 @@ def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
     # Imported here since it needs NumPy: files are listed without it.
     from hdmf_zarr_backend.encoding.chunk_codec import reading_codec
 
-    arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
-    stored = {path: node.stored for path, node in arrays.items()}
+    arrays = {
+        path: node for path, node in hierarchy.walk() if isinstance(node, Dataset) and DTYPE not in node.attributes
+    }
+    stored = {
+        path: node.stored for path, node in arrays.items() if node.stored.size and CELLS in node.stored.first_filter
+    }
     names = {path: join(path, array.first_chunk) for path, array in stored.items()}
     # LINDI has these chunks in the file of references itself.
     chunks = store.get_many(names.values())

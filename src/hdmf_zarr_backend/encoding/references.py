@@ -271,17 +271,13 @@ def to_zarr3(value: Any) -> Any:
 def from_zarr3(value: Any) -> Any:
     """Return the JSON of an attribute of format 3 as in format 2; the inverse of `to_zarr3`."""
     items = value if isinstance(value, list) else [value]
-    if not all(map(_is_reference_3, items)):
+    if not all(isinstance(item, dict) and isinstance(item.get(REFERENCE_3), (dict, str)) for item in items):
         return value
     references = []
     for stored in (item[REFERENCE_3] for item in items):
         reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
         references.append({DTYPE: OBJECT if reference.get("region") is None else REGION_WORD, "value": reference})
     return references if isinstance(value, list) else references[0]
-
-
-def _is_reference_3(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get(REFERENCE_3), (dict, str))
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------

@@ -44,10 +44,7 @@ class Format(Protocol):
         """Yield ``(key, document)`` of one node, except for the documents in `last`."""
 
     def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
-        """Return the documents that are set after all others, and complete the file.
-
-        ``inlined`` is ``{key: bytes}`` of chunks that a consolidated document includes, as far as they fit.
-        """
+        """Return the documents that complete the file, with the ``inlined`` chunks by key, as far as they fit."""
 
     def stale(self, *, consolidate: bool) -> list[str]:
         """Return the keys that become invalid when a file is changed."""

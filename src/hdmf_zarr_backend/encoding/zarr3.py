@@ -45,7 +45,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from hdmf_zarr_backend.encoding import references as references_of
 from hdmf_zarr_backend.encoding.codecs import (
@@ -95,6 +95,7 @@ from hdmf_zarr_backend.model.nodes import (
     join,
     split,
 )
+from hdmf_zarr_backend.options import ChunkKeyEncoding
 
 DOCUMENT = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"
@@ -124,9 +125,6 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflow
 
 NEW_KEYS = ChunkKeys("default", "/")
 """The chunk key encoding of new arrays."""
-
-ChunkKeyEncoding: TypeAlias = Literal["default", "v2"]
-"""Encodings of chunk keys: ``c/1/2`` for "default", ``1.2`` for "v2"."""
 
 KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}
 """The encodings of chunk keys by name, each with its default separator."""
@@ -417,18 +415,14 @@ def encode_node(node: Node) -> dict[str, Any]:
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes, **node.extra}
 
 
-def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
-    """Return the requested encoding of chunk keys, after checking it."""
-    if encoding is not None and encoding not in KEY_ENCODINGS:
-        known = " or ".join(map(repr, KEY_ENCODINGS))
-        raise UsageError(f"chunk_key_encoding {encoding!r} is unknown", remedy=f"Use {known}.")
+def check_key_encoding(encoding: ChunkKeyEncoding | None, zarr_format: int) -> None:
+    """Refuse an encoding of chunk keys for format 2."""
     if encoding is not None and zarr_format != 3:
         raise UsageError(
             "Zarr format 2 has no chunk_key_encoding: its keys are always those of 'v2'",
             remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
             remedy_cli="Use --zarr-format 3, or leave --chunk-key-encoding out.",
         )
-    return encoding  # type: ignore[no-any-return] # one of the names
 
 
 def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:

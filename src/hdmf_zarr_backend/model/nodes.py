@@ -38,12 +38,7 @@ class Shards:
 
 @dataclass(slots=True, frozen=True)
 class ChunkKeys:
-    """The chunk key encoding: how the key of a stored object is derived from its index.
-
-    By its name in format 3, ``"v2"`` is ``0.3``, the only one in format 2, and ``"default"`` is ``c/0/3``.
-
-    Source: Zarr v2 specification, "Chunks"; Zarr v3 specification, "Chunk key encoding".
-    """
+    """How the key of a stored object is derived from its index: ``0.3`` by ``v2``, as in format 2, else ``c/0/3``."""
 
     encoding: Literal["v2", "default"] = "v2"
     separator: Literal[".", "/"] = "."

@@ -262,10 +262,8 @@ def finding_lines(findings: Iterable[T], line: Callable[[T], str], alike: Callab
     groups: dict[object, list[T]] = {}
     for number, finding in enumerate(findings):
         groups.setdefault(number if form.verbose else _PARTICULARS.sub("", alike(finding)), []).append(finding)
-    lines = []
-    for first, *others in groups.values():
-        lines.append(line(first) + (f" (and {len(others):,} more like this one{form.each})" if others else ""))
-    return lines
+    more = " (and {:,} more like this one{})"
+    return [line(first) + (more.format(len(others), form.each) if others else "") for first, *others in groups.values()]
 
 
 def limited(lines: Sequence[object], form: Form) -> list[str]:

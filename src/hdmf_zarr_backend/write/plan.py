@@ -36,7 +36,7 @@ from hdmf_zarr_backend.encoding.layout import (
     default_chunks,
     shards_by_bytes,
 )
-from hdmf_zarr_backend.encoding.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
+from hdmf_zarr_backend.encoding.zarr3 import KEY_ENCODINGS
 from hdmf_zarr_backend.errors import (
     FilterReplacedWarning,
     NameRefusedError,
@@ -49,7 +49,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Shards, StoredArray, absolute, split
 from hdmf_zarr_backend.model.render import few
-from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.options import ChunkKeyEncoding, WriteOptions
 from hdmf_zarr_backend.store.base import Store, is_document
 from hdmf_zarr_backend.store.files import partial_path
 from hdmf_zarr_backend.store.journal import JOURNAL
