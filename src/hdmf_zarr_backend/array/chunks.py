@@ -268,7 +268,7 @@ class ChunkCache:
         self._largest = max_bytes // 4 if largest is None else largest
         self._bytes = 0
         self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.Lock()  # arrays are read by threads, of dask for instance
+        self._lock = threading.RLock()  # arrays are read by threads, of dask for instance
 
     def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
         return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
@@ -294,27 +294,22 @@ class ChunkCache:
             return
         key += form
         with self._lock:
-            self._drop(key)
+            self.drop(key)
             self._chunks[key] = (chunk, size)
             self._bytes += size
             while self._bytes > self._max:
-                self._drop(next(iter(self._chunks)))
+                self.drop(next(iter(self._chunks)))
 
     def drop(self, key: str) -> None:
         """Forget one chunk."""
         with self._lock:
-            self._drop(key)
+            self._bytes -= self._chunks.pop(key, (None, 0))[1]
 
     def forget(self, path: str) -> None:
         """Forget all chunks of the array at ``path``."""
         with self._lock:
             for key in [key for key in self._chunks if key.startswith(f"{path}/")]:
-                self._drop(key)
-
-    def _drop(self, key: str) -> None:
-        entry = self._chunks.pop(key, None)
-        if entry is not None:
-            self._bytes -= entry[1]
+                self.drop(key)
 
 
 # ---- stored chunks ---------------------------------------------------------------------------------------------------

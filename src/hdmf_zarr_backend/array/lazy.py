@@ -289,7 +289,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return tuple(part for part in parts if not isinstance(part, str)), names
 
     def element(self, position: int) -> Any:
-        """Return an element or row of an array of references or rows; LookupError if its complete chunk is needed."""
+        """Return element or row ``position`` of references or rows; LookupError if its complete chunk is needed."""
         if self.dtype != object or not self.shape or not 0 <= position < self.shape[0]:
             raise LookupError(position)
         return self._reader.element(position)
@@ -529,7 +529,14 @@ class EditableArray(LazyArray):
         """
         if axis < 0:
             axis += self.ndim
-        block = self._as_block(data) if axis == 0 else data
+        block = data
+        if axis == 0:  # one element gets the first axis
+            with at(self.location, self.name):
+                if self.dtype.names is not None and not self.dtype.hasobject:
+                    ndim = count_axes(data)
+                else:
+                    ndim = data.ndim if hasattr(data, "ndim") else len(flatten(data)[0])
+            block = [data] if ndim < self.ndim else data
         values = self._values(block)
         if not 0 <= axis < values.ndim == self.ndim or any(
             n != m for i, (n, m) in enumerate(zip(values.shape, self.shape, strict=True)) if i != axis
@@ -543,15 +550,6 @@ class EditableArray(LazyArray):
         self.resize(shape)
         self._assign([Axis(start if i == axis else 0, n) for i, n in enumerate(shape)], values)
         return self.shape
-
-    def _as_block(self, data: Any) -> Any:
-        """Return ``data`` as a block: one element gets the first axis."""
-        with at(self.location, self.name):
-            if self.dtype.names is not None and not self.dtype.hasobject:
-                ndim = count_axes(data)
-            else:
-                ndim = data.ndim if hasattr(data, "ndim") else len(flatten(data)[0])
-        return [data] if ndim < self.ndim else data
 
     def extend(self, data: Any) -> None:
         """Add all elements of ``data`` at the end of the first axis; raises the errors of `append`."""

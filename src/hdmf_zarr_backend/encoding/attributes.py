@@ -16,7 +16,7 @@ import base64
 import datetime
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -104,7 +104,7 @@ def _encode_list(items: list[Any], reference: Reference) -> Encoded:
         if not _is_json(items):
             raise
         # it comes back as it is: integers of any size, or mixed values
-        leaves, shape = list(_leaves(items)), _shape(items)
+        shape, leaves = _flat(items)
         if shape is not None and set(map(type, leaves)) == {int}:
             return _encode_objects(leaves, shape, reference)
         return items, None, {"dtype": "json"}
@@ -116,22 +116,14 @@ def _encode_list(items: list[Any], reference: Reference) -> Encoded:
     return _encode_objects(leaves, array.shape, reference)
 
 
-def _leaves(value: Any) -> Iterable[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _shape(value: Any) -> tuple[int, ...] | None:
-    """Return the shape of nested lists, None if rows differ in length."""
+def _flat(value: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
+    """Return the shape of nested lists, None if rows differ in length, and their elements in order."""
     if not isinstance(value, (list, tuple)):
-        return ()
-    rows = {_shape(item) for item in value}
-    if len(rows) > 1 or None in rows:
-        return None
-    return (len(value), *(rows.pop() or () if rows else ()))
+        return (), [value]
+    rows = list(map(_flat, value))
+    shapes = {shape for shape, _ in rows}
+    inner = shapes.pop() if len(shapes) == 1 else None if shapes else ()
+    return None if inner is None else (len(rows), *inner), [leaf for _, leaves in rows for leaf in leaves]
 
 
 def _encode_array(array: Array, reference: Reference) -> Encoded:
@@ -252,8 +244,7 @@ def _numbers(value: Any) -> Any:
 def _decode_list(value: list[Any], resolve: Resolve) -> Any:
     if value and all(is_reference(item) for item in value):
         return [resolve(item) for item in value]
-    leaves = list(_leaves(value))
-    shape = _shape(value)
+    shape, leaves = _flat(value)
     # A list of lists that is not an array, such as one of another program, is returned as it is.
     if shape is None or not leaves:
         return value
@@ -287,12 +278,12 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
 
 def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
     """Return the array, or the scalar as an array without axes, with the type and shape of a remark."""
-    shape = tuple(remark["shape"]) if "shape" in remark else _shape(value)
+    shape, leaves = _flat(value)
+    shape = tuple(remark["shape"]) if "shape" in remark else shape
     if shape is None:
         raise ValueError("rows differ in length")
     coded = bool(remark.get("base64"))
     if dtype in ("str", "bytes", "|O"):
-        leaves = list(_leaves(value))
         # Bytes that are UTF-8 are stored as text, so that other readers see them.
         if dtype == "bytes":
             leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
@@ -314,7 +305,7 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
         array = np.frombuffer(base64.b64decode(value), dtype).reshape(shape).copy()
         check_characters(array)
         return array
-    leaves = list(_leaves(_numbers(value) if letter_of(dtype) in "fc" else value))
+    leaves = _flat(_numbers(value) if letter_of(dtype) in "fc" else value)[1]
     if dtype.itemsize * len(leaves) > _LARGEST:
         raise ValueError(f"{len(leaves)} elements of type {dtype} are too many for an attribute")
     if dtype.kind == "c":

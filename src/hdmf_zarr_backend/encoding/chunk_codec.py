@@ -25,7 +25,6 @@ from numcodecs import registry
 
 from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
-from hdmf_zarr_backend.encoding.codecs import MAKES_OBJECTS, REFERENCES, STRUCT
 from hdmf_zarr_backend.encoding.data_types import library_type
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
@@ -440,7 +439,9 @@ def register_plug_ins(classes: Mapping[str, Any]) -> None:
 
 MAX_OBJECT_BYTES = Limits().max_object_bytes
 
-OBJECT_CODECS = MAKES_OBJECTS | {REFERENCES, STRUCT}
+OBJECT_CODECS = frozenset(
+    {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
+)
 ALLOWED_CODECS = OBJECT_CODECS | {
     "adler32", "astype", "base64", "bitround", "blosc", "byteorder", "bz2", "crc32", "crc32c", "delta",
     "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",

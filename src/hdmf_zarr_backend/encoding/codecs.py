@@ -48,7 +48,7 @@ _PREFIX = "numcodecs."
 _SHUFFLES = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
 _SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
-MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
+_MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
 _TO_BYTES = _SERIALIZERS | {"bytes"}
 _REMEDY = "Convert the array with the program that wrote it."
@@ -81,7 +81,7 @@ def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, A
     """Tell whether format 3 can express a chain on numbers: the filters that work on numbers come first."""
     steps = _steps(filters, compressor)
     kinds = [step["id"] in _ON_NUMBERS for step in steps]
-    return not any(step["id"] in MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
+    return not any(step["id"] in _MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
 
 
 def has_array_codecs(filters: list[dict[str, Any]] | None, order: Order) -> bool:
@@ -125,7 +125,7 @@ def encode_codecs(
         # zarr-python warns of a missing byte order, and one byte has none.
         serializer = {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})}
     for step in steps:
-        if step["id"] in _ON_NUMBERS | MAKES_OBJECTS:
+        if step["id"] in _ON_NUMBERS | _MAKES_OBJECTS:
             raise UsageError(f"format 3 cannot have the filter {step['id']!r} in this position", remedy="Leave it out.")
     return [*first, serializer, *(_encode(step, itemsize) for step in steps)]
 
@@ -236,11 +236,9 @@ def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
         kept: dict[str, Any] = {key: configuration[key] for key in ("cname", "clevel") if key in configuration}
         number, blocksize = _SHUFFLE_NUMBERS[shuffle], configuration.get("blocksize", 0)
         return {"id": "blosc", **kept, "shuffle": number, "blocksize": blocksize}
-    if name == "zstd":
-        checksum = {"checksum": True} if configuration.get("checksum") else {}
-        return {"id": "zstd", "level": configuration.get("level", 0), **checksum}
-    if name == "gzip":
-        return {"id": "gzip", "level": configuration.get("level", 1)}
+    if name in ("gzip", "zstd"):
+        checksum = {"checksum": True} if name == "zstd" and configuration.get("checksum") else {}
+        return {"id": name, "level": configuration.get("level", int(name == "gzip")), **checksum}
     if name == "crc32c":
         return {"id": "crc32c", "location": "end"}
     if not name.startswith(_PREFIX):

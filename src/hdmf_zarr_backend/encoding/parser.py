@@ -61,7 +61,6 @@ from hdmf_zarr_backend.model.links import (
 from hdmf_zarr_backend.model.nodes import (
     DEFAULT_PREFIX,
     Damaged,
-    Dataset,
     Group,
     Hierarchy,
     Node,
@@ -302,9 +301,7 @@ def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
     # Imported here since it needs NumPy: files are listed without it.
     from hdmf_zarr_backend.encoding.chunk_codec import reading_codec
 
-    arrays = {
-        path: node for path, node in hierarchy.walk() if isinstance(node, Dataset) and DTYPE not in node.attributes
-    }
+    arrays = {path: node for path, node in hierarchy.arrays() if DTYPE not in node.attributes}
     stored = {
         path: node.stored for path, node in arrays.items() if node.stored.size and CELLS in node.stored.first_filter
     }

@@ -138,9 +138,6 @@ class _Unpickler(pickle.Unpickler):
             refuse(f"it names {f'{module[:60]}.{name[:60]}'!r}, which is not data")
         return known
 
-    def persistent_load(self, _pid: Any) -> Any:
-        refuse("it refers to an object outside")
-
 
 # --- stand-ins: all that opcodes can reach. They have no attributes that an opcode could set ------------------------
 
