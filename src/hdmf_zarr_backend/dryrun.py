@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -232,7 +231,7 @@ def dry_run(
     >>> planned.arrays["/acquisition/raw/data"].chunks
     (500, 2)
     """
-    location = os.path.abspath(_NO_TARGET if target is None else target)
+    location, homeless = os.path.abspath(_NO_TARGET if target is None else target), list[Any]()
     try:
         if isinstance(source, (str, os.PathLike)):
             names = frozenset({"check", "codec", "chunks", "shards", "settings", "read_options"})
@@ -255,7 +254,9 @@ def dry_run(
             is_nwb = pynwb is not None and (is_export or isinstance(source, pynwb.NWBFile))
             manager = pynwb.get_manager() if is_nwb else get_manager()
         given: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
-        with nullcontext() if is_export else _unplaced(source), _PlanningIO(location, "w", manager, **given) as io:
+        homeless += [] if is_export else [each for each in containers_below(source) if each.container_source is None]
+        # hdmf sets that to the planned file, and takes a container that has one for one that was written there
+        with _PlanningIO(location, "w", manager, **given) as io:
             (io.export if is_export else io.write)(source, **options)
             request = io.request
             target_location, has_both = request.targets.location, request.has_both
@@ -265,6 +266,9 @@ def dry_run(
         if target is None and error.store == location:
             error.store = None
         raise
+    finally:
+        for container in homeless:
+            forget_source(container)
 
 
 class _PlanningIO(ZarrIO):
@@ -281,18 +285,6 @@ class _PlanningIO(ZarrIO):
     def _carry_out(self, request: WriteRequest) -> None:
         self.request = request
         self.plan = plan_new(request, self._raw_store)
-
-
-@contextmanager
-def _unplaced(container: Any) -> Iterator[None]:
-    """Restore ``container_source`` of containers that belong to no file."""
-    # hdmf sets it to the planned file, and takes a container with a source for one that was written there
-    homeless = [child for child in containers_below(container) if child.container_source is None]
-    try:
-        yield
-    finally:
-        for child in homeless:
-            forget_source(child)
 
 
 def _of_hdf5(request: Request, source: str, target: str, zarr_format: ZarrFormat | None, *, estimate: bool) -> DryRun:

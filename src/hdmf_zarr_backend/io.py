@@ -1066,10 +1066,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         reading = source._session() if isinstance(source, ZarrIO) else None
         into = split(relative(builder_path(old)))[0] if into is None else into
         with nullcontext() if reading is None else reading.copied(), self._editing() as edit:
-            built = build_again(container, source, self.source, None if reading is None else reading.containers)
+            lazy = None if reading is None else reading.containers
+            builder, manager, _ = build_again(container, source, self.source, lazy)
             own, location = self._targets(), full_location(str(source.source))
-            targets = Targets(self.path, location, built.manager, own.root_id, own.file_ids, None, source.manager)
-            request = partial(self._request, built.builder, targets, expandable=EXPANDABLE)
+            targets = Targets(self.path, location, manager, own.root_id, own.file_ids, None, source.manager)
+            request = partial(self._request, builder, targets, expandable=EXPANDABLE)
             edit.copy(old, source.manager, into, name, request)
         return edit.done
 
@@ -1167,9 +1168,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             else:
                 # hdmf builds only what `set_modified` marks, which a changed field or `set_data_io` does not do
                 lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
-                built = build_again(container, src_io, self.source, lazy)
-                self._source_manager, self._replaced = built.manager, built.replaced
-                self.write_builder(builder=built.builder, **arguments)
+                builder, self._source_manager, self._replaced = build_again(container, src_io, self.source, lazy)
+                self.write_builder(builder=builder, **arguments)
 
     @classmethod
     def export_io(

@@ -133,24 +133,17 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
         self.built.append((container, builder, self.read_by.get_builder(container)))
 
 
-class Rebuilt(NamedTuple):
-    """The builders of an export: the root, and the manager that has built it."""
-
-    builder: Any
-    manager: BuildManager
-    replaced: list[tuple[Any, Any]]
-    """Builders as read, and as built; references to the first lead to the second."""
-
-
-def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | None) -> Rebuilt:
-    """Build ``root``, read by ``src_io``, again for an export; members of ``lazy`` that nobody touched are not."""
+def build_again(
+    root: Any, src_io: Any, location: str, lazy: LazyContainers | None
+) -> tuple[Any, BuildManager, list[tuple[Any, Any]]]:
+    """Build ``root``, read by ``src_io``, again; return builder, manager, and builders as read and as built."""
     read_by = src_io.manager
     manager = _ExportManager(read_by, root, location)
     untouched: AbstractContextManager[Any] = nullcontext([]) if lazy is None else lazy.only_made()
     with untouched as unmade:
         manager.unmade = frozenset(id(child) for _, _, child in unmade)
         builder = manager.build(root, source=location, root=True, export=True)
-    for parent, path, child in unmade:  # what was read of members without a container cannot have changed
+    for parent, path, child in unmade:  # what was read of members without a container, which are not built
         group, old = BuildManager.get_builder(manager, parent), read_by.get_builder(parent)
         if group is None:
             continue  # the container was removed
@@ -171,7 +164,7 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
             merge = _Merge(manager, again, container, old)
             merge.node(new, old, [spec for spec in (merge.mapper.spec, new.matched_spec) if spec is not None])
             replaced += [(old, new), *merge.datasets]
-    return Rebuilt(builder, manager, replaced)
+    return builder, manager, replaced
 
 
 # What the schema does not know, and values that a class replaces by its own, do not reach a container as they were.

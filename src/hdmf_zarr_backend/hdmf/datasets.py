@@ -330,10 +330,10 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
         # not the __init__ of DataIO: `data` is a property here
         EditableArray.__init__(self, edits, *arguments, **options)
         self._plain = EditableArray(edits, *arguments, **options)
-        self._grows_wider = False
+        self.grows_wider = False  # accept unsigned integers that exceed the data type, by changing to a wider one
 
     def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
-        if self._grows_wider and not self.node.stored.filters:
+        if self.grows_wider and not self.node.stored.filters:
             data = infer(data)
             wanted = np.min_scalar_type(np.max(data, initial=0) if data.dtype.kind in "iu" else 0)
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
@@ -348,10 +348,6 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 
                 self._edits.widen(self._reader, dtype, describe)
         return super()._typed(data, dtype)
-
-    def let_grow_wider(self) -> None:
-        """Accept unsigned integers that exceed the data type, by changing to a wider one."""
-        self._grows_wider = True
 
     @property
     def data(self) -> Any:
@@ -380,7 +376,7 @@ def let_indices_grow(container: Any) -> None:
     for index in containers_below(container):
         if isinstance(index, VectorIndex) and isinstance(index.data, EditableColumn):
             accept_any_index(index)
-            index.data.let_grow_wider()
+            index.data.grows_wider = True
             if isinstance(index.target.data, ReferenceResolver):  # which hdmf cannot extend by several elements
 
                 def extend(values: Iterable[Any], column: Any = index.target, **options: Any) -> None:

@@ -95,7 +95,6 @@ from hdmf_zarr_backend.write.sources import EncodedSource
 from hdmf_zarr_backend.write.writer import PlannedKeys
 
 Array = npt.NDArray[Any]
-_SPEC_CLASSES = ("group_spec_cls", "dataset_spec_cls", "spec_namespace_cls")
 LISTS = frozenset({"colnames", "categories"})
 """Attributes of tables that list members: columns, and the tables of an aligned table."""
 
@@ -134,7 +133,8 @@ class Edit:
     @cached_property
     def _catalogs(self) -> list[Any]:
         """The loaded namespaces and, since an older schema may require more, those that are cached in the file."""
-        cached = NamespaceCatalog(*(getattr(self._catalog, name) for name in _SPEC_CLASSES))
+        known = self._catalog
+        cached = NamespaceCatalog(known.group_spec_cls, known.dataset_spec_cls, known.spec_namespace_cls)
         with warnings.catch_warnings(action="ignore"), suppress(MetadataError):
             if self._catalog.namespaces:
                 load_cached_namespaces(cached, self._file.store, self._known)

@@ -177,10 +177,6 @@ class ReadSession:
         return {location: assembler.file.root_id for location, assembler in self._assemblers.items()}
 
 
-# The tables of a HERD, as the files in its archive.
-_TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
-
-
 def attach_herd(container: Any, path: str, limits: Limits) -> Any:
     """Attach the HERD in the archive at ``path`` to a container, and return it; None, with a warning, on failure."""
     # hdmf 6.2 stores the tables under the path of the archive, and looks for them at its top level
@@ -192,7 +188,9 @@ def attach_herd(container: Any, path: str, limits: Limits) -> Any:
         try:
             with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as flat:
                 members = {os.path.basename(name): name for name in source.namelist()}
-                for name in (f"{table}.tsv" for table in _TABLES):
+                # the tables of a HERD
+                for table in ("files", "keys", "entities", "objects", "object_keys", "entity_keys"):
+                    name = f"{table}.tsv"
                     if name not in members:
                         raise StoreError(f"the archive of external resources has no {name}", **no_archive)
                     entry = source.getinfo(members[name])

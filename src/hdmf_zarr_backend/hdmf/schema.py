@@ -71,14 +71,8 @@ def _held(builder: Any) -> Iterator[tuple[str, Any]]:
 
 def _may_need_types(attributes: dict[str, Any]) -> bool:
     """Return whether there are integers or text that may be a number; called for each object of a file."""
-    for value in attributes.values():
-        kind = type(value)
-        if kind is str:
-            if value in _SPELLED:
-                return True
-        elif kind is int or kind is np.ndarray or kind is list:
-            return True
-    return False
+    typed = (int, list, np.ndarray)
+    return any(type(each) in typed or (type(each) is str and each in _SPELLED) for each in attributes.values())
 
 
 def restore_types(builder: Any, node: Any, catalog: Any) -> None:
