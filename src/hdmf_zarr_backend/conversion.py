@@ -549,7 +549,7 @@ class Request:
 
         main = self.open_source()
         separators = {node.stored.chunk_keys.separator for _, node in main.hierarchy.arrays()}
-        # a copy of a file without folders of chunks, which DANDI requires, has none either
+        # a copy of a file without folders of chunks, as for DANDI's limit, has none either
         is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}
         if self.options.chunk_key_encoding is None and self.zarr_format == 3 and is_flat:
             self.options = replace(self.options, chunk_key_encoding="v2")
@@ -725,8 +725,8 @@ def layouts_of(
             chosen[path] = {**chosen.get(path, {}), **own}
     if unmatched:
         similar = get_close_matches(relative(unmatched[0]), known, n=3, cutoff=0.4) or known[:3]
-        remedy = f"Did you mean {' or '.join(map(repr, similar))}?" if similar else "Leave it out."
-        remedy += " Or convert this file without it (--set)."
+        remedy = f"Did you mean {' or '.join(map(repr, similar))}? If not, leave" if similar else "Leave"
+        remedy += " the pattern out (--set)."
         names = few(list(map(repr, unmatched)))
         error = NoMatchError(f"no dataset with an axis matches {names}", store=location, remedy=remedy)
         error.patterns = frozenset(unmatched)

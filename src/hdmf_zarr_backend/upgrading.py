@@ -120,9 +120,9 @@ def upgrade(
         Options for URLs, with the names of fsspec or obstore.
     write_options : WriteOptions, optional
         ``executor``, ``memory_budget`` and ``progress`` are for the chunks that are encoded again. With
-        ``chunk_key_encoding="v2"`` all chunk keys have one level, as DANDI requires. Chunks that stay have such keys
-        already; those that are encoded again get ``c.0.0``, because the file keeps its old chunks under ``0.0`` until
-        the end.
+        ``chunk_key_encoding="v2"`` all chunk keys have one level, which keeps deep files within DANDI's limit. Chunks
+        that stay have such keys already; those that are encoded again get ``c.0.0``, because the file keeps its old
+        chunks under ``0.0`` until the end.
 
     Returns
     -------

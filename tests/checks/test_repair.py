@@ -47,6 +47,16 @@ def spoil_copy(store: Path, key: str) -> None:
     top.write_text(json.dumps(document))
 
 
+def drop_copy(store: Path) -> None:
+    """Remove the consolidated document."""
+    if is_v3(store):
+        document = json.loads((store / "zarr.json").read_text())
+        del document["consolidated_metadata"]
+        (store / "zarr.json").write_text(json.dumps(document))
+    else:
+        (store / ".zmetadata").unlink()
+
+
 def test_a_whole_file_is_not_changed(store):
     files, content = stored_files(store), content_of(store)
     repairs = repair(store)
@@ -77,6 +87,17 @@ def test_a_stale_consolidated_document_is_made_anew(store):
     assert (repairs.done, repairs.left) == (["wrote a new consolidated document"], [])
     assert verify(store).is_sound
     assert trees.read_builder(store)["box"].attributes["new"] == 1
+
+
+def test_a_missing_consolidated_document_is_named_and_not_written(store):
+    drop_copy(store)  # also what a copy lacks that stopped
+    before, repairs = stored_files(store), repair(store)
+    assert (repairs.done, repairs.left, [remark.kind for remark in repairs.kept]) == ([], [], ["not-consolidated"])
+    assert "If no object is missing, run `zarrio consolidate`." in str(repairs)
+    assert "nothing to repair" not in str(repairs)
+    assert stored_files(store) == before
+    consolidate(store)
+    assert not repair(store).kept
 
 
 def test_links_to_nothing_are_dropped_on_request_only(store):
@@ -112,12 +133,7 @@ def test_a_damaged_document_with_a_good_copy_is_saved_by_a_conversion(store, tmp
 
 def test_a_damaged_document_without_a_copy_is_not_saved_by_a_conversion(store):
     attributes_of(store, "box").write_text("{")
-    if is_v3(store):
-        document = json.loads((store / "zarr.json").read_text())
-        del document["consolidated_metadata"]
-        (store / "zarr.json").write_text(json.dumps(document))
-    else:
-        (store / ".zmetadata").unlink()
+    drop_copy(store)
     for problems in (verify(store).problems, repair(store).left):
         (remedy,) = [problem.remedy for problem in problems if problem.kind == "document-damaged"]
         assert remedy == "Restore it from a copy."

@@ -286,7 +286,7 @@ def test_links_to_another_file_are_followed(plain, tmp_path):
     for remarks in (result.remarks, [each for each in report.remarks if each.kind == "link-refused"]):
         assert [(remark.path, remark.kind) for remark in remarks] == [(f"/{TRACE}/data", "link-refused")]
     assert f"remark: /{TRACE}/data: link-refused" in str(result)
-    with NWBZarrIO(plain, "r") as io, NWBZarrIO(tmp_path / "own.zarr", "w") as new:  # as the remedy says
+    with NWBZarrIO(plain, "r") as io, NWBZarrIO(tmp_path / "own.zarr", "w") as new:  # as docs/how-to/verify.md says
         new.export(io, write_args={"link_data": False})
     assert not validate(tmp_path / "own.zarr", read_options=never).remarks
     change(other, f"{TRACE}/data", lambda attributes: attributes.pop("unit"))

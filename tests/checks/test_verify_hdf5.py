@@ -74,6 +74,20 @@ def test_links_to_other_files_follow_the_policy(broken: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error:.*is kept")
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+@pytest.mark.parametrize("policy", ["never", "follow"])
+def test_a_check_keeps_no_link_and_advises_nothing_about_zarr(tmp_path: Path, policy: Any) -> None:
+    path = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    with h5py.File(path, "r+") as file:
+        file["scratch/far"] = h5py.ExternalLink("nowhere.h5", "/there")
+    options = ReadOptions(external_links=policy)
+    remarks = [*verify(path, "schema", read_options=options).remarks, *validate(path, read_options=options).remarks]
+    kinds = {remark.kind: remark.remedy for remark in remarks}
+    assert "HDF5" not in kinds.get("link-refused", "")
+    assert ("link-refused" in kinds) == (policy == "never")
+
+
 def test_a_file_whose_objects_cannot_be_listed_is_one_problem(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_group("a/b")

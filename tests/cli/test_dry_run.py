@@ -65,7 +65,7 @@ def test_an_nwb_file_is_checked_as_a_conversion_checks_it(source, zarrio):
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ("--set values/*:codec=zstd", "Or convert this file without it (--set)."),
+    ("--set values/*:codec=zstd", "If not, leave the pattern out (--set)."),
     ("--nczarr --zarr-format 3", "Leave --nczarr out"),
     ("--chunk-key-encoding v2", "--zarr-format 3"),
     ("--zarr-format 2 --shards auto", "leave --shards out"),

@@ -31,6 +31,7 @@ from tests.report.test_page import Page
 from tests.samples import START, write_hdf5, write_zarr
 from tests.servers import WebServer
 from tests.trees import dataset, group, root, write_builder
+from tests.watching import listening
 
 
 def mouse() -> Subject:
@@ -483,6 +484,22 @@ def test_data_linked_from_another_file_are_said_to_be(tmp_path: Path) -> None:
         del file["acquisition/a/data"]
         file["acquisition/a/data"] = h5py.ExternalLink("raw.nwb", "/acquisition/own/data")
     assert "raw.nwb, which is not read" in data_text(path)
+
+
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+@pytest.mark.parametrize("call", ["inspect a.zarr --values", "compare a.zarr a.zarr", "report a.zarr"])
+def test_commands_open_no_other_file_if_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    raw = write_zarr(tmp_path / "raw.zarr", nwbfile_with(series("own", timestamps=[0.0, 1.0, 2.0])))
+    with NWBZarrIO(raw, "r") as io, NWBZarrIO("a.zarr", "w") as new:
+        new.write(nwbfile_with(series("linked", io.read().acquisition["own"].data, rate=1.0)), link_data=True)
+    opened: list[str] = []
+    with listening(lambda event, arguments: opened.append(f"{event} {arguments[:1]}")):
+        assert main([*call.split(), "--external-links", "never"]) == 0
+        assert not [event for event in opened if event.startswith(("open", "os.")) and "raw.zarr" in event]
+        if call.startswith("report"):
+            assert main([*call.split(), "--overwrite"]) == 0
+            assert [event for event in opened if event.startswith("open") and "raw.zarr" in event]
 
 
 def test_external_links_of_hdf5_are_shown_and_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,7 +223,7 @@ def test_what_cannot_be_written_is_refused(tmp_path):
 def test_a_write_option_that_does_not_fit_the_format_is_refused_as_by_a_write(tmp_path):
     options = WriteOptions(chunk_key_encoding="v2")
     for call in (dry_run, lambda container, path, **given: samples.write_zarr(path, container, **given)):
-        with pytest.raises(UsageError, match="Zarr format 2 has no chunk_key_encoding"):
+        with pytest.raises(UsageError, match="only Zarr format 3 has chunk_key_encoding"):
             call(samples.plain_nwbfile(), tmp_path / "a.nwb.zarr", write_options=options)
 
 

@@ -83,15 +83,15 @@ REPAIRABLE: Final[dict[str, str]] = {
 """What to do instead if the consolidated document has a good copy."""
 
 REMARKS: Final[dict[str, str]] = {
-    "not-consolidated": f"A copy may be incomplete: compare it with the original, or copy it again. {_CONSOLIDATE}",
+    "not-consolidated": "A copy may be incomplete: compare it with the original, or copy it again. If no object is "
+    "missing, run `zarrio consolidate`.",
     "write-unfinished": "If its writer is running, wait. If it has died, copy what you need from there: the next write "
     "of a new file at this path (mode 'w') deletes it.",
     "format-3-incomplete": "Run `zarrio upgrade --keep`, which writes the documents of format 3 again.",
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
     "unknown-file": "It is not read; delete it if you do not need it.",
-    "link-refused": f"{_FOLLOW} To have linked data in the file itself, export it without links to data, or convert it "
-    "to HDF5 with `zarrio convert --no-link-data`.",
+    "link-refused": _FOLLOW,
     "reference-refused": _FOLLOW,
     "reference-range": "These samples cannot be read. The series became shorter, or an interval ends after it: remove "
     "the rows, or give them the range (-1, -1), which stands for no samples.",

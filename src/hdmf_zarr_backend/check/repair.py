@@ -59,7 +59,8 @@ class Repairs(View):
     left : list of Problem
         Remaining damage of documents and links, and chunks that differ from those in the consolidated document.
     kept : list of Problem
-        What a dead writer left beside a local file. It is not deleted, because its values may exist nowhere else.
+        Remarks: what a dead writer left beside a local file, which is not deleted, because its values may exist nowhere
+        else; a file without a consolidated document, which is not written, because a copy may be incomplete.
     """
 
     done: list[str] = field(default_factory=list)
@@ -69,7 +70,7 @@ class Repairs(View):
     def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
         """Return what the command prints in a ``form``, of a file ``name``: what was done, and what is left."""
         left = problem_lines(self.left, form, "left: ")
-        nothing = [] if self.done or self.left else ["nothing to repair in the metadata"]
+        nothing = [] if self.done or self.left or self.kept else ["nothing to repair in the metadata"]
         return [
             *map(printable, self.done),
             *left,
@@ -245,8 +246,7 @@ def repair(
     # taking the lock undoes or completes an interrupted change, which is reported like any other repair
     with open_for_writing(store, break_lock=break_lock, report=repairs.done.append) as writer:
         structure, report = _checked(store)
-        repairs.left = report.problems
-        repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
+        repairs.left, repairs.kept = report.problems, _remarks(report)
         if structure is None:
             return repairs
         parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
@@ -268,8 +268,13 @@ def repair(
             except ChunkError as error:
                 problem = f"{error.problem}; Zarr format 3 was not updated from it"
                 damaged.append(Problem(error.path or "/", kind_of(error), problem))
-        repairs.left = [*_checked(store)[1].problems, *damaged]
+        report = _checked(store)[1]
+        repairs.left, repairs.kept = [*report.problems, *damaged], _remarks(report)
     return repairs
+
+
+def _remarks(report: Report) -> list[Problem]:
+    return [remark for remark in report.remarks if remark.kind in ("not-consolidated", "write-unfinished")]
 
 
 def _repaired(

@@ -49,8 +49,7 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
         cli.flag(
             "--no-link-data", "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)"
         ),
-        cli.shared("--external-links"),
-        cli.shared("--no-plug-in-codecs"),
+        *cli.TRUST,
     ),
     cli.group(
         "where it is written",

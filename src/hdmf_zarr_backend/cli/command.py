@@ -166,7 +166,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "--chunk-key-encoding": {
         "choices": ("default", "v2"),
-        "help": "{}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which DANDI requires",
+        "help": "{}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which "
+        "keeps deep files within DANDI's limit",
     },
     "--chunks": {
         "choices": ("keep",),
@@ -245,6 +246,10 @@ def flag(option: str, text: str) -> Part:
     return argument(option, action="store_true", help=text)
 
 
+TRUST = (shared("--external-links"), shared("--no-plug-in-codecs"))
+"""The options of a command that reads a file, for one that the user does not trust."""
+
+
 def group(title: str, *parts: Part) -> Part:
     """Return arguments that the help shows under a title."""
 
@@ -310,8 +315,8 @@ def write_options(arguments: Namespace, **options: Any) -> WriteOptions:
 
 def reading(arguments: Namespace) -> dict[str, Any]:
     """Return the arguments of a call that reads a file: its options for URLs, and ``read_options``."""
-    given = {name: getattr(arguments, name, None) for name in ("external_links", "missing_chunks")}
-    options = ReadOptions(limits=Limits(plug_in_codecs=not arguments.no_plug_in_codecs), **given)
+    limits, missing = Limits(plug_in_codecs=not arguments.no_plug_in_codecs), getattr(arguments, "missing_chunks", None)
+    options = ReadOptions(limits=limits, missing_chunks=missing, external_links=arguments.external_links)
     return {"storage_options": storage_options(arguments), "read_options": options}
 
 

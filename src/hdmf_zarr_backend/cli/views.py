@@ -72,7 +72,7 @@ def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     cli.flag("--values", "show the values of scalars and short arrays, cut to one line; they are read"),
     cli.flag("--sizes", "show the stored bytes of each array, from a list of all chunks"),
     cli.flag("--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents"),
-    cli.shared("--no-plug-in-codecs"),
+    *cli.TRUST,
     *cli.output(json="print one JSON document: a list of the files, with all nodes of each"),
 )
 def inspect_command(arguments: Namespace) -> cli.Exit:
@@ -243,7 +243,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
         metavar="KIND",
         help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
     ),
-    cli.shared("--no-plug-in-codecs"),
+    *cli.TRUST,
     cli.shared("--limit", "differences"),
     *cli.output(json="print all differences as one JSON document"),
 )
@@ -310,7 +310,7 @@ def compare_command(arguments: Namespace) -> cli.Exit:
         ),
     ),
     cli.flag("--structure", "of two files: do not compare the values of datasets"),
-    cli.shared("--no-plug-in-codecs"),
+    *cli.TRUST,
     cli.shared("--storage-option"),
 )
 def report_command(arguments: Namespace) -> cli.Exit:
@@ -398,8 +398,7 @@ def _exists(output: str) -> StoreExistsError:
         "are not searched",
     ),
     cli.shared("--jobs"),
-    cli.shared("--external-links"),
-    cli.shared("--no-plug-in-codecs"),
+    *cli.TRUST,
     cli.shared("--limit", "findings of a file"),
     *cli.output(
         verbose=f"{cli.EACH_FINDING}, and what to do about chunks without a checksum",
@@ -469,8 +468,7 @@ def verify_command(arguments: Namespace) -> cli.Exit:
         "--namespace", metavar="NAME", help="check against this namespace (default: the most specific ones in the file)"
     ),
     cli.flag("--installed", "use the installed namespaces instead of those that are cached in the files"),
-    cli.shared("--external-links"),
-    cli.shared("--no-plug-in-codecs"),
+    *cli.TRUST,
     cli.shared("--limit", "findings of a file"),
     *cli.output(verbose=cli.EACH_FINDING, json="print all findings as one JSON document"),
 )

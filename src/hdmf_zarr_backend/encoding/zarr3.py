@@ -419,7 +419,7 @@ def check_key_encoding(encoding: ChunkKeyEncoding | None, zarr_format: int) -> N
     """Refuse an encoding of chunk keys for format 2."""
     if encoding is not None and zarr_format != 3:
         raise UsageError(
-            "Zarr format 2 has no chunk_key_encoding: its keys are always those of 'v2'",
+            "only Zarr format 3 has chunk_key_encoding: the keys of format 2, and of both formats, are those of 'v2'",
             remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
             remedy_cli="Use --zarr-format 3, or leave --chunk-key-encoding out.",
         )

@@ -86,6 +86,7 @@ class Hdf5Tree:
         self.storage = dict(options or {})
         self.main = SourceFile(location, options)
         self.target = target
+        self._is_copied = target != location  # else the file is only read as it would be in Zarr
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
         self._ids: dict[tuple[str, bytes], str | None] = {}
         self.places: dict[Address, Placed] = {}
@@ -158,7 +159,7 @@ class Hdf5Tree:
             self._descend(link.path, link.file, raw)
             return
         if address is None:
-            _warn_kept(text_of(link.raw), link.file.location, text_of(raw))
+            _warn_kept(text_of(link.raw), link.file.location, text_of(raw), is_kept=self._is_copied)
         # a path through a link that is not placed is written unchanged
         target = ZarrReference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
         written = text_of(value)
@@ -173,7 +174,7 @@ class Hdf5Tree:
         source = relative_source(location, self.target)
         if file is None or address is None:
             policy = self._rules.external_links or "within" if refused else None  # by default, of files on a server
-            _warn_kept(text_of(link.raw), origin, f"{name}:{text_of(raw)}", policy)
+            _warn_kept(text_of(link.raw), origin, f"{name}:{text_of(raw)}", policy, is_kept=self._is_copied)
             self.links.append(PlacedLink(link.path, ZarrReference(source, text_of(raw))))
             return
         note = {"source": source, "path": text_of(raw)}
@@ -242,11 +243,11 @@ def address_of(file: SourceFile, raw: bytes) -> Address | None:
     return info.fileno, info.addr
 
 
-def _warn_kept(link: str, origin: str, target: str, policy: str | None = None) -> None:
+def _warn_kept(link: str, origin: str, target: str, policy: str | None = None, *, is_kept: bool = True) -> None:
     """Warn that a link leads to nothing, or to another file that the ``policy`` does not allow."""
-    refused = f"was not followed (external_links={policy!r}, --external-links {policy}); the link"
-    problem = "does not exist; it" if policy is None else refused
-    warn_broken(f"The link {link} in {origin} points to {target}, which {problem} is kept.")
+    refused = f"was not followed (external_links={policy!r}, --external-links {policy})"
+    problem, kept = "does not exist" if policy is None else refused, "; the link is kept" if is_kept else ""
+    warn_broken(f"The link {link} in {origin} points to {target}, which {problem}{kept}.")
 
 
 # ---- Zarr -> HDF5 ----------------------------------------------------------------------------------------------------
