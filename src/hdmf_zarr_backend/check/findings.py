@@ -86,7 +86,7 @@ REMARKS: Final[dict[str, str]] = {
     "not-consolidated": "A copy may be incomplete: compare it with the original, or copy it again. If no object is "
     "missing, run `zarrio consolidate`.",
     "write-unfinished": "If its writer is running, wait. If it has died, copy what you need from there: the next write "
-    "of a new file at this path (mode 'w') deletes it.",
+    "of a new file at this path deletes it.",
     "format-3-incomplete": "Run `zarrio upgrade --keep`, which writes the documents of format 3 again.",
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",

@@ -346,7 +346,8 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
     """Return the keys of a document that its format does not define."""
     path, name = split(key)
     if name == zarr3.DOCUMENT:
-        return set(document) - (zarr3.ARRAY_KEYS if zarr3.check_document(document, path) == "array" else _GROUP_KEYS)
+        kind = zarr3.check_document(document, path)  # refuses what is not an object
+        return set(document) - (zarr3.ARRAY_KEYS if kind == "array" else _GROUP_KEYS)
     if name == zarr2.ARRAY:
         return zarr2.parse_array(document, {}, path).stored.extra.keys() - {_SEPARATOR}
     if name == zarr2.GROUP:
