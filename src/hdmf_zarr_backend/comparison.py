@@ -568,7 +568,7 @@ def _compare_files(left: FileContent, right: FileContent, *, with_values: bool) 
 def _matched(left: FileContent, right: FileContent, *, with_values: bool) -> dict[str, str]:
     """Return the path in the second file of each node that both have, which may have another name there."""
     paths_a, paths_b = set(left), set(right)
-    extra = {path: right[path] for path in sorted(paths_b - paths_a)} if paths_a - paths_b else {}
+    extra: dict[str, Any] = {path: right[path] for path in sorted(paths_b - paths_a)} if paths_a - paths_b else {}
     by_id = {object_id: path for path, node in extra.items() if (object_id := _value(node, "object_id"))}
     alike: dict[object, list[str]] = {}
     for path, node in extra.items():
@@ -578,13 +578,14 @@ def _matched(left: FileContent, right: FileContent, *, with_values: bool) -> dic
         parent, _, name = path.rpartition("/")
         other: str | None = f"{paths.get(parent, parent)}/{name}"
         if extra and other not in paths_b:
-            node = left[path]
-            other = by_id.get(_value(node, "object_id"))
-            if other not in extra or extra[other].kind != node.kind:
-                key = _likeness(paths.get(parent, parent), node) if with_values else None
+            own: Any = left[path]
+            other = by_id.get(_value(own, "object_id"))
+            if other not in extra or extra[other].kind != own.kind:
+                key = _likeness(paths.get(parent, parent), own) if with_values else None
                 beside = [] if key is None else [each for each in alike.get(key, []) if each in extra]
                 # only a few are read: the objects of two sessions may all be alike
-                other = next((each for each in beside[:FEW] if _are_equal(node, extra[each])), None)
+                equal = (each for each in beside[:FEW] if not any(compare_values("", own, extra[each], stop=True)))
+                other = next(equal, None)
         if other in paths_b:
             paths[path] = other
             extra.pop(other, None)
@@ -602,12 +603,6 @@ def _likeness(parent: str, node: NodeContent) -> object:
     if not isinstance(node, DatasetContent) or node.shape is None or 0 in node.shape:
         return None
     return parent, str(node.dtype), node.shape, _value(node, "neurodata_type")
-
-
-def _are_equal(a: NodeContent, b: NodeContent) -> bool:
-    if not (isinstance(a, DatasetContent) and isinstance(b, DatasetContent)):
-        return False
-    return next(compare_values("", a, b, stop=True), None) is None
 
 
 class _Tables:

@@ -68,19 +68,13 @@ class Outline:
     location: str
     hierarchy: Hierarchy
     consolidated: bool
-    stored: dict[str, int] | None = None
-    """``{path: bytes}`` of the chunks of each array, None if not requested."""
-    specs: bool = False
-    """Show the cached specifications."""
-    values: bool = False
-    """Show the values of attributes, not only the references among them."""
-    times: str = UNICODE.times
-    """Separator between the lengths of a shape."""
+    stored: dict[str, int] | None = None  # ``{path: bytes}`` of the chunks of each array, None if not requested
+    specs: bool = False  # show the cached specifications
+    values: bool = False  # show the values of attributes, not only the references among them
+    times: str = UNICODE.times  # separator between the lengths of a shape
     has_both: bool = False
-    is_hdf5: bool = False
-    """The nodes are those of an HDF5 file, as they are in Zarr after a conversion."""
-    datasets: dict[str, Any] | None = None
-    """``{path: value}`` of small datasets, None if not requested."""
+    is_hdf5: bool = False  # the nodes are those of an HDF5 file, as they are in Zarr after a conversion
+    datasets: dict[str, Any] | None = None  # ``{path: value}`` of small datasets, None if not requested
     spec_path: str | None = field(init=False)
     has_shards: bool = field(init=False)
     _resolver: Resolver = field(init=False, repr=False)

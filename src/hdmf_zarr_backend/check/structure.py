@@ -402,8 +402,7 @@ class _Difference:
     path: str
     kind: str
     message: str
-    is_good: bool = False
-    """Whether the consolidated document has a complete copy that fits the node."""
+    is_good: bool = False  # whether the consolidated document has a complete copy that fits the node
 
 
 def _differences(consolidated: Documents, documents: Documents, damaged: Collection[str]) -> Iterator[_Difference]:

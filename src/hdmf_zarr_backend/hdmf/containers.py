@@ -331,8 +331,7 @@ class _Known(NamedTuple):
     container: Any
     values: dict[str, Any]  # of its fields, and the data of a dataset
     children: tuple[Any, ...]
-    lengths: dict[str, int]
-    """Of lists and arrays in memory, which the file does not follow once they are written."""
+    lengths: dict[str, int]  # of lists and arrays in memory, which the file does not follow once they are written
 
     def stored(self, manager: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
         """Yield those of some values that are datasets of the file, with their builders."""

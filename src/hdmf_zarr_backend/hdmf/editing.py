@@ -112,8 +112,7 @@ class Edit:
             problem = "the store cannot list its keys, so that no group or dataset can be removed or renamed"
             raise ReadOnlyStoreError(problem, store=store.location, remedy="Change a copy on a disk.")
         self.hierarchy = copy_hierarchy(known)
-        self.done: list[str] = []
-        """What the change does, in words."""
+        self.done: list[str] = []  # what the change does, in words
         self.outdated: dict[str, str | None] = {}
         """Nodes and links that are removed or renamed: the old path and, unless it is removed, the new one."""
         self._file, self._manager, self._catalog = file, manager, manager.namespace_catalog
@@ -789,20 +788,14 @@ class Edit:
                     if new is not None and not new.startswith(written):
                         inlined[new] = value
             change.delete(key for old in moved for key in keys[old])
-            for path, node in replaced.items():
-                change.delete(self._obsolete(path, node, keys[path]))
+            for path, node in replaced.items():  # chunks that it has no more; not those of format 3 beside format 2
+                start = f"{path}/c/" if file.parsed.state is not None else "/"
+                obsolete = (key for key in keys[path] if shard_named(node.stored, key[len(path) + 1 :]) is None)
+                change.delete(key for key in obsolete if split(key)[1] not in DOCUMENTS and not key.startswith(start))
 
         options, plan = file.kept_options, self._plan
         write_changes(file, plan, options, move, added=added, changed=changed, replaced=replaced, is_more=True)
         self.outdated.update({path: path for path in replaced if path not in self.outdated})
-
-    def _obsolete(self, path: str, node: Dataset[Attributes], keys: list[str]) -> Iterator[str]:
-        """Yield the keys of chunks that an array had, and has no more; not those of format 3 beside format 2."""
-        start = f"{path}/c/" if self._file.parsed.state is not None else "/"
-        for key in keys:
-            is_chunk = shard_named(node.stored, key[len(path) + 1 :]) is not None
-            if not is_chunk and split(key)[1] not in DOCUMENTS and not key.startswith(start):
-                yield key
 
     def _values(self, old: str, keys: list[str]) -> Iterator[str]:
         """Yield the keys of chunks that are copied as they are, and of what other programs have put beside them."""
