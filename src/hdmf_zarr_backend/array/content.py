@@ -55,7 +55,7 @@ from hdmf_zarr_backend.model.element import (
     Target,
     Text,
 )
-from hdmf_zarr_backend.model.links import THIS_FILE
+from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Dataset,
@@ -254,7 +254,7 @@ def stated_target(value: Any) -> Target:
     """Return what a stored reference names, whether it exists or not; nothing for an invalid one."""
     with suppress(ZarrBackendError):
         decoded = decode_reference(value)
-        return Target(absolute(decoded.node_path), source=decoded.source)
+        return Target(absolute(decoded.node_path), source="" if decoded.source in OWN_SOURCES else decoded.source)
     return Target(None)
 
 
