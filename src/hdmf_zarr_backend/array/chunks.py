@@ -214,14 +214,9 @@ def copy_part(
 
 Index = tuple[int, ...]
 
-FETCHED_BYTES = 2**27
-"""Decoded bytes of the chunks that are fetched together from a remote store; `FETCHED_CHUNKS` bounds their number.
-
-Recordings have chunks of 16 MiB, and a slice of several should take the time of one request.
-"""
-
-FETCHED_CHUNKS = 512
-
+# Decoded bytes, and number, of the chunks that are fetched together from a remote store: recordings have chunks of
+# 16 MiB, and a slice of several should take the time of one request.
+FETCHED_BYTES, FETCHED_CHUNKS = 2**27, 512
 DECODERS = min(8, cpus())
 """Threads that decode; more would wait for memory."""
 
@@ -243,15 +238,9 @@ FEW = 16
 # Enough for the chunks of the columns of a table that is read row by row; a chunk may take a quarter of it, so that a
 # large recording, which is read once, does not push them out.
 CACHE_BYTES = 64 * 2**20
-# The forms of a chunk in the cache: suffixes that no key of a store has
-CHUNK = ""
-"""The complete chunk, an array that must not be changed."""
-
-ELEMENTS = "/#"
-"""The elements of the chunk as text: `SplitElements` or `Elements`."""
-
-BLOCKS = "/@"
-"""Some blocks of the chunk, `DecodedBlocks`; after adding blocks, put them again, to count their bytes."""
+# The forms of a chunk in the cache, by suffixes that no key of a store has: the complete chunk, which must not be
+# changed; its `Elements`; some of its blocks, which are put again after others were added, to count their bytes.
+CHUNK, ELEMENTS, BLOCKS = "", "/#", "/@"
 
 
 def memory_bytes(chunk: Array) -> int:

@@ -52,7 +52,7 @@ class _Format2Only:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectDType(_Format2Only, ZDType[np.dtypes.ObjectDType, Any]):
+class _ObjectDType(_Format2Only, ZDType[np.dtypes.ObjectDType, Any]):
     """Format-2 ``|O`` array whose elements depend on its object codec; the fill value is any JSON value."""
 
     dtype_cls: ClassVar[type[np.dtypes.ObjectDType]] = np.dtypes.ObjectDType
@@ -60,14 +60,12 @@ class ObjectDType(_Format2Only, ZDType[np.dtypes.ObjectDType, Any]):
 
     @classmethod
     def from_native_dtype(cls, dtype: np.dtype[Any]) -> Self:
-        """Return this type for numpy's object dtype."""
         # zarr's registry never calls this for object arrays, because numpy's type does not determine the codec
         if isinstance(dtype, np.dtypes.ObjectDType):
             return cls()
         raise DataTypeValidationError(f"{cls.__name__} stores numpy's object dtype, got {dtype}")
 
     def to_native_dtype(self) -> np.dtypes.ObjectDType:
-        """Return numpy's object dtype."""
         return np.dtypes.ObjectDType()
 
     @classmethod
@@ -77,33 +75,28 @@ class ObjectDType(_Format2Only, ZDType[np.dtypes.ObjectDType, Any]):
         raise DataTypeValidationError(f"{cls.__name__} stores '|O' with codec {cls.object_codec_id!r}, got {data!r}")
 
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
-        """Return the type in a document of format 2, the only format that has it."""
         return self._stated(_OBJECT_NAME, self.object_codec_id, zarr_format)
 
     def _check_scalar(self, data: object) -> bool:
         return isinstance(data, str | int | float | list | tuple | dict | np.generic | None)
 
     def cast_scalar(self, data: object) -> Any:
-        """Return ``data`` as an element, if it is a JSON value."""
         if not self._check_scalar(data):
             raise TypeError(f"{data!r} is not a JSON value and cannot fill an array of Python objects")
         return data.item() if isinstance(data, np.generic) else data
 
     def default_scalar(self) -> Any:
-        """Return None, the element of a missing chunk without a fill value."""
         # what numpy fills an empty object array with, and zarr 2 therefore reads for a missing chunk
         return None
 
     def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
-        """Return the fill value of a document as it is."""
         return data
 
     def to_json_scalar(self, data: object, *, zarr_format: Literal[2, 3]) -> Any:
-        """Return the fill value for a document."""
         return self.cast_scalar(data)
 
 
-class JSON2ObjectDType(ObjectDType):
+class JSON2ObjectDType(_ObjectDType):
     """zarr data type of format-2 ``|O`` arrays stored with numcodecs' ``json2``: references, tables of them, specs.
 
     Elements are as JSON has them; rows have an axis for their fields. Source: hdmf-zarr storage specification.
@@ -138,14 +131,14 @@ class _ZeroIsNull:
         return super().from_json_scalar(data, zarr_format=zarr_format)  # type: ignore[misc]
 
 
-class _PickleObjectDType(_ZeroIsNull, ObjectDType):
+class _PickleObjectDType(_ZeroIsNull, _ObjectDType):
     """References, and compound tables with text, as hdmf-zarr wrote them by default."""
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.pickle"
     object_codec_id: ClassVar[str] = "pickle"
 
 
-class _MsgPackObjectDType(_ZeroIsNull, ObjectDType):
+class _MsgPackObjectDType(_ZeroIsNull, _ObjectDType):
     """The same with MessagePack, as hdmf-zarr writes with ``object_codec_class=numcodecs.MsgPack``."""
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.msgpack2"

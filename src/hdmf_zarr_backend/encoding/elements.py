@@ -117,8 +117,7 @@ def word_element(dtype_name: Any) -> Element:
 
 
 def row_fields(zarr_dtype: Any) -> dict[str, Element]:
-    """Return the fields of rows by name from their ``zarr_dtype``; hdmf-zarr repeated some."""
-    # hdmf-zarr up to 0.13 repeated entries of rows with text; the first one counts.
+    """Return the fields of rows by name from their ``zarr_dtype``; hdmf-zarr up to 0.13 repeated some."""
     fields: dict[str, Any] = {}
     for entry in zarr_dtype if isinstance(zarr_dtype, list) else ():
         if isinstance(entry, dict) and "name" in entry:

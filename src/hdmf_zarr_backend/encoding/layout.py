@@ -34,20 +34,11 @@ class NoMatchError(UsageError):
     patterns: frozenset[str] = frozenset()
 
 
-CHUNK_BYTES = 4 * 2**20
-"""Target size in bytes of one chunk of a new array."""
-
-SHARDED_CHUNK_BYTES = 16 * 2**20
-"""Target size in bytes of one chunk inside a shard, which may be as large as one request."""
-
-SHARD_BYTES = 512 * 2**20
-"""Maximum bytes of values in an automatic shard."""
-
-SHARD_CHUNKS = 2**14
-"""Maximum number of chunks in an automatic shard; their index has a quarter of a megabyte."""
-
-SHARDED_BYTES = 64 * 2**20
-"""Minimum bytes of an array with automatic shards; a smaller one consists of a few objects anyway."""
+# Target size of one chunk of a new array, and of one inside a shard, which may be as large as one request.
+CHUNK_BYTES, SHARDED_CHUNK_BYTES = 4 * 2**20, 16 * 2**20
+# Automatic shards: most bytes of values, most chunks (whose index has a quarter of a megabyte), and least bytes of an
+# array that has them; a smaller one consists of a few objects anyway.
+SHARD_BYTES, SHARD_CHUNKS, SHARDED_BYTES = 512 * 2**20, 2**14, 64 * 2**20
 
 OBJECT_BYTES = 64
 """Assumed size of an element of an object array, for the size of chunks."""

@@ -273,9 +273,8 @@ def _left_out(damaged: Damaged, location: str) -> Damaged:
 
 
 def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
-    """Add the cached namespaces to a file that was consolidated before they were written: hdmf-zarr up to 0.10."""
+    """Add the cached namespaces to a file that was consolidated before they were written: hdmf-zarr 0.8 to 0.10."""
     attributes = hierarchy.root.attributes
-    # hdmf-zarr 0.8 to 0.10 consolidated a file before they cached its namespaces.
     if "namespace" not in attributes or attributes.keys() & {SPECLOC, NOTES} or not store.abilities.listing:
         return
     try:

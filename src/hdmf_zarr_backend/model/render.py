@@ -19,15 +19,8 @@ from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join
 
 T = TypeVar("T")
 
-RUN = 8
-"""Minimum number of adjacent members with similar structure and names that are shown as a run."""
-
-LONG_RUN = 50
-"""Minimum number of adjacent members with similar structure and any names that are shown as a run."""
-
-SHOWN = 3
-"""Number of members shown of a run."""
-
+# Adjacent members of similar structure are a run: `RUN` with similar names, `LONG_RUN` with any; `SHOWN` are shown.
+RUN, LONG_RUN, SHOWN = 8, 50, 3
 FEW = 5
 """How many names are in a message."""
 
