@@ -43,8 +43,6 @@ from hdmf_zarr_backend.store.base import DOCUMENTS, OpenValue, Store
 from hdmf_zarr_backend.store.remote import cpus, in_threads
 
 IntArray: TypeAlias = npt.NDArray[np.intp]
-AxisPart: TypeAlias = tuple[int, "slice | IntArray", "slice | IntArray"]
-"""Number of the chunk on an axis, positions in the chunk, positions in the result."""
 
 
 @dataclass(slots=True)
@@ -71,8 +69,8 @@ class Axis:
             return len(self.indices)
         return max(0, (self.stop - 1) // chunk - self.start // chunk + 1)
 
-    def parts(self, chunk: int) -> Iterator[AxisPart]:
-        """Yield the part of the selection in each chunk of length ``chunk``."""
+    def parts(self, chunk: int) -> Iterator[tuple[int, slice | IntArray, slice | IntArray]]:
+        """Yield the number of each chunk of length ``chunk`` with positions in it, and those in the result."""
         if self.indices is not None:
             numbers = self.indices // chunk
             for number in np.unique(numbers).tolist():
@@ -174,14 +172,11 @@ def _indices(item: Any, length: int) -> IntArray:
 
 
 class Overlap(NamedTuple):
-    """The part of a selection that is in one chunk."""
+    """The part of a selection in one chunk: its index, and on each axis the positions in it and in the result."""
 
     chunk: tuple[int, ...]
-    """Index of the chunk."""
     inner: tuple[slice | IntArray, ...]
-    """Positions in the chunk, on each axis."""
     outer: tuple[slice | IntArray, ...]
-    """Positions in the result."""
 
 
 def overlaps(axes: Sequence[Axis], chunks: tuple[int, ...]) -> Iterator[Overlap]:

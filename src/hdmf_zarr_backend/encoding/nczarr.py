@@ -5,17 +5,8 @@ for some arrays, and equal labels for axes that differ. So the stored names are 
 ``_anonymous<length>``, as in NCZarr, without a label), and HDMF's labels are kept in the note if they differ.
 
 netcdf-c refuses a file because of a single array with an unsupported type, such as text, or with an unsupported name.
-In its mode ``nczarr`` it visits only what the groups list, so only supported arrays are listed. Other readers ignore
-these attributes.
-
-=========================  =====================================================================================
-``_nczarr_superblock``     on the root: the version of NCZarr
-``_NCProperties``          on the root: the program that wrote the file
-``_nczarr_group``          on each group: dimensions with their lengths, arrays and groups by name
-``_nczarr_array``          on each listed array: its dimensions by path, and whether it is a scalar
-=========================  =====================================================================================
-
-The types of attributes, ``_nczarr_attr``, are in every file: `encoding.attributes` writes them.
+In its mode ``nczarr`` it visits only what the groups list, so only supported arrays are listed. The format page has
+these attributes. Other readers ignore them. The types of attributes, ``_nczarr_attr``, are in every file.
 
 Source: files that netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage document of 2018 for the terms.
 """

@@ -83,7 +83,6 @@ from hdmf_zarr_backend.store.opening import NOWHERE, is_of_hdf5, may_exist, open
 _LONG_KEY = 256
 
 COPY_AGAIN = "Copy it again, or restore what is missing."
-"""What to do with a folder of which a part is missing."""
 
 
 def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
@@ -624,7 +623,6 @@ def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping
 # ---- no file there --------------------------------------------------------------------------------------------------
 
 PATH_OF_FILE = "Give the path of the file, not of an array in it."
-"""What to do with the path of an array."""
 
 
 def _hdf5_instead(store: Store) -> IsHdf5Error | None:
