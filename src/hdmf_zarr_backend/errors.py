@@ -129,7 +129,15 @@ class ZarrBackendError(Exception):
         self.locate(store, path)
 
     def locate(self, store: object = None, path: str | None = None) -> None:
-        """Name the store (or what has its ``location``) and the path of the node, each unless it is known already."""
+        """Name the store and the node, each unless it is known already.
+
+        Parameters
+        ----------
+        store : object, optional
+            A store, a file or an array, which has a ``location``; or the location itself.
+        path : str, optional
+            Path of the node.
+        """
         # the innermost block knows best: an error of a linked file keeps the name of that file
         if self.store is None and store is not None:
             self.store = str(getattr(store, "location", store))

@@ -289,7 +289,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return tuple(part for part in parts if not isinstance(part, str)), names
 
     def element(self, position: int) -> Any:
-        """Return element or row ``position`` of references or rows; LookupError if its complete chunk is needed."""
+        """Return element or row ``position`` of an array of references or rows, without decoding its complete chunk.
+
+        Raises
+        ------
+        LookupError
+            It cannot be read without its chunk.
+        """
         if self.dtype != object or not self.shape or not 0 <= position < self.shape[0]:
             raise LookupError(position)
         return self._reader.element(position)
@@ -472,7 +478,15 @@ class EditableArray(LazyArray):
         self._reader.is_closed = lambda: edits.is_closed
 
     def outdate(self, problem: str, *, is_gone: bool) -> None:
-        """Refuse changes of the array from now on, because its file has others; if it ``is_gone``, reading too."""
+        """Refuse changes of the array from now on, because its file has others.
+
+        Parameters
+        ----------
+        problem : str
+            What the error says.
+        is_gone : bool
+            The array is not there any more: reading is refused too.
+        """
         error = self._outdated = self._unusable(problem, "Read the file again with io.read().")
 
         def refuse(*_: Any) -> None:
