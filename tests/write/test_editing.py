@@ -996,6 +996,7 @@ def _cut_all(nwbfile):
         (lambda nwbfile: nwbfile.units["spike_times"].data.append(6), "4 rows in spike_times_index"),
         (lambda nwbfile: nwbfile.units.spike_times.data.append(9.0), "'spike_times' would end at 6, and it has 7 val"),
         (lambda nwbfile: nwbfile.units.spike_times_index.data.__setitem__(2, 7), "would end at 7, and it has 6 values"),
+        (lambda nwbfile: nwbfile.units.spike_times_index.data.__setitem__(0, 50), "would not be in ascending order"),
         (_cut_all, "3 rows in id; 2 rows in "),
     ],
 )
@@ -1032,6 +1033,17 @@ def test_columns_that_are_changed_together_are_written(path):
             io.write(nwbfile)
         assert units["spike_times"][2].tolist() == [0.0, 1.0, 2.0, 9.0, 9.0]
         nwbfile.add_unit(spike_times=[7.0], tags=["b"], electrodes=[3])
+    check(path)
+
+
+def test_an_index_that_is_out_of_order_is_damage_and_can_be_mended(path):
+    for number in (2, 3):
+        if (path / "zarr.json").exists() if number == 3 else (path / ".zgroup").exists():
+            open_group(path, "r+", zarr_format=number)["units/spike_times_index"][0] = 50
+    problems = [(problem.path, problem.kind) for problem in verify(path, "links").problems]
+    assert problems == [("/units/spike_times_index", "index-invalid")]
+    with NWBZarrIO(path, "r+") as io:
+        io.read().units.spike_times_index.data[0] = 2
     check(path)
 
 

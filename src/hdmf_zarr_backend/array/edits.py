@@ -206,12 +206,12 @@ class Edits:
         """Paths of the datasets whose first axis has another length than in the file."""
         return {path for path, array in self._arrays.items() if array.length != array.reader.array.shape[:1]}
 
-    def last(self, path: str, node: Dataset[Attributes]) -> Any:
-        """Return the last element of a dataset of one axis as it is now, 0 if it has none."""
+    def read(self, path: str, node: Dataset[Attributes], selection: Any) -> Array:
+        """Return elements of a dataset as they are now."""
         reader, own = self._open.get(path, (None, None))
         if reader is None or own is not node:
             reader = ChunkReader(self._store, path, node.stored, ChunkCache(0))
-        return reader.read(-1)[()] if node.stored.size else 0
+        return reader.read(selection)
 
     def opened(self, reader: ChunkReader, node: Dataset[Attributes]) -> ChunkReader:
         """Return the one reader of an array, which forgets what is rewritten."""

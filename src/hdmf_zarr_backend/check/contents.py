@@ -17,7 +17,8 @@ from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
 from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_grid, shard_grid, shard_named
 from hdmf_zarr_backend.check.findings import Problem, Report
-from hdmf_zarr_backend.encoding.attributes import decode_attributes
+from hdmf_zarr_backend.encoding.attributes import decode_attributes, indices_in
+from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.parser import CircularLinkError, Resolver
@@ -316,6 +317,7 @@ def check_targets(resolver: Resolver, report: Report, cache: ChunkCache | None =
     for path, node in resolver.main.hierarchy.walk():
         if isinstance(node, Group):
             checker.check_links(path, node)
+            checker.check_indices(path, node)
         checker.check_attributes(path, node)
         if isinstance(node, Dataset):
             checker.check_array(path, node)
@@ -363,6 +365,21 @@ class _Checker:
             problem = self._problem(link.target)
             if problem is not None:
                 self._report.add(link_path, f"link-{problem[0]}", problem[1])
+
+    def check_indices(self, path: str, node: Group[Any]) -> None:
+        """Check that the numbers in each index of a table are in ascending order, and inside of its column."""
+        store = self._resolver.main.store
+        with suppress(ZarrBackendError, OSError):  # what cannot be read is reported as damaged attributes or chunks
+            for column, index in indices_in(node, path).items():
+                ends, values = node.members[index], node.members[column]
+                assert isinstance(ends, Dataset)
+                assert isinstance(values, Dataset)
+                if len(ends.stored.shape) != 1 or numpy_dtype(ends.stored.data_type).kind not in "iu":
+                    continue
+                rows = ChunkReader(store, join(path, index), ends.stored, self._cache).read(slice(None)).astype("i8")
+                if (np.diff(rows, prepend=0) < 0).any() or (rows.size and rows[-1] > sum(values.stored.shape[:1])):
+                    problem = f"its numbers are not in ascending order, or lead past the end of {column!r}"
+                    self._report.add(join(path, index), "index-invalid", problem)
 
     def check_attributes(self, path: str, node: Node) -> None:
         """Check the attributes of a node, and the references in them."""
