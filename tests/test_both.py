@@ -83,6 +83,27 @@ def assert_alike(files: Files) -> None:
     assert [str(problem) for problem in verify(Keys(dict(files))).problems] == []
 
 
+def test_objects_that_only_format_3_lists_are_not_dropped(small):
+    """After a copy that has lost the consolidated document of format 2 and a group, format 3 tells what is missing."""
+    files = {key: value for key, value in small.items() if key != ".zmetadata"}
+    name = next(key.split("/")[0] for key in files if key.count("/") > 1)
+    lost = {key: files.pop(key) for key in list(files) if key.startswith(f"{name}/")}
+    before = dict(files)
+    missing = {each.path for each in verify(Keys(files)).problems if each.kind == "document-missing"}
+    assert f"/{name}" in missing
+    with warnings.catch_warnings(action="ignore", category=FormatsDifferWarning):
+        left = repair(Keys(files)).left
+        assert missing <= {each.path for each in left if each.kind == "document-missing"}
+        with pytest.raises(ConflictError, match=f"only Zarr format 3 has: /{name}"):
+            consolidate(Keys(files))
+        assert files == before
+        whole = {**files, **lost}
+        repair(Keys(whole))
+        consolidate(Keys(files), forget=True)
+    assert_alike(whole)
+    assert not {each.kind for each in verify(Keys(files)).problems} & {"document-missing", "formats-differ"}
+
+
 def only(files: Files, zarr_format: int) -> Files:
     """Return what a program that knows one format reads."""
     return {key: value for key, value in files.items() if key.endswith("zarr.json") == (zarr_format == 3)} | {

@@ -141,14 +141,13 @@ def consolidate(
         check_derivable(store, state)
         structure, report = (None, Report("", "structure")) if forget else _checked(store)
         lost = [problem for problem in report.problems if problem.kind in _LOST]
-        if lost and structure is not None and structure.is_consolidated:
+        is_consolidated = structure is not None and structure.is_consolidated
+        if lost and (is_consolidated or state is not None):
             shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
-            raise ConflictError(
-                f"this would drop what only the consolidated document has: {shown}",
-                store=store.location,
-                remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio "
-                "consolidate --forget`.",
-            )
+            what = "the consolidated document has" if is_consolidated else "Zarr format 3 has"
+            remedy = "Run `zarrio repair`, which writes it back. " if is_consolidated else "Restore it from a copy. "
+            remedy += "If it was removed on purpose, run `zarrio consolidate --forget`."
+            raise ConflictError(f"this would drop what only {what}: {shown}", store=store.location, remedy=remedy)
         if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
             hierarchy = parse(store, use_consolidated=False).hierarchy  # raises an error if a document is damaged
         else:

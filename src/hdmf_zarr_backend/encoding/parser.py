@@ -505,7 +505,9 @@ def _check_finished(text: bytes | None, document: bytes | None) -> None:
         writing = notes_of(attributes)[WRITING]
         wait = "Wait until the file is complete; if its writer has stopped,"
         remedy = f"{wait} write it again with mode 'w'."
-        remedy_cli = f"{wait} run `zarrio repair --break-lock`, and write it again with --overwrite."
+        remedy_cli = (
+            f"{wait} run `zarrio repair --break-lock`, and write it again with --overwrite, or go on with --resume."
+        )
         if as_dict(writing).get(CHANGING) is True:
             remedy_cli = "Wait a moment; if its writer has stopped, run `zarrio repair`."
             remedy = f"{remedy_cli[:-1]}, or open it with mode 'r+'."
