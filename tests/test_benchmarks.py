@@ -150,3 +150,13 @@ def test_readers_of_a_growing_file_see_no_torn_rows(pytestconfig):
     answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "20 readers: " in answer.stdout
+
+
+@pytest.mark.slow
+def test_a_cluster_converts_into_a_bucket(pytestconfig):
+    pytest.importorskip("distributed")
+    pytest.importorskip("moto")
+    command = [sys.executable, pytestconfig.rootpath / "benchmarks" / "bench_cluster.py", "--quick"]
+    answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "cluster of two workers: " in answer.stdout
