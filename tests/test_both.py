@@ -96,6 +96,15 @@ def test_objects_that_only_format_3_lists_are_not_dropped(small):
         assert missing <= {each.path for each in left if each.kind == "document-missing"}
         with pytest.raises(ConflictError, match=f"only Zarr format 3 has: /{name}"):
             consolidate(Keys(files))
+        for change in (
+            lambda: ZarrIO(Keys(files), "r+"),
+            *(
+                lambda options=options: upgrade(Keys(files), **options)
+                for options in ({}, {"keep": True}, {"drop": 2}, {"drop": 3})
+            ),
+        ):
+            with pytest.raises(ConflictError, match=f"only Zarr format 3 has: /{name}"):
+                change()
         assert files == before
         whole = {**files, **lost}
         repair(Keys(whole))

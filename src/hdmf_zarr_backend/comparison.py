@@ -150,7 +150,7 @@ class Difference:
         if self.kind == "rows" and not self.place:
             return ", ".join(filter(None, (_ids(self.a, "removed"), _ids(self.b, "added"))))
         a, b = readable(self.a), readable(self.b)
-        if isinstance(a, str) and a == b:  # only the bytes differ
+        if isinstance(a, (str, list, tuple)) and a == b:  # only the bytes differ
             a, b = self.a, self.b
         return f"{_words(a, b)} | {_words(b, a)}"
 

@@ -25,6 +25,7 @@ from hdmf_zarr_backend.encoding import registry, zarr3
 from hdmf_zarr_backend.encoding.nczarr import check_format as check_nczarr
 from hdmf_zarr_backend.encoding.parser import (
     ParsedFile,
+    check_not_lost,
     check_outside,
     is_empty_group,
     is_hdmf_zarr,
@@ -133,6 +134,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
         )
     if writer is not None:
         check_derivable(store, parsed.state)
+        check_not_lost(store, parsed.hierarchy, parsed.state)
         if parsed.state == "2 is newer" and parsed.consolidated:
             make_alike(writer, parsed)
     return parsed

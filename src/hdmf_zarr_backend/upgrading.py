@@ -14,7 +14,7 @@ from typing import Any, Literal
 from hdmf_zarr_backend.array.chunks import check_unwritten
 from hdmf_zarr_backend.check.repair import chunks_to_inline, consolidated
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
-from hdmf_zarr_backend.encoding.parser import ParsedFile, parse
+from hdmf_zarr_backend.encoding.parser import ParsedFile, check_not_lost, parse
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.hdmf.from_zarr import (
     check_derivable,
@@ -181,6 +181,7 @@ def upgrade(
         return replace(report, dry_run=True)
     with open_for_writing(store) as writer:
         parsed = parse(store, use_consolidated=False)
+        check_not_lost(store, parsed.hierarchy, parsed.state)
         plan: WritePlan | None = None
         # format 3 stays, so it first becomes what format 2 says, in a change of its own
         if parsed.state == "2 is newer" and not keep and drop != 3:

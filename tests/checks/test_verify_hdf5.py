@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import Limits, ReadOptions, compare, validate, verify
+from hdmf_zarr_backend import Limits, ReadOptions, compare, convert, validate, verify
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.errors import StoreLockedError, UsageError
 from hdmf_zarr_backend.progress import Progress
@@ -165,3 +165,16 @@ def test_the_command_takes_hdf5(broken: Path, capsys: pytest.CaptureFixture[str]
 
     assert main(["verify", str(broken)]) == 1
     assert "/data: chunk-damaged: " in capsys.readouterr().out
+
+
+def test_chunks_that_are_refused_are_damage_of_a_virtual_file(tmp_path):
+    """All that it has is in the HDF5 file; a link to another file is only a remark."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here").mkdir()
+    with h5py.File(tmp_path / "elsewhere" / "a.h5", "w") as file:
+        file["x"] = np.random.default_rng(0).random(1_000_000)
+    target = tmp_path / "here" / "a.zarr.json"
+    convert(tmp_path / "elsewhere" / "a.h5", target, to="virtual", check=False)
+    assert not verify(target).problems
+    problems = verify(target, read_options=ReadOptions(external_links="within")).problems
+    assert {problem.kind for problem in problems} == {"chunk-damaged"}

@@ -359,7 +359,7 @@ def test_remedies_name_what_works(path):
         with pytest.raises(UsageError, match="rows= takes one path, and 2 were given"):
             io.remove(series, table, rows=[1])
         for cascade in (False, True):
-            with pytest.raises(ConflictError, match=rf"First remove {series}.*, or replace its row numbers"):
+            with pytest.raises(ConflictError, match=rf"First remove {series}.*, or replace the row numbers"):
                 io.remove(table, rows=[1], cascade=cascade)
         with pytest.warns(UserWarning, match="does not match the length of electrodes"):
             io.replace(f"{series}/data", np.ones((5, 1)))

@@ -355,6 +355,9 @@ def test_a_file_in_a_bucket_that_no_conversion_has_left_is_not_continued(hdf5, t
         for name in ("group/gzip", "group/lzf", "contiguous"):
             file[name][:] += 1
     interrupted(tmp_path / "c.h5", target, overwrite=True, storage_options=s3.options)
+    s3.put("a.zarr", {RECORD: b"{"})
+    with pytest.raises(ConflictError, match="its record cannot be read"):
+        convert(tmp_path / "c.h5", target, storage_options=s3.options, resume=True)
     with ZarrIO(target, "w", storage_options=s3.options) as io:  # another file replaces what is left
         io.write_builder(trees.root(trees.dataset("a", [1])))
     with pytest.raises(StoreExistsError):

@@ -261,7 +261,7 @@ def stated_target(value: Any) -> Target:
 def past_the_end(rows: Values, resolver: Resolver) -> Counter[str]:
     """Count the ranges of samples in a column of time series that lead past the end of their series, by its path."""
     outside, samples = Counter[str](), cache(partial(_samples, resolver))
-    kinds = {(name, rows.dtype[name].kind) for name in rows.dtype.names or ()}
+    kinds = {(name, rows.dtype[name].kind.replace("u", "i")) for name in rows.dtype.names or ()}
     if {("idx_start", "i"), ("count", "i"), ("timeseries", "O")} <= kinds:
         for start, count, series in rows[["idx_start", "count", "timeseries"]].reshape(-1).tolist():
             # negative numbers stand for no samples

@@ -175,12 +175,12 @@ class DecodeTask:
 
 _KINDS: tuple[tuple[type[ZarrBackendError], str], ...] = (
     (UnsafeDataError, "unsafe"), (LimitError, "limit"), (UnsupportedFileError, "library-missing"),
-    (LinkRefusedError, "link-refused"), (ChunkError, "chunk-damaged"), (StoreError, "chunk-damaged"),
+    (ChunkError, "chunk-damaged"), (StoreError, "chunk-damaged"),
 )  # fmt: skip
 
 
 def kind_of(error: ZarrBackendError, otherwise: str = "document-damaged") -> str:
-    """Return the kind of finding for an error that a chunk, or an object of HDF5, raises."""
+    """Return the kind of finding for an error that a chunk raises."""
     return next((kind for cls, kind in _KINDS if isinstance(error, cls)), otherwise)
 
 
@@ -369,7 +369,8 @@ class _Checker:
     def check_indices(self, path: str, node: Group[Any]) -> None:
         """Check that the numbers in each index of a table are in ascending order, and inside of its column."""
         store = self._resolver.main.store
-        with suppress(ZarrBackendError, OSError):  # what cannot be read is reported as damaged attributes or chunks
+        # which are reported as damaged attributes or chunks
+        with suppress(MetadataError, ChunkError, StoreError, OSError):
             for column, index in indices_in(node, path).items():
                 ends, values = node.members[index], node.members[column]
                 assert isinstance(ends, Dataset)

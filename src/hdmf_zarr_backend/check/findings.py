@@ -58,7 +58,8 @@ DAMAGE: Final[dict[str, str]] = {
     "chunk-missing": _RESTORE,
     "chunk-damaged": _RESTORE,
     "table-uneven": "Append the rows that are missing, or cut those that are too many (`dataset.resize`).",
-    "index-invalid": "Set its numbers in ascending order: each is where the values of a row end.",
+    "index-invalid": "Set its numbers in ascending order, up to the length of the column: each is where the values of "
+    "a row end.",
     "schema": "Change the named object so that it follows the schema.",
     "schema-damaged": "Restore the cached namespaces from a copy, or check the file against the installed ones with "
     "`zarrio validate --installed`.",

@@ -11,7 +11,7 @@ from typing import Any
 from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.comparison import UNREADABLE, blocks, element_bytes
-from hdmf_zarr_backend.errors import LimitError, LinkRefusedError, UnsupportedFileError
+from hdmf_zarr_backend.errors import LimitError, LinkRefusedError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.reader import Hdf5Content
 from hdmf_zarr_backend.model.content import DatasetContent, GroupContent, LinkContent, Values
 from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Reference, Sequence, Target
@@ -56,7 +56,7 @@ def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, Datase
                     report.add(path, "link-dangling", problem, advice=_ADVICE)
                 continue
         except _ERRORS as error:
-            report.add(path, kind_of(error, "object-damaged"), error.problem)
+            report.add(path, _kind(error, "object-damaged"), error.problem)
             continue
         report.groups += isinstance(node, GroupContent)
         report.arrays += isinstance(node, DatasetContent)
@@ -80,13 +80,18 @@ def _read(path: str, node: DatasetContent, report: Report, progress: Progress) -
             progress.advance(path, values.size * element_bytes(node.dtype))
             report.nbytes += values.nbytes
     except _ERRORS as error:
-        report.add(path, kind_of(error, "chunk-damaged"), error.problem)
+        report.add(path, _kind(error, "chunk-damaged"), error.problem)
         return
     if not report.checks_chunks:
         return
     count = math.prod(grid_of(node.shape or (), node.chunks)) if node.chunks else 1
     report.chunks += count
     report.unchecked += 0 if _WITH_CHECKSUM & {step.name for step in node.filters} else count
+
+
+def _kind(error: ZarrBackendError, otherwise: str) -> str:
+    """Return the kind of finding for an error that an object raises; its values may be in another file."""
+    return "link-refused" if isinstance(error, LinkRefusedError) else kind_of(error, otherwise)
 
 
 def _check_targets(path: str, values: Values, report: Report) -> None:

@@ -14,7 +14,7 @@ from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Problem, Report, problem_lines
 from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.elements import is_inlined, is_read_at_open
-from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_outside, current, parse
+from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_not_lost, check_outside, current, parse
 from hdmf_zarr_backend.encoding.references import decode_links, set_links
 from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
@@ -141,13 +141,16 @@ def consolidate(
         check_derivable(store, state)
         structure, report = (None, Report("", "structure")) if forget else _checked(store)
         lost = [problem for problem in report.problems if problem.kind in _LOST]
-        is_consolidated = structure is not None and structure.is_consolidated
-        if lost and (is_consolidated or state is not None):
+        if lost and structure is not None and structure.is_consolidated:
             shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
-            what = "the consolidated document has" if is_consolidated else "Zarr format 3 has"
-            remedy = "Run `zarrio repair`, which writes it back. " if is_consolidated else "Restore it from a copy. "
-            remedy += "If it was removed on purpose, run `zarrio consolidate --forget`."
-            raise ConflictError(f"this would drop what only {what}: {shown}", store=store.location, remedy=remedy)
+            raise ConflictError(
+                f"this would drop what only the consolidated document has: {shown}",
+                store=store.location,
+                remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio "
+                "consolidate --forget`.",
+            )
+        if structure is not None:
+            check_not_lost(store, structure.hierarchy, state)
         if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
             hierarchy = parse(store, use_consolidated=False).hierarchy  # raises an error if a document is damaged
         else:

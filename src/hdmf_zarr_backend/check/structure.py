@@ -29,6 +29,7 @@ from hdmf_zarr_backend.encoding.parser import (
     difference_of,
     existing_documents,
     implied,
+    only_in_format_3,
     parse,
     read_documents,
     undescribed,
@@ -44,7 +45,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.journal import pending
@@ -114,7 +115,6 @@ class _Check:
         texts = existing_documents(self._store, registry.FIRST_KEYS)
         check_texts(texts.values(), self._store.read_rules)
         # of a file of both formats, the one that readers use; the other is compared with it
-        of_format_3 = texts.get(zarr3.DOCUMENT)
         texts, self._state = current(self._store, texts)
         self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
@@ -139,7 +139,6 @@ class _Check:
                 parse(self._store, use_consolidated=False)  # raises an error with the reason
             self._report.add("", "document-missing", "the root has no document")
         hierarchy = self._hierarchy(documents)
-        self._check_lost(hierarchy, texts, of_format_3)
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
             self._report.add("", "incomplete", f"the file is being written, or its writer died: {writer_in(writing)}")
@@ -148,17 +147,6 @@ class _Check:
         if writing is None and not self._is_changing:
             self._check_unseen(documents, hierarchy, texts)
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
-
-    def _check_lost(self, hierarchy: Hierarchy, texts: Mapping[str, bytes], of_format_3: bytes | None) -> None:
-        """Report nodes that a file of both formats may have lost with the consolidated document of format 2."""
-        # `repair` and `consolidate` would take them from format 3 too
-        if self._state != "2 is newer" or zarr2.CONSOLIDATED in texts or of_format_3 is None:
-            return
-        with suppress(MetadataError):
-            document = as_dict(load(of_format_3, key=zarr3.DOCUMENT))
-            nodes = as_dict(as_dict(document.get(zarr3.CONSOLIDATED)).get("metadata"))
-            for path in sorted(nodes.keys() - hierarchy.flat().keys()):
-                self._report.add(path, "document-missing", "only the metadata of Zarr format 3 have this object")
 
     def _check_unfinished(self) -> None:
         """Report a change of the file, or a new file beside it, that is in progress or was interrupted."""
@@ -269,6 +257,10 @@ class _Check:
 
     def _check_unseen(self, documents: Documents, hierarchy: Hierarchy, texts: Mapping[str, bytes]) -> None:
         """Report what no reader shows: nodes with chunks or attributes but no document; format 3 without its root."""
+        # but those that are reported already
+        known = {relative(problem.path) for problem in self._report.problems}
+        for path in sorted({*only_in_format_3(self._store, hierarchy, self._state)} - known):
+            self._report.add(path, "document-missing", "only the metadata of Zarr format 3 have this object")
         members = undescribed(self._store, hierarchy, {*documents, *self._damaged})
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"

@@ -477,7 +477,7 @@ def validate_command(arguments: Namespace) -> cli.Exit:
 
     Check Zarr or HDF5 files against the namespaces that are cached in them, with the validator of hdmf, as
     pynwb.validate does: types and shapes; required groups, datasets, attributes and links. Links and references
-    to nothing are findings too; those that --external-links does not let be followed are remarks, which do
+    to nothing are findings too; those that --external-links does not allow are remarks, which do
     not change the exit code. A file that cannot be read is reported, and the others follow.
 
       zarrio validate session.nwb.zarr

@@ -28,6 +28,7 @@ from hdmf_zarr_backend.encoding.reserved import (
     stores_all_chunks,
 )
 from hdmf_zarr_backend.errors import (
+    ConflictError,
     DamagedFileError,
     DamagedMetadataWarning,
     FormatsDifferWarning,
@@ -64,13 +65,14 @@ from hdmf_zarr_backend.model.nodes import (
     Group,
     Hierarchy,
     Node,
+    absolute,
     gc_paused,
     is_small_number,
     join,
     relative,
     split,
 )
-from hdmf_zarr_backend.model.render import FEW, size_text
+from hdmf_zarr_backend.model.render import FEW, few, size_text
 from hdmf_zarr_backend.options import DEFAULT_RULES, ExternalLinks, ReadOptions
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.files import conversions, unfinished
@@ -260,6 +262,26 @@ def difference_of(state: registry.State | None) -> tuple[str, str] | None:
     if state == "both are newer":
         what = "the metadata of Zarr formats 2 and 3 were changed one without the other; those of format 2 are read"
     return what, "`zarrio upgrade --drop 2` keeps those of format 3, and `--drop 3` those of format 2"
+
+
+def only_in_format_3(store: Store, hierarchy: Hierarchy, state: registry.State | None) -> list[str]:
+    """Return the nodes that a file of both formats may have lost with the consolidated document of format 2."""
+    texts = store.get_many(registry.FIRST_KEYS) if state == "2 is newer" else {}
+    nodes: dict[str, Any] = {}
+    if zarr2.CONSOLIDATED not in texts:
+        with suppress(MetadataError):
+            document = as_dict(_document(texts.get(zarr3.DOCUMENT, b"{}"), zarr3.DOCUMENT))
+            nodes = as_dict(as_dict(document.get(zarr3.CONSOLIDATED)).get("metadata"))
+    return sorted(nodes.keys() - hierarchy.flat().keys())
+
+
+def check_not_lost(store: Store, hierarchy: Hierarchy, state: registry.State | None) -> None:
+    """Refuse to make format 3 like format 2 where objects of format 2 may be lost, and not removed."""
+    lost = only_in_format_3(store, hierarchy, state)
+    if lost:
+        problem = f"this would drop what only Zarr format 3 has: {few(list(map(absolute, lost)))}"
+        remedy = "Restore it from a copy. If it was removed on purpose, run `zarrio consolidate --forget`."
+        raise ConflictError(problem, store=store.location, remedy=remedy)
 
 
 def _left_out(damaged: Damaged, location: str) -> Damaged:

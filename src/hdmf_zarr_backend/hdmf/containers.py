@@ -158,10 +158,10 @@ def build_again(
     again = BuildManager(read_by.type_map)
     replaced = []
     for container, new, old in manager.built:
-        if container.modified:
-            _warn_of_fixed(container, manager, container.fields, location)
         if old is not None and type(old) is type(new):
             merge = _Merge(manager, again, container, old)
+            if container.modified:
+                _warn_of_fixed(container, manager, merge.changed(), location)
             merge.node(new, old, [spec for spec in (merge.mapper.spec, new.matched_spec) if spec is not None])
             replaced += [(old, new), *merge.datasets]
     return builder, manager, replaced
@@ -187,6 +187,11 @@ class _Merge:
                 return self._again.construct(self._old)
             except CONSTRUCTION_ERRORS:
                 return None
+
+    def changed(self) -> list[str]:
+        """Return the fields whose text or number is not that of the file."""
+        read = {} if self._twin is None else self._twin.fields
+        return [name for name, value in self._container.fields.items() if name in read and is_other(value, read[name])]
 
     def _is_untouched(self, spec: Any) -> bool:
         """Tell whether the container has the value of ``spec`` that a container of the file has."""
@@ -453,10 +458,15 @@ def _warn_of_fixed(container: Any, manager: BuildManager, names: Iterable[str], 
     mapper = manager.type_map.get_map(container)
     for name in names:
         fixed, value = getattr(mapper.get_attr_spec(name), "value", None), container.fields.get(name)
-        if fixed is not None and value is not None and value != fixed:
+        if fixed is not None and is_other(value, fixed):
             what = f"the {name} {value!r} of the {type(container).__name__} {container.name!r}"
             advice = "; for data in another unit, set the conversion" if name == "unit" else ""
             warn(f"{location}: not written: {what}, which the schema fixes to {fixed!r}{advice}", DroppedChangesWarning)
+
+
+def is_other(value: Any, other: Any) -> bool:
+    """Tell whether two plain values differ; fixed values are texts, numbers and truth values."""
+    return isinstance(value, SCALARS) and isinstance(other, SCALARS) and bool(value != other)
 
 
 def _warn_of_dropped(location: str, what: str) -> None:

@@ -174,7 +174,7 @@ class Edit:
             what = "it removes such links, attributes and row numbers, and makes the references in datasets null."
             return tuple(f"Remove these first, or {how}: {what}" for how in ("pass cascade=True", "use --drop-links"))
         if of_rows:
-            return f"First remove {named}, or replace its row numbers by io.replace.", f"First remove {named}."
+            return f"First remove {named}, or replace the row numbers by io.replace.", f"First remove {named}."
         if any("colnames" in self._node(owner)[1].attributes for owner in owners):
             ways = ("io.remove(rows=...)", "`zarrio remove --rows`")
             return tuple(f"First remove the rows that need it, by {way}; or {named} together with it." for way in ways)

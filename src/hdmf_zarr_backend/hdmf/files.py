@@ -392,8 +392,7 @@ def prepare(file: EditedFile) -> None:
                 values, ends = known.array(column), known.array(index)
                 if edits.changed.keys().isdisjoint((column, index)):
                     continue
-                # all ends if some were assigned; an append changes the last ones only
-                some = slice(None) if index in edits.changed.keys() - resized else slice(-1, None)
+                some = slice(None) if index in edits.changed else slice(-1, None)
                 rows = edits.read(index, ends, some).astype("i8") if ends.stored.size else np.zeros(1, "i8")
                 if (np.diff(rows, prepend=0) < 0).any():
                     problem = f"the index of the column {names[0]!r} would not be in ascending order"

@@ -358,9 +358,11 @@ class Resumption:
     def continues(self, store: Store) -> bool:
         """Return whether this conversion is to go on in a store without a rename, which has the record of one."""
         value = store.get(RECORD) if self.is_asked else None
-        differences: list[str] = []
+        if value is None:
+            return False
+        differences = ["its record cannot be read"]
         with suppress(MetadataError, TypeError, ValueError, KeyError):
-            record = dict(load(value or b"", key=RECORD))
+            record = dict(load(value, key=RECORD))
             if dump(record) == dump(self.record):
                 return True
             differences = self.differences(record)

@@ -399,8 +399,8 @@ class _Window(Sink, Generic[R]):
             deque(self.finished(in_order=False), maxlen=0)
 
     def close(self) -> None:
-        # waits for what runs, so that nothing is written after an error was raised; but not for what is cancelled: the
-        # executor of dask never tells that a task which ended at this moment was cancelled
+        # waits for what runs in threads and processes, so that nothing is written after an error was raised. What is
+        # cancelled is not waited for: dask never tells of a task that ended at this moment, and may still write one
         wait([future for future, _ in self.running if not future.cancel()])
 
 
