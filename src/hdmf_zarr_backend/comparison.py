@@ -611,6 +611,7 @@ class _Tables:
     def __init__(self, left: FileContent, right: FileContent, paths: Mapping[str, str]) -> None:
         self._left, self._right, self._paths = left, right, paths
         self._rows: dict[str, tuple[_Runs, list[int]]] = {}  # of each table, and how many it has in each file
+        self._equal: set[str] = set()  # ids that are equal, and need not be read again
 
     def _pair(self, path: str) -> tuple[DatasetContent, DatasetContent] | None:
         """Return a dataset in both files."""
@@ -647,7 +648,9 @@ class _Tables:
             if lengths[0] != lengths[1]:
                 why = " by position, since ids repeat or are in another order"
                 yield Difference(path, "rows", lengths[0], lengths[1], place=why)
-        elif not np.array_equal(ids[0], ids[1]):
+        elif np.array_equal(ids[0], ids[1]):
+            self._equal.add(f"{path}/id")
+        else:
             removed, added = (np.delete(each, at).tolist() for each, at in zip(ids, (one, other), strict=True))
             yield Difference(path, "rows", tuple(removed) or None, tuple(added) or None)
             runs = np.stack([one, other, np.ones_like(one)], axis=1)[order]
@@ -655,6 +658,8 @@ class _Tables:
 
     def column(self, path: str, a: DatasetContent, b: DatasetContent) -> Iterable[Difference] | None:
         """Return the differences of a column in the rows that both files have; None: it is compared by position."""
+        if path in self._equal and a.dtype == b.dtype:
+            return ()
         runs, lengths = self._rows.get(path.rpartition("/")[0], (None, [0, 0]))
         indexed = self._pair(path.removesuffix("_index")) if path.endswith("_index") else None
         shapes = [(one.shape, other.shape) for one, other in filter(None, [(a, b), indexed])]

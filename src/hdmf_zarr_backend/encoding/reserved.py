@@ -86,8 +86,10 @@ def shown_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text_of(value: Any, remark: dict[str, Any]) -> Any:
+    if not remark.get("base64"):
+        return value
     kind, _, size = re.sub(r"^\|S", "bytes:", str(remark.get("dtype"))).partition(":")
-    if kind != "bytes" or not remark.get("base64"):
+    if kind != "bytes":
         return value
     if isinstance(value, list):
         return [_text_of(item, remark) for item in value]
