@@ -358,6 +358,7 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     """Discard the in-place changes that are not written yet, because an exception ended the block that made them."""
+    # a table may have a refused row in some of its columns, and only the program knew which changes belong together
     if edits.has_failed or not edits.changed:
         return
     paths = few([absolute(path) for path in sorted(edits.changed)])

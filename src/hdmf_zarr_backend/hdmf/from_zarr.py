@@ -1,7 +1,8 @@
 """Files made from Zarr files: `ZarrPlanner` plans a copy in the other format, and `derive` adds format 3 to format 2.
 
 Chunks are copied as they are if both formats have their codecs; references, rows, and pickles of old files are encoded
-again. In a file of both formats these are stored a second time, below ``c/`` of their array.
+again. In a file of both formats these are stored a second time, below ``c/`` of their array. A commit there sets
+``.zmetadata`` first; ``zarr.json`` of the root follows: a program that finds that its note does not fit reads format 2.
 """
 
 from __future__ import annotations
