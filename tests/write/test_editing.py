@@ -1036,6 +1036,30 @@ def test_columns_that_are_changed_together_are_written(path):
     check(path)
 
 
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (8, 6), (17, 15), (18, 16)])
+@pytest.mark.parametrize("number", [2, 3])
+def test_an_open_reader_takes_no_compressed_chunk_for_values(tmp_path, number, before, after):
+    """A dataset without a codec, such as a region that is converted, decodes whatever has the size of its chunk."""
+    name, path = "/acquisition/series/electrodes", tmp_path / "a.nwb.zarr"
+    nwbfile = mock_NWBFile()
+    group = nwbfile.create_electrode_group("group", "d", "l", nwbfile.create_device("device"))
+    for _ in range(before):
+        nwbfile.add_electrode(group=group, location="x")
+    region = nwbfile.create_electrode_table_region(list(range(before)), "d")
+    nwbfile.add_acquisition(ElectricalSeries(name="series", data=np.ones(5), electrodes=region, rate=1.0))
+    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(nwbfile)
+    convert(tmp_path / "a.nwb", path, zarr_format=number)
+    with NWBZarrIO(path) as reader:
+        electrodes = reader.read().acquisition["series"].electrodes.data
+        with NWBZarrIO(path, "r+") as io:
+            io.replace(name, list(range(after)))
+        with pytest.raises(StoreError, match="Open the file again"):
+            electrodes[:]
+    with NWBZarrIO(path) as io:
+        assert io.read().acquisition["series"].electrodes.data[:].tolist() == list(range(after))
+
+
 def test_an_index_that_is_out_of_order_is_damage_and_can_be_mended(path):
     for number in (2, 3):
         if (path / "zarr.json").exists() if number == 3 else (path / ".zgroup").exists():

@@ -38,6 +38,8 @@ Index = tuple[int, ...]
 WAITING_BYTES = 64 * 2**20
 """Largest number of bytes of changed chunks in memory."""
 
+_INDEX_ROWS = 2**16
+
 REWRITTEN_BYTES = 32 * 2**20
 """Decoded bytes of stored chunks that are cut or get larger elements, and are fetched together from a remote store."""
 
@@ -206,12 +208,24 @@ class Edits:
         """Paths of the datasets whose first axis has another length than in the file."""
         return {path for path, array in self._arrays.items() if array.length != array.reader.array.shape[:1]}
 
-    def read(self, path: str, node: Dataset[Attributes], selection: Any) -> Array:
-        """Return elements of a dataset as they are now."""
+    def end_of(self, path: str, node: Dataset[Attributes]) -> int | None:
+        """Return the last number of an index as it is now; None if what has changed is not in ascending order."""
         reader, own = self._open.get(path, (None, None))
         if reader is None or own is not node:
             reader = ChunkReader(self._store, path, node.stored, ChunkCache(0))
-        return reader.read(selection)
+        # from the first chunk that has changed on, and before it one number; of an index that has not, the last one
+        length, step, last = node.stored.shape[0], max(node.stored.chunks[0], _INDEX_ROWS), 0
+        array = self._arrays.get(path)
+        first = length - 1
+        if array is not None:
+            rows = [index[0] * node.stored.chunks[0] - 1 for index in (*array.chunks, *array.early)]
+            first = min(rows, default=first) if array.shards is None else 0
+        for start in range(max(0, first), length, step):
+            numbers = reader.read(slice(start, min(start + step, length))).astype("i8")
+            if (np.diff(numbers, prepend=last) < 0).any():
+                return None
+            last = int(numbers[-1])
+        return last
 
     def opened(self, reader: ChunkReader, node: Dataset[Attributes]) -> ChunkReader:
         """Return the one reader of an array, which forgets what is rewritten."""

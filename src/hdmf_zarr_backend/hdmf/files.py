@@ -14,7 +14,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from hdmf.container import HERDManager
 
 from hdmf_zarr_backend.array.edits import Edits
@@ -393,12 +392,10 @@ def prepare(file: EditedFile) -> None:
                 values, ends = known.array(column), known.array(index)
                 if edits.changed.keys().isdisjoint((column, index)):
                     continue
-                some = slice(None) if index in edits.changed else slice(-1, None)
-                rows = edits.read(index, ends, some).astype("i8") if ends.stored.size else np.zeros(1, "i8")
-                if (np.diff(rows, prepend=0) < 0).any():
+                count, last = values.stored.shape[0], edits.end_of(index, ends)
+                if last is None:
                     problem = f"the index of the column {names[0]!r} would not be in ascending order"
                     raise ConflictError(problem, remedy=_WITH_INDEX)
-                count, last = values.stored.shape[0], int(rows[-1])
                 # values beyond the end that are new, or an index beyond the values
                 if last > count or (last < count and column in resized):
                     what = f"it has {counted(count, 'value')}"
