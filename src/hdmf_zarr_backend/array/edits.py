@@ -38,7 +38,7 @@ Index = tuple[int, ...]
 WAITING_BYTES = 64 * 2**20
 """Largest number of bytes of changed chunks in memory."""
 
-_INDEX_ROWS = 2**16
+_INDEX_ROWS = 2**16  # that are read at a time to check their order, since an index may be larger than the memory
 
 REWRITTEN_BYTES = 32 * 2**20
 """Decoded bytes of stored chunks that are cut or get larger elements, and are fetched together from a remote store."""

@@ -257,7 +257,7 @@ class _Check:
 
     def _check_unseen(self, documents: Documents, hierarchy: Hierarchy, texts: Mapping[str, bytes]) -> None:
         """Report what no reader shows: nodes with chunks or attributes but no document; format 3 without its root."""
-        # but those that are reported already
+        # a node that is reported already is not reported twice
         known = {relative(problem.path) for problem in self._report.problems}
         for path in sorted({*only_in_format_3(self._store, hierarchy, self._state)} - known):
             self._report.add(path, "document-missing", "only the metadata of Zarr format 3 have this object")

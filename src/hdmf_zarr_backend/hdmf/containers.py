@@ -191,7 +191,8 @@ class _Merge:
     def changed(self) -> list[str]:
         """Return the fields whose text or number is not that of the file."""
         read = {} if self._twin is None else self._twin.fields
-        return [name for name, value in self._container.fields.items() if name in read and is_other(value, read[name])]
+        plain = {name: value for name, value in self._container.fields.items() if isinstance(value, SCALARS)}
+        return [name for name, value in plain.items() if name in read and not is_same(value, read[name])]
 
     def _is_untouched(self, spec: Any) -> bool:
         """Tell whether the container has the value of ``spec`` that a container of the file has."""
@@ -385,9 +386,8 @@ class KnownFields:
                 if is_written(builder):
                     _check_data(builder, now[name], before.get(name), location)
             _warn_of_removed(known, now, location)
-            if changed:
-                _warn_of_fixed(container, manager, changed, location)
             if changed & container.fields.keys():
+                _warn_of_fixed(container, manager, changed, location)
                 container.set_modified()
         self.check_lengths(manager, location)
 
@@ -458,15 +458,10 @@ def _warn_of_fixed(container: Any, manager: BuildManager, names: Iterable[str], 
     mapper = manager.type_map.get_map(container)
     for name in names:
         fixed, value = getattr(mapper.get_attr_spec(name), "value", None), container.fields.get(name)
-        if fixed is not None and is_other(value, fixed):
+        if fixed is not None and isinstance(value, SCALARS) and not is_same(value, fixed):
             what = f"the {name} {value!r} of the {type(container).__name__} {container.name!r}"
             advice = "; for data in another unit, set the conversion" if name == "unit" else ""
             warn(f"{location}: not written: {what}, which the schema fixes to {fixed!r}{advice}", DroppedChangesWarning)
-
-
-def is_other(value: Any, other: Any) -> bool:
-    """Tell whether two plain values differ; fixed values are texts, numbers and truth values."""
-    return isinstance(value, SCALARS) and isinstance(other, SCALARS) and bool(value != other)
 
 
 def _warn_of_dropped(location: str, what: str) -> None:

@@ -931,7 +931,6 @@ class MarkedChange(Change):
         self._kept = sorted(old) if is_continued else []
         if not is_continued:
             store._delete(key for key in old if key not in mark)
-        self._is_resumable = resumption is not None
         # after the chunks of another file are gone, so that all that are there beside a record are of this conversion
         if resumption is not None:
             self._marked.add(FOLDER_RECORD)
@@ -961,5 +960,5 @@ class MarkedChange(Change):
     def _undo(self, error: BaseException | None) -> None:
         # no put may run after the error was raised; the file stays visibly incomplete
         self._store.abandon()
-        if self._is_resumable:
+        if FOLDER_RECORD in self._marked:
             _advises_to_resume(error, self)

@@ -234,18 +234,17 @@ def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
     is_longer = len(stored.shape) == len(old.shape) and all(map(ge, stored.shape, old.shape))
     # what a compressor stores cannot be taken for that of another one
     is_alike = is_longer and stored.chunks == old.chunks and _elements(stored) == _elements(old)
-    # but without one, any chunk of the right size decodes: also a compressed one, whose size nobody knows before
-    if not is_alike and not (old.compressor or old.filters or planned.has_given_codecs) and stored.data_type != "|O":
-        stored.compressor = stored.filters = None
-        _encode_again(planned, before)
-        before = _encoding(stored)
-    sizes = {math.prod(each.chunks) * chunk_codec(each).dtype.itemsize for each in (stored, old)}
-    if is_alike or len(sizes) > 1 or 0 in (len(stored.shape), stored.stored_axes):
+    if is_alike:
         return
-    stored.chunks = chunks = (stored.chunks[0] + 1, *stored.chunks[1:])
-    if stored.shards is not None:
-        shards = zip(stored.shards.shape, chunks, strict=True)
-        stored.shards = replace(stored.shards, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in shards))
+    # but without one, any chunk of the right size decodes: also a compressed one, whose size nobody knows before
+    if not (old.compressor or old.filters or planned.has_given_codecs) and stored.data_type != "|O":
+        stored.compressor = stored.filters = None
+    sizes = {math.prod(each.chunks) * chunk_codec(each).dtype.itemsize for each in (stored, old)}
+    if len(sizes) == 1 and 0 not in (len(stored.shape), stored.stored_axes):
+        stored.chunks = chunks = (stored.chunks[0] + 1, *stored.chunks[1:])
+        if stored.shards is not None:
+            shards = zip(stored.shards.shape, chunks, strict=True)
+            stored.shards = replace(stored.shards, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in shards))
     _encode_again(planned, before)
 
 
