@@ -203,7 +203,8 @@ class WriteOptions(_Options):
         for a conversion, else in this thread. Arrays in memory and iterators are processed by threads only, and an HDF5
         file is always written by this thread. The file does not depend on the choice.
     memory_budget : int
-        Bytes of values in memory at a time, beyond the arrays of the caller; a single chunk may be larger.
+        Bytes of values in the memory of each process at a time, beyond the arrays of the caller; a single chunk may be
+        larger.
     progress : bool or Progress
         True: show a bar of tqdm, in a terminal or a notebook. A `Progress` receives the number of bytes that are done,
         from all workers. Values that are assigned or appended to datasets of an open file are not counted.

@@ -51,18 +51,18 @@ if __name__ == "__main__":
     peaks = []
     for step in json.load(sys.stdin):
         work(*step)
-        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        peaks.append(resource.getrusage(getattr(resource, sys.argv[1])).ru_maxrss)
     unit = 1 if sys.platform == "darwin" else 1024
     print(json.dumps([peak * unit for peak in peaks]))
 """
 
 
-def peaks(*steps: tuple[str, Path, Path, dict[str, Any]]) -> list[int]:
-    """Return the largest resident set of a process after each of some steps, in bytes."""
+def peaks(*steps: tuple[str, Path, Path, dict[str, Any]], who: str = "RUSAGE_SELF") -> list[int]:
+    """Return the largest resident set of a process, or of its children, after each of some steps, in bytes."""
     asked = json.dumps([(kind, str(source), str(target), options) for kind, source, target, options in steps])
     # what threads free is given back, whatever their order on a busy machine: the peak is that of what is in use
     env = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(2**17)}
-    command = [sys.executable, "-c", _WORK]
+    command = [sys.executable, "-c", _WORK, who]
     done = subprocess.run(command, input=asked, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: list[int] = json.loads(done.stdout)
@@ -142,6 +142,16 @@ def test_a_write_of_stored_arrays_is_bounded(tmp_path, source, chunks, budget):
     )
     LOG.info(f"{source} {chunks} {budget}: {last - first:,}")
     assert last - first <= max(budget, 72) * 2**20
+
+
+def test_each_process_keeps_the_budget(tmp_path):
+    large = make(tmp_path / "large.h5", SIZE // 2 // 384, 384, (30_000, 64), **GZIP)
+    small = make(tmp_path / "small.h5", 3000, 384, (2000, 64), **GZIP)
+    options = {"codec": True, "executor": "processes", "memory_budget": 32 * 2**20}
+    first, last = peaks(
+        *(("convert", each, tmp_path / f"{each.stem}.zarr", options) for each in (small, large)), who="RUSAGE_CHILDREN"
+    )
+    assert last - first <= 72 * 2**20
 
 
 @pytest.mark.slow

@@ -270,7 +270,11 @@ class PlanWriter:
     def _run(self, arrays: list[tuple[str, StoredArray, ArraySource]]) -> None:
         """Write arrays by the executor; those whose values are in this process's memory are not sent to another."""
         with runner(self._options.executor) as pool:
-            size, away = task_bytes_for(self._budget, pool.workers), pool.needs_pickle
+            away = pool.needs_pickle
+            budget = self._budget * (pool.workers if away else 1)  # each process has memory of its own
+            total = sum(planned_bytes(self._plan.arrays[path]) for path, _, _ in arrays)
+            # with four tasks for each worker, none waits long for the others at the end
+            size = min(task_bytes_for(budget, pool.workers), max(1, total // (4 * pool.workers)))
             sent: list[ChunkTask] = []
             kept: list[ChunkTask] = []
             for path, stored, source in arrays:
@@ -281,7 +285,7 @@ class PlanWriter:
                 tasks = kept if portable is None else sent
                 tasks.extend(self._cut(path, stored, portable or source, task_bytes=size, to_send=away))
             for tasks, who in ((sent, pool), (kept, Runner())):
-                for task, done in who.run(tasks, budget=self._budget):
+                for task, done in who.run(tasks, budget=budget):
                     self._progress.advance(absolute(task.path), done)
 
     def _cut(
