@@ -66,13 +66,14 @@ with NWBZarrIO(path, mode="w") as io:
 
 nwbfile = read_nwb(path)
 trials = nwbfile.trials.to_dataframe()
-spikes = nwbfile.units["spike_times"][3]
+spikes = np.sort(nwbfile.units["spike_times"][3])
 trials.head(3)
 
 # %%
 # Align the spikes
 # ----------------
-# ``searchsorted`` finds the spikes around each stimulus, because spike times are sorted.
+# ``searchsorted`` finds the spikes around each stimulus, because spike times are sorted;
+# not every file has them in order, hence the ``sort`` above.
 
 window = (-0.2, 0.5)
 

@@ -37,6 +37,7 @@ from hdmf_zarr_backend.encoding.parser import (
 from hdmf_zarr_backend.encoding.registry import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
 from hdmf_zarr_backend.errors import (
+    DroppedChangesWarning,
     ModeError,
     NotZarrError,
     ReadOnlyStoreError,
@@ -929,8 +930,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         Notes
         -----
-        Changes of arrays that wait are written first; new containers are not. Containers that were read before cannot
-        be written any more, and their arrays that were removed raise an error. Call `read` again.
+        Changes of arrays that wait are written first; of other changes in memory, which `write` has not written, a
+        `DroppedChangesWarning` tells. Containers that were read before cannot be written any more, and their arrays
+        that were removed raise an error. Call `read` again.
 
         Examples
         --------
@@ -984,7 +986,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         To change single values, or to append, use the dataset itself: it is then not written as a whole. What was read
         before is outdated, as after `remove`. A dataset that is missing is added if the schema has its name there, such
-        as ``/session_description``, without which an NWB file cannot be read.
+        as ``/session_description``, without which an NWB file cannot be read. A link to a dataset, such as timestamps
+        that two series share, becomes a dataset of its own.
 
         A program that has the file open gets an error for data of another form, never wrong numbers: if type or shape
         change and the chunks would have the size that they had, they get one more row.
@@ -1009,7 +1012,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             The schema has another type or shape, or the values cannot be stored; or the object could not be read any
             more, such as a table whose columns differ in length. Nothing is changed.
         UsageError
-            It is a group, a link, an attribute or a cached specification; or the data are an iterator.
+            It is a group, a link to an object, an attribute or a cached specification; or the data are an iterator.
 
         Examples
         --------
@@ -1099,6 +1102,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             yield edit
             edit.commit()
             # hdmf's containers do not follow a change of their file
+            if "_fields" in self.__dict__ and (changed := self._fields.unwritten()):
+                lost = f"{self.source}: not written: changes of {few(changed)} in memory. Call io.write before this, "
+                warn(f"{lost}since the file has to be read again after it", DroppedChangesWarning)
             self._outdated.append(self._written_builders)
             self._written_builders = WriteStatusTracker()
             self.__dict__.pop("_fields", None)

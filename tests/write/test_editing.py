@@ -28,6 +28,7 @@ from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import (
     ChunkError,
     ConflictError,
+    DroppedChangesWarning,
     LengthWarning,
     MissingTargetError,
     NameRefusedError,
@@ -178,6 +179,39 @@ def test_data_are_replaced_by_others_of_another_shape_and_type(path):
     )
 
 
+def test_a_link_to_a_dataset_becomes_a_dataset_of_its_own(path):
+    times, link = np.arange(20.0) / 1000, "/acquisition/copy/timestamps"
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.acquisition["copy"].fields["timestamps"] = times
+        with pytest.raises(ConflictError, match=r"the file has a link here, .* io.replace\('/acquisition/copy/time"):
+            io.write(nwbfile)
+    with NWBZarrIO(path, "r+") as io:
+        assert io.replace(link, times) == [f"removed the link {link}", f"added {link}"]
+    with NWBZarrIO(path) as io:
+        acquisition = io.read().acquisition
+        assert np.array_equal(acquisition["copy"].timestamps[:], times)
+        assert np.array_equal(acquisition["raw"].timestamps[:], np.arange(20.0))
+        assert not acquisition["raw"].timestamp_link
+    check(path)
+
+
+@pytest.mark.parametrize("what", ["a field", "a new series"])
+def test_changes_in_memory_that_are_lost_are_named(path, what):
+    with NWBZarrIO(path, "r+") as io:
+        for is_written in (True, False):
+            nwbfile = io.read()
+            if what == "a field":
+                nwbfile.acquisition["raw"].fields["comments"] = f"{is_written}"
+            else:
+                nwbfile.add_acquisition(TimeSeries(name=f"new {is_written}", data=[1.0], unit="V", rate=1.0))
+            if is_written:
+                io.write(nwbfile)
+            expected = nullcontext() if is_written else pytest.warns(DroppedChangesWarning, match="raw'|NWBFile")
+            with expected:
+                io.rename("/acquisition/copy", "twin") if is_written else io.remove("/acquisition/twin")
+
+
 @pytest.mark.parametrize(
     ("name", "values", "error", "message"),
     [
@@ -187,7 +221,7 @@ def test_data_are_replaced_by_others_of_another_shape_and_type(path):
         ("/acquisition/raw/data", np.zeros((1,) * 5), ValueRefusedError, "the schema allows the shapes"),
         ("/acquisition/raw/timestamps", ["text"], ValueRefusedError, "type"),
         ("/acquisition/raw", 3, UsageError, "this is a group"),
-        ("/acquisition/copy/timestamps", [3.0], UsageError, "this is a link"),
+        (f"{GROUP}/shank0/device", [3.0], UsageError, "this is a link to an object"),
         ("/acquisition/raw/data", DataChunkIterator(np.arange(3)), UsageError, "an iterator"),
     ],
 )
@@ -330,6 +364,7 @@ def test_new_data_in_a_field_are_told_of_replace_which_warns_of_other_lengths(pa
         with (
             pytest.warns(UserWarning, match="Length of data does not match length of timestamps"),
             pytest.warns(LengthWarning, match=r"raw/data .*trials/timeseries: 1 of 3 ranges in it lead past"),
+            pytest.warns(DroppedChangesWarning, match="not written: changes of TimeSeries 'raw' in memory"),
         ):
             io.replace("/acquisition/raw/data", np.arange(2.0))
         with pytest.warns(LengthWarning, match="/acquisition/copy: it has the same timestamps, and data of another"):

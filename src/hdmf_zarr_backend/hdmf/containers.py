@@ -340,12 +340,13 @@ class _Known(NamedTuple):
     lengths: dict[str, int]  # of lists and arrays in memory, which the file does not follow once they are written
 
     def stored(self, manager: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        """Yield those of some values that are datasets of the file, with their builders."""
+        """Yield those of some values that are datasets or links of the file, with their builders."""
         mapper, own = manager.type_map.get_map(self.container), manager.get_builder(self.container)
-        members = ((spec, member_at(own, path)) for path, spec in untyped_members(mapper.spec) if path)
+        links, paths = getattr(own, "links", {}), [each for each in untyped_members(mapper.spec) if each[0]]
+        members = ((spec, member_at(own, path) or links.get(path[0])) for path, spec in paths)
         builders = {"data": own} | {mapper.get_attribute(spec): builder for spec, builder in members}
         known = ((name, builders.get(name)) for name in names)
-        return ((name, builder) for name, builder in known if isinstance(builder, DatasetBuilder))
+        return ((name, builder) for name, builder in known if isinstance(builder, (DatasetBuilder, LinkBuilder)))
 
 
 def _values_of(container: Any) -> dict[str, Any]:
@@ -373,6 +374,15 @@ class KnownFields:
             # the container itself is kept too, so that its id stays its own
             values, children = _values_of(container), tuple(container.children)
             self._known[id(container)] = _Known(container, values, children, _lengths(values) if is_written else {})
+
+    def unwritten(self) -> list[str]:
+        """Return the containers that were changed, or got new members, since they were last read or written."""
+        return [
+            f"{type(known.container).__name__} {known.container.name!r}"
+            for known in self._known.values()
+            if tuple(known.container.children) != known.children
+            or any(value is not known.values.get(name) for name, value in _values_of(known.container).items())
+        ]
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
@@ -426,7 +436,13 @@ class KnownFields:
 
 
 def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
-    """Refuse new values for a dataset that is on disk, and warn of settings that it cannot get any more."""
+    """Refuse new values for a dataset or a link that is on disk, and warn of settings that it cannot get any more."""
+    if isinstance(stored, LinkBuilder):
+        if _is_array(stored_array(data)):
+            problem, path = f"the file has a link here, and {shown(data)} is to be written", builder_path(stored)
+            remedy = f"Replace the link by io.replace({path!r}, values), or export to a new file."
+            raise ConflictError(problem, store=location, path=path, remedy=remedy)
+        return
     if not is_same(data, before):
         raise other_values(stored.data, data, location, builder_path(stored))
     if isinstance(data, DataIO) and data is not before and getattr(data, "io_settings", None):

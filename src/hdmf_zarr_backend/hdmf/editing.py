@@ -210,13 +210,18 @@ class Edit:
             raise self._error(ConflictError, f"the group has a member {name!r} already", path, remedy)
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
-        """Give a dataset other values that the schema allows, or add one that is missing, if the schema has it."""
+        """Give a dataset other values that the schema allows, or add one that is missing, if the schema has it.
+
+        A link to a dataset of another object, such as timestamps, becomes a dataset of its own.
+        """
         old = self._absent(name)
         path, is_link = (name, False) if old is not None else self._located(name, may_be_index=True)
         path = relative(path)
         store, node, (parent, last) = self._file.store, self._known.get(path), split(path)
-        if is_link or not (old is not None or isinstance(node, Dataset)):
-            problem = "this is a link" if is_link else "this is a group, and has no data"
+        if old is None:
+            old = ReadSession(store, self._file.parsed, self._manager).own.builder_at(path)
+        if not isinstance(old, DatasetBuilder) or (is_link and IDENTITY & old.attributes.keys()):
+            problem = "this is a link to an object" if is_link else "this is a group, and has no data"
             raise self._error(UsageError, problem, path, "Give the path of a dataset.")
         given = stored_array(data)
         if isinstance(given, AbstractDataChunkIterator):
@@ -224,14 +229,16 @@ class Edit:
         is_own = isinstance(given, LazyArray) and (given.location, given.path) == (store.location, path)
         if is_own:
             self._check_budget(given.nbytes, path)
-        if old is None:
-            old = ReadSession(store, self._file.parsed, self._manager).own.builder_at(path)
         data, dtype = converted(specs_at(self._catalog, self._known, path), data, old, store.location)
         is_alike = node is not None and len(shape_of(stored_array(data))) == len(shape_of(old.data))
         labels = {"dimension_labels": old.dimension_labels} if is_alike and old.dimension_labels else {}
         builder = DatasetBuilder(
             last, data, dtype=dtype, attributes=dict(old.attributes), source=store.location, **labels
         )
+        if is_link:
+            self._move(path, None, is_link=True)
+            self._follow_all()
+            self._added.add(path)
         planner, group = Planner(request(builder)), self.hierarchy.group(parent)
         group.members.pop(last, None)
         self._plan.apply(planner.request.options)
