@@ -32,7 +32,6 @@ from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, 
 from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError, WriteError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.attributes import (
     attribute_names,
-    note_attribute,
     note_orders,
     read_attribute,
     storable_type,
@@ -110,8 +109,9 @@ class Hdf5Planner:
         node = placed.file.open(placed.raw)
         if placed.kind == "datatype":
             datatypes = notes[parent].setdefault(HDF5, {}).setdefault("datatypes", {})
+            encode = self._encoder(placed.file)
             attributes = {
-                each: {**note_attribute(attribute, self._encoder(placed.file)), **self._named_type(attribute)}
+                each: {**read_attribute(attribute, encode, in_zarr=False)[1], **self._named_type(attribute)}
                 for each, attribute in attribute_names(node)
             }
             datatypes[name] = {"type": to_note(storable_type(node))}
@@ -140,7 +140,7 @@ class Hdf5Planner:
             # hdmf writes the location of the specifications as a reference; in some files it is a path
             if name == SPECLOC and not placed.path:
                 if isinstance(value, str):
-                    remark = note_attribute(attribute, self._encoder(placed.file))
+                    _, remark = read_attribute(attribute, self._encoder(placed.file), in_zarr=False)
                 stated = getattr(self._target(value, placed.file), "node_path", value)
                 if isinstance(stated, str):
                     specifications, value = stated.strip("/"), None

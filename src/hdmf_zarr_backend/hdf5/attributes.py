@@ -26,7 +26,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from operator import itemgetter
 from typing import Any
 
 import h5py
@@ -35,7 +34,7 @@ from h5py import h5, h5a, h5g, h5s, h5t
 
 from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element, encode_attributes
 from hdmf_zarr_backend.encoding.chunks import in_layout
-from hdmf_zarr_backend.encoding.data_types import LIBRARY_NUMBERS, installed_number, letter_of, library_type
+from hdmf_zarr_backend.encoding.data_types import installed_number, letter_of, library_type
 from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_library_number, plain
 from hdmf_zarr_backend.encoding.hdf5_types import (
     JSON_ROW,
@@ -111,49 +110,23 @@ def is_sparse(tid: Any) -> bool:
 # ---- memory types ---------------------------------------------------------------------------------------------------
 
 
-def numpy_type(tid: Any) -> np.dtype[Any]:
+def numpy_type(tid: Any, element: Element | None = None) -> np.dtype[Any]:
     """Return the NumPy type for values of ``tid``: h5py's, with the numbers that other libraries add to NumPy."""
-    # h5py's fields overlap if one is larger in NumPy than in HDF5, as those of small floats are; then they are packed
-    # here.
-    try:
-        dtype: np.dtype[Any] = tid.dtype
-    except (TypeError, ValueError):  # they overlap with objects, or the last one is too large for the compound
-        return _packed_type(tid, from_hdf5(tid))
-    return _packed_type(tid, from_hdf5(tid)) if LIBRARY_NUMBERS or _overlaps(dtype) else dtype
-
-
-def _overlaps(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a field begins before the end of the one before it."""
-    end = 0
-    for member, offset, *_ in sorted((dtype.base.fields or {}).values(), key=itemgetter(1)):
-        if offset < end or _overlaps(member):
-            return True
-        end = offset + member.itemsize
-    return False
-
-
-def _packed_type(tid: Any, element: Element) -> np.dtype[Any]:
-    """Return the result of `numpy_type` for a type and its `Element`."""
-    match element:
-        case Number() if (number := installed_number(element)) is not None:
+    match from_hdf5(tid) if element is None else element:
+        case Number() as own if (number := installed_number(own)) is not None:
             return number.dtype()
         case ArrayOf(base, shape):
             while tid.get_class() == h5t.ARRAY:
                 tid = tid.get_super()
-            return np.dtype((_packed_type(tid, base), shape))
+            return np.dtype((numpy_type(tid, base), shape))
         case Compound(fields):
             types = map(tid.get_member_type, range(tid.get_nmembers()))
-            members = [
-                (part, name, _packed_type(part, member)) for part, (name, member) in zip(types, fields, strict=True)
-            ]
+            members = [(part, name, numpy_type(part, each)) for part, (name, each) in zip(types, fields, strict=True)]
+            # h5py's fields overlap, or it fails, if one is larger in NumPy than in HDF5, as those of small floats are;
+            # then they are packed here
             if any(has_library_number(dtype) or dtype.itemsize > part.get_size() for part, _, dtype in members):
                 return np.dtype([(name, dtype) for _, name, dtype in members])
     return tid.dtype  # type: ignore[no-any-return]
-
-
-def axes_of(tid: Any) -> tuple[int, ...]:
-    """Return the axes of an element that is an array, none for other elements."""
-    return (*tid.get_array_dims(), *axes_of(tid.get_super())) if tid.get_class() == h5t.ARRAY else ()
 
 
 def memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
@@ -224,42 +197,30 @@ class NewerFormatNeededError(Exception):
 # ---- HDF5 -> values -------------------------------------------------------------------------------------------------
 
 
-def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
-    """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
-    element, values, note = _read(attribute)
-    if values is None:
-        return h5py.Empty(numpy_type(attribute.get_type())), note
-    if note["type"] == to_note(JSON_ROW) and not values.ndim and (value := _from_json(values["json"][()])) is not None:
+def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> tuple[Any, dict[str, Any]]:
+    """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty.
+
+    Without ``in_zarr`` it is kept in the note in any case, as for an object that Zarr does not have.
+    """
+    tid = attribute.get_type()
+    element, dtype = storable_type(tid), numpy_type(tid)
+    note = {"type": to_note(element)}
+    if attribute.shape is None:
+        return h5py.Empty(dtype), {**note, "space": "null"}
+    values = read_values(attribute, dtype, memory_type(tid, dtype, writing=False))
+    is_json = in_zarr and note["type"] == to_note(JSON_ROW) and not values.ndim
+    if is_json and (value := _from_json(values["json"][()])) is not None:
         return value, {}
     try:
-        is_in_zarr = all(values.flat) if isinstance(element, Reference) else kind_of(element) != "compound"
+        in_zarr = in_zarr and (all(values.flat) if isinstance(element, Reference) else kind_of(element) != "compound")
     except ValueRefusedError:  # a sequence of variable length, or an array of text
-        is_in_zarr = False
-    if not is_in_zarr:
+        in_zarr = False
+    if not in_zarr:
         return None, {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
     value = _value(values, element)
     if isinstance(element, Reference):
         return value, {} if values.size else note
     return value, {} if to_note(default_element(value)) == note["type"] else note
-
-
-def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
-    """Return an attribute as a note, for an object that Zarr does not have. `write_attribute` is the inverse."""
-    element, values, note = _read(attribute)
-    if values is None:
-        return note
-    return {**note, "shape": list(attribute.shape), "value": encode_array(values, element, encode)}
-
-
-def _read(attribute: Any) -> tuple[Element, Array | None, dict[str, Any]]:
-    """Return the type of an attribute, its values (None without a dataspace), and a note of both."""
-    tid = attribute.get_type()
-    element = storable_type(tid)
-    note = {"type": to_note(element)}
-    if attribute.shape is None:
-        return element, None, {**note, "space": "null"}
-    dtype = numpy_type(tid)
-    return element, read_values(attribute, dtype, memory_type(tid, dtype, writing=False)), note
 
 
 def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:
@@ -317,7 +278,7 @@ def write_attribute(
         if not is_new and is_sparse(tid):
             raise NewerFormatNeededError(name)
         tid = named_type(note.get("named"), tid)
-        shape = None if values is None else values.shape[: values.ndim - len(axes_of(tid))]
+        shape = None if values is None else values.shape[: values.ndim - len(numpy_type(tid).shape)]
         space = h5s.create_simple(shape) if shape else h5s.create(h5s.NULL if shape is None else h5s.SCALAR)
         try:
             attribute = h5a.create(node, raw_of(name), tid, space)

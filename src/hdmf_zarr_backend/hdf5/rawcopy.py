@@ -15,7 +15,7 @@ import itertools
 import math
 import os
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,33 +70,21 @@ class StoredChunk(NamedTuple):
     mask: int
 
 
-class _Direct:
-    """Reads chunks through the HDF5 library, for files that are not plain local files opened for reading."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-
-    def read(self, index: Index) -> tuple[bytes, int]:
-        start = tuple(i * c for i, c in zip(index, self._dataset.chunks, strict=True))
-        try:
-            with phil:
-                mask, data = self._dataset.id.read_direct_chunk(start)
-        except (OSError, RuntimeError, ValueError) as error:
-            store, path = self._dataset.file.filename, self._dataset.name
-            raise resource_failure(error, "read", store=store, path=path, what=f"the chunk {index}") or ChunkError(
-                f"HDF5 cannot read the chunk {index} ({error})",
-                store=store,
-                path=path,
-                remedy="The HDF5 file is damaged, or has changed since the copy was planned.",
-            ) from error
-        return bytes(data), int(mask)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise UsageError(
-            "an HDF5 file that is not a plain local file opened for reading cannot be sent to another process",
-            remedy='Use executor="threads", or open the file by its path in mode "r".',
-            remedy_cli="Leave --scheduler out.",
-        )
+def _read_by_hdf5(dataset: Any, index: Index) -> tuple[bytes, int]:
+    """Return the bytes of a chunk and the mask of filters that were not applied, read through the HDF5 library."""
+    start = tuple(i * c for i, c in zip(index, dataset.chunks, strict=False))
+    try:
+        with phil:
+            mask, data = dataset.id.read_direct_chunk(start)
+    except (OSError, RuntimeError, ValueError) as error:
+        store, path = dataset.file.filename, dataset.name
+        raise resource_failure(error, "read", store=store, path=path, what=f"the chunk {index}") or ChunkError(
+            f"HDF5 cannot read the chunk {index} ({error})",
+            store=store,
+            path=path,
+            remedy="The HDF5 file is damaged, or has changed since the copy was planned.",
+        ) from error
+    return bytes(data), int(mask)
 
 
 class RawChunks:
@@ -121,15 +109,21 @@ class RawChunks:
         self.grid = grid_of(self.shape, self.chunks)
         self.location = str(dataset.file.filename)
         self.name = str(dataset.name)
-        self._rank = len(dataset.shape)
         self._part: frozenset[int] | None = None
         self._positions, self.where = _list_chunks(dataset)
-        self._direct: _Direct | None = None
         self.file = plain_file(dataset) if not np.any(self.where["offset"] == _NOWHERE) else None
-        if self.file is None:
-            self._direct = _Direct(dataset)
-        elif not self._compare(_Direct(dataset), int(dataset.file.userblock_size)):
+        self._dataset = dataset if self.file is None else None
+        if self.file is not None and not self._compare(dataset):
             raise _uncertain(dataset)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._dataset is not None:
+            raise UsageError(
+                "an HDF5 file that is not a plain local file opened for reading cannot be sent to another process",
+                remedy='Use executor="threads", or open the file by its path in mode "r".',
+                remedy_cli="Leave --scheduler out.",
+            )
+        return self.__dict__
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -153,14 +147,13 @@ class RawChunks:
 
     def read_at(self, index: Index, chunk: StoredChunk) -> bytes:
         """Return the bytes of the chunk at ``index``, whose position `find` has returned."""
-        if self._direct is not None:
-            data, mask = self._direct.read(index[: self._rank])
+        if self.file is None:
+            data, mask = _read_by_hdf5(self._dataset, index)
             if len(data) != chunk.size or chunk.mask not in (mask, UNFILTERED):
                 problem = f"the chunk {index} has changed since the copy was planned"
                 remedy = "Do not write to the HDF5 file before the copy is complete."
                 raise StoreError(problem, store=self.location, path=self.name, remedy=remedy)
             return data
-        assert self.file is not None
         return self.file.read(chunk.offset, chunk.size)
 
     def index_at(self, row: int) -> Index:
@@ -201,16 +194,16 @@ class RawChunks:
             position = position * n + i
         return position
 
-    def _compare(self, direct: _Direct, userblock: int) -> bool:
+    def _compare(self, dataset: Any) -> bool:
         """Tell whether the smallest chunk has the same bytes read either way, after adding the user block if needed."""
         # until 1.14.3 the offsets leave out the user block (issue 3003 of HDFGroup/hdf5)
         if not len(self):
             return True
         index = self.index_at(int(np.argmin(self.where["size"])))
-        for shift in (0, userblock):
+        for shift in (0, int(dataset.file.userblock_size)):
             self.where["offset"] += np.uint64(shift)
             try:
-                if self.read(index) == direct.read(index[: self._rank])[0]:
+                if self.read(index) == _read_by_hdf5(dataset, index)[0]:
                     return True
             except (ChunkError, StoreError):
                 continue
@@ -420,28 +413,17 @@ class ContiguousH5Source:
             block: Array = np.empty(lengths, self.dtype)
             run_bytes = math.prod(lengths[axis:]) * self.dtype.itemsize
             if run_bytes < _LEAST_RUN and self.shape[axis] <= _MOST_WASTE * lengths[axis]:
-                self._fill_by_slabs(block, region, axis)
-            else:
-                for outer in np.ndindex(*lengths[:axis]):
-                    corner = (part.start + i for part, i in zip(region, outer, strict=False))
-                    run = self._run((*(slice(i, i + 1) for i in corner), *region[axis:]))
-                    block[outer] = run.reshape(lengths[axis:])
+                axis -= 1  # complete rows: much faster than many short reads, although most may be thrown away
+            inner, rows = self.shape[axis + 1 :], region[axis]
+            step = max(1, _SLAB // (math.prod(inner) * self.dtype.itemsize))
+            for outer in np.ndindex(*lengths[:axis]):
+                corner = [slice(part.start + i, part.start + i + 1) for i, part in zip(outer, region, strict=False)]
+                for start in range(rows.start, rows.stop, step):
+                    stop = min(start + step, rows.stop)
+                    run = self._run((*corner, slice(start, stop), *(slice(0, n) for n in inner)))
+                    inside: tuple[Any, ...] = (*outer, slice(start - rows.start, stop - rows.start))
+                    block[inside] = run.reshape(stop - start, *inner)[(slice(None), *region[axis + 1 :])]
             return block
-
-    def _fill_by_slabs(self, block: Array, region: Region, axis: int) -> None:
-        """Read complete rows of ``axis`` and keep the requested part."""
-        # much faster than many short reads, although most of what is read may be thrown away
-        row = math.prod(self.shape[axis:]) * self.dtype.itemsize
-        step = max(1, _SLAB // row)
-        rows = region[axis - 1]
-        whole = [slice(0, n) for n in self.shape[axis:]]
-        for outer in np.ndindex(*block.shape[: axis - 1]):
-            corner = [slice(part.start + i, part.start + i + 1) for i, part in zip(outer, region, strict=False)]
-            for start in range(rows.start, rows.stop, step):
-                stop = min(start + step, rows.stop)
-                slab = self._run((*corner, slice(start, stop), *whole))
-                inside: tuple[Any, ...] = (*outer, slice(start - rows.start, stop - rows.start))
-                block[inside] = slab.reshape(stop - start, *self.shape[axis:])[(slice(None), *region[axis:])]
 
     def _run(self, region: Region) -> Array:
         """Return the elements of a region that is one run of bytes."""
@@ -591,116 +573,95 @@ class Piece(NamedTuple):
     data: bytes | None = None
 
 
+@dataclass(eq=False)
 class VirtualSource:
-    """A dataset that stays in its HDF5 file. This class is one without stored values, which reads as its fill value.
+    """A dataset that stays in its HDF5 file; one without stored values has no pieces.
 
     Shape, chunks, filters and compressor are those of the Zarr array; ``fill`` is an array without axes.
     """
 
-    filters: list[Config] | None = None
-    compressor: Config | None = None
+    shape: Index
+    chunks: Index
+    dtype: np.dtype[Any]
+    location: str
+    fill: Array
+    read: Callable[[Region], Array]
+    encoded: Callable[[Index], bytes | None]
+    """Returns the chunk at an index as the array stores it."""
+    stored: Callable[[], Iterable[Piece]] = tuple
+    """Returns the stored chunks; those without bytes in the file are encoded."""
     inlined: int = 0
     """Bytes of values that cannot be read from the HDF5 file as they are, and are stored in the references."""
     is_complete: bool = False
     """Whether every chunk is stored."""
-
-    def __init__(self, shape: Index, chunks: Index, dtype: np.dtype[Any], location: str, fill: Array) -> None:
-        self.shape, self.chunks, self.dtype, self.location, self.fill = shape, chunks, dtype, location, fill
-        self._chunk_bytes = math.prod(chunks) * dtype.itemsize
-
-    def read(self, region: Region) -> Array:
-        """Return the values of ``region``."""
-        return np.broadcast_to(self.fill, lengths_of(region))
-
-    def encoded(self, index: Index) -> bytes | None:
-        """Return the chunk at ``index`` as the array stores it."""
-        return np.full(self.chunks, self.fill, self.dtype).tobytes()
+    filters: list[Config] | None = None
+    compressor: Config | None = None
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the stored chunks."""
-        return iter(())
+        for piece in self.stored():
+            yield piece if piece.size else Piece(piece.indices, data=self.encoded(piece.indices))
 
 
-class _VirtualChunks(VirtualSource):
-    """A chunked dataset. The array has no codecs if most chunks passed none of the filters."""
+def _virtual_chunks(source: DecodedH5Source, file: FileBytes | RemoteFile) -> VirtualSource:
+    """Return the source of a chunked dataset. The array has no codecs if most chunks passed none of the filters."""
+    raw, pipeline, fill = source.raw, source.pipeline, source.fill_scalar()
+    whole = RawH5Source(raw, source.dtype, pipeline, fill.tobytes())
+    every, nbytes = (1 << len(pipeline.codecs)) - 1, math.prod(source.chunks) * source.dtype.itemsize
+    masks = raw.where["mask"] & np.uint32(every)
+    filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == every))
+    is_plain = bool(pipeline.codecs) and plain > filtered
+    wanted, never = every if is_plain else 0, pipeline.reframed and not is_plain
 
-    def __init__(self, source: DecodedH5Source) -> None:
-        raw, pipeline = source.raw, source.pipeline
-        assert raw.file is not None
-        super().__init__(source.shape, source.chunks, source.dtype, raw.file.path, source.fill_scalar())
-        self._whole = RawH5Source(raw, source.dtype, pipeline, self.fill.tobytes())
-        self._every = (1 << len(pipeline.codecs)) - 1
-        masks = raw.where["mask"] & np.uint32(self._every)
-        filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == self._every))
-        self._is_plain = bool(pipeline.codecs) and plain > filtered
-        if not self._is_plain:
-            self.filters, self.compressor = pipeline.filters, pipeline.compressor
-        as_they_are = 0 if pipeline.reframed and not self._is_plain else max(filtered, plain)
-        self.inlined = (len(raw) - as_they_are) * self._chunk_bytes
-        self.is_complete = len(raw) == math.prod(raw.grid)
+    def encoded(index: Index) -> bytes | None:
+        return np.ascontiguousarray(whole.decode(index)).tobytes() if is_plain else whole.encoded(index)
 
-    def read(self, region: Region) -> Array:
-        return self._whole.read(region)
+    def stored() -> Iterator[Piece]:
+        for index, chunk in raw.stored():
+            is_odd = is_plain and chunk.size != nbytes
+            is_kept = not (never or is_odd) and chunk.mask & every == wanted
+            yield Piece(index, chunk.offset, chunk.size) if is_kept else Piece(index)
 
-    def encoded(self, index: Index) -> bytes | None:
-        if self._is_plain:
-            return np.ascontiguousarray(self._whole.decode(index)).tobytes()
-        return self._whole.encoded(index)
-
-    def pieces(self) -> Iterator[Piece]:
-        wanted = self._every if self._is_plain else 0
-        never = self._whole.pipeline.reframed and not self._is_plain
-        for index, chunk in self._whole.raw.stored():
-            is_odd = self._is_plain and chunk.size != self._chunk_bytes
-            if never or is_odd or chunk.mask & self._every != wanted:
-                yield Piece(index, data=self.encoded(index))
-            else:
-                yield Piece(index, chunk.offset, chunk.size)
+    inlined = (len(raw) - (0 if never else max(filtered, plain))) * nbytes
+    codecs = (None, None) if is_plain else (pipeline.filters, pipeline.compressor)
+    form = source.shape, source.chunks, source.dtype, file.path, fill
+    return VirtualSource(*form, whole.read, encoded, stored, inlined, len(raw) == math.prod(raw.grid), *codecs)
 
 
-class _VirtualRows(VirtualSource):
-    """A contiguous dataset."""
+def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
+    """Return the source of a contiguous dataset."""
+    shape, dtype = source.shape, source.dtype
+    chunks = whole_rows(shape, dtype.itemsize)
+    nbytes = math.prod(chunks) * dtype.itemsize
 
-    is_complete = True
-
-    def __init__(self, source: ContiguousH5Source) -> None:
-        chunks = whole_rows(source.shape, source.dtype.itemsize)
-        super().__init__(source.shape, chunks, source.dtype, source.file.path, np.zeros((), source.dtype))
-        self._source = source
-        self._end = source.file.size
-        self.inlined = sum(piece.size for piece in self._rows() if piece.offset + piece.size > self._end)
-
-    def read(self, region: Region) -> Array:
-        return self._source.read(region)
-
-    def encoded(self, index: Index) -> bytes | None:
-        block = self._source.read(chunk_region(index, self.chunks, self.shape))
-        chunk: Array = np.zeros(self.chunks, self.dtype)
+    def encoded(index: Index) -> bytes:
+        block = source.read(chunk_region(index, chunks, shape))
+        chunk: Array = np.zeros(chunks, dtype)
         chunk[tuple(slice(0, n) for n in block.shape)] = block
         return chunk.tobytes()
 
-    def pieces(self) -> Iterator[Piece]:
-        for piece in self._rows():
-            is_inside = piece.offset + piece.size <= self._end
-            yield piece if is_inside else Piece(piece.indices, data=self.encoded(piece.indices))
+    def stored() -> Iterator[Piece]:
+        strides = np.cumprod([1, *shape[:0:-1]])[::-1].tolist()
+        for index in np.ndindex(*grid_of(shape, chunks)):
+            first = sum(i * c * stride for i, c, stride in zip(index, chunks, strides, strict=True))
+            offset = source.offset + first * dtype.itemsize
+            yield Piece(index, offset, nbytes) if offset + nbytes <= source.file.size else Piece(index)
 
-    def _rows(self) -> Iterator[Piece]:
-        strides = np.cumprod([1, *self.shape[:0:-1]])[::-1].tolist()
-        for index in np.ndindex(*grid_of(self.shape, self.chunks)):
-            first = sum(i * c * stride for i, c, stride in zip(index, self.chunks, strides, strict=True))
-            yield Piece(tuple(index), self._source.offset + first * self.dtype.itemsize, self._chunk_bytes)
+    inlined = nbytes * sum(not piece.size for piece in stored())
+    form = shape, chunks, dtype, source.file.path, np.zeros((), dtype)
+    return VirtualSource(*form, source.read, encoded, stored, inlined, is_complete=True)
 
 
 def virtual_source(source: object) -> VirtualSource | None:
     """Return a source that lets a dataset stay in its file, None if that is impossible."""
     if isinstance(source, ContiguousH5Source):
-        return _VirtualRows(source)
+        return _virtual_rows(source)
     if not isinstance(source, DecodedH5Source) or source.raw.file is None:
         return None
     count = len(source.raw)
     if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.where["size"])) < LEAST_BYTES * count:
         return None  # many very small chunks, which are joined and stored in the JSON
-    return _VirtualChunks(source)
+    return _virtual_chunks(source, source.raw.file)
 
 
 def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
@@ -715,7 +676,12 @@ def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
         return None
     dtype, fill = description.dtype, description.fill_value
     value = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
-    return VirtualSource(shape, whole_rows(shape, dtype.itemsize), dtype, str(dataset.file.filename), value)
+    chunks, location = whole_rows(shape, dtype.itemsize), str(dataset.file.filename)
+
+    def read(region: Region) -> Array:
+        return np.broadcast_to(value, lengths_of(region))
+
+    return VirtualSource(shape, chunks, dtype, location, value, read, lambda index: None)
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

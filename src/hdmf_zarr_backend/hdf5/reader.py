@@ -17,7 +17,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import h5py
@@ -30,7 +29,6 @@ from hdmf_zarr_backend.encoding.references import ZarrReference, encode_referenc
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
 from hdmf_zarr_backend.hdf5.attributes import (
     attribute_names,
-    axes_of,
     memory_type,
     numpy_type,
     read_values,
@@ -39,6 +37,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
+    Address,
     SourceFile,
     UnreadableHdf5Error,
     check_allocated,
@@ -79,8 +78,8 @@ class Hdf5Data:
         self._raw = raw
         node = file.open(raw)
         storable_type(node.get_type())  # raises an error for types that NumPy lacks
-        self._inner = axes_of(node.get_type())
-        self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
+        self._dtype = numpy_type(node.get_type())
+        self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._dtype.shape)
 
     @property
     def name(self) -> str:
@@ -106,7 +105,7 @@ class Hdf5Data:
         # h5py's own indexing cannot read all types, such as opaque data with a tag
         slices = [part.indices(length) for part, length in zip(given, shape, strict=False)]
         bounds = [(start, max(start, stop)) for start, stop, _ in slices] + [(0, n) for n in shape[len(given) :]]
-        outer = len(shape) - len(self._inner)
+        outer = len(shape) - len(self._dtype.shape)
         node = self._file.open(self._raw)
         with _reading_values(self._file.location, text_of(self._raw), node):
             values = self._read(bounds[:outer])
@@ -115,14 +114,8 @@ class Hdf5Data:
         return values if values.ndim else values[()]
 
     def _read(self, bounds: Bounds) -> Array:
-        return read_block(self._file.open(self._raw), bounds, *self._in_memory)
-
-    @cached_property
-    def _in_memory(self) -> tuple[np.dtype[Any], Any]:
-        """The NumPy type of the values, and their memory type."""
-        tid = self._file.open(self._raw).get_type()
-        dtype = numpy_type(tid)
-        return dtype, memory_type(tid, dtype, writing=False)
+        node = self._file.open(self._raw)
+        return read_block(node, bounds, self._dtype, memory_type(node.get_type(), self._dtype, writing=False))
 
 
 @contextmanager
@@ -159,6 +152,14 @@ def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> 
 # ---- references ------------------------------------------------------------------------------------------------------
 
 
+def _dereferenced(reference: Any, file: SourceFile) -> tuple[Any, Address, Any]:
+    """Return the target of an h5py reference, its address, and the dataspace with its region, None without one."""
+    target = h5r.dereference(reference, file.file.id)
+    info = h5o.get_info(target)
+    is_region = isinstance(reference, h5py.RegionReference)
+    return target, (info.fileno, info.addr), h5r.get_region(reference, file.file.id) if is_region else None
+
+
 class Hdf5References:
     """The references of a file, and of the files that it links to."""
 
@@ -173,15 +174,12 @@ class Hdf5References:
         if not reference:
             return None
         try:
-            target = h5r.dereference(reference, file.file.id)
-            info = h5o.get_info(target)
-            region = None
-            if isinstance(reference, h5py.RegionReference):
-                region = encode_region(h5r.get_region(reference, file.file.id))
+            target, address, space = _dereferenced(reference, file)
+            region = None if space is None else encode_region(space)
         except H5_ERRORS as error:
             warn_broken(f"A reference in {file.location} has no target ({error}).")
             return None
-        placed = self._tree.places.get((info.fileno, info.addr))
+        placed = self._tree.places.get(address)
         if placed is not None:
             result = self._tree.reference_to(placed)
         else:
@@ -448,13 +446,9 @@ class Hdf5Content(Mapping[str, NodeContent]):
         if not reference:
             return Target(None)
         try:
-            target = h5r.dereference(reference, self._file.file.id)
-            info = h5o.get_info(target)
-            path = self._addresses.get((info.fileno, info.addr), "<unlinked>")
-            if not isinstance(reference, h5py.RegionReference):
-                return Target(path)
-            space = h5r.get_region(reference, self._file.file.id)
-            return Target(path, canonical_region(encode_region(space), space.shape))
+            _, address, space = _dereferenced(reference, self._file)
+            region = None if space is None else canonical_region(encode_region(space), space.shape)
+            return Target(self._addresses.get(address, "<unlinked>"), region)
         except H5_ERRORS:
             return Target(DANGLING)
 
