@@ -72,13 +72,8 @@ def _ends_early(path: str, byte: int) -> ChunkError:
     return ChunkError(f"the file ends before byte {byte}", store=path, remedy="It is damaged: restore a copy.")
 
 
-def _unopened(error: OSError, path: str) -> Exception:
-    problem = f"the source cannot be opened ({error})"
-    return resource_failure(error, "opened", store=path) or StoreError(problem, store=path)
-
-
 class FileBytes:
-    """A local file that must not change while it is read, made by `file_bytes`."""
+    """A local file that must not change while it is read, of `plain_file`."""
 
     def __init__(self, path: str, size: int, mtime_ns: int) -> None:
         self.path = path
@@ -133,7 +128,8 @@ class FileBytes:
                 try:
                     descriptor = os.open(self.path, flags)
                 except OSError as error:
-                    raise _unopened(error, self.path) from error
+                    problem, store = f"the source cannot be opened ({error})", self.path
+                    raise resource_failure(error, "opened", store=store) or StoreError(problem, store=store) from error
                 try:
                     self._check(os.fstat(descriptor))
                 except StoreError:
@@ -146,16 +142,6 @@ class FileBytes:
     def _check(self, state: os.stat_result) -> None:
         if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
             raise _changed(self.path)
-
-
-def file_bytes(path: str) -> FileBytes:
-    """Return the local file ``path`` in its present state."""
-    absolute = os.path.abspath(path)
-    try:
-        state = os.stat(absolute)
-    except OSError as error:
-        raise _unopened(error, absolute) from error
-    return _shared(absolute, state.st_size, state.st_mtime_ns)
 
 
 def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
@@ -245,10 +231,25 @@ class _Stream(RangeFile):
         return repr(self._file)
 
 
-def remote_file(name: str) -> RemoteFile | None:
-    """Return the open `RemoteFile` with a name of h5py, None for other files."""
-    with _lock:
-        return _known.get(name)
+def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
+    """Return the file of ``dataset`` if the HDF5 library has that file open and it is not being written."""
+    file = dataset.file
+    if file.driver == "fileobj":
+        with _lock:
+            return _known.get(str(file.filename))
+    if file.driver != "sec2" or file.mode != "r" or file.swmr_mode:
+        return None
+    path = os.path.abspath(file.filename)
+    try:
+        state = os.stat(path)
+        source = _shared(path, state.st_size, state.st_mtime_ns)
+        # another file may be there by now: this one was replaced, or its name is relative to a former working directory
+        if os.name == "posix" and not source.is_file(os.fstat(file.id.get_vfd_handle())):
+            return None
+        source.check()
+    except (OSError, StoreError):
+        return None
+    return source
 
 
 def _in_other_process(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:

@@ -115,10 +115,9 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
     entries = filter_entries(pipeline)
     if entries is None or not _is_ordered(entries):
         return None
-    configs = [_config_of(number, options, dtype) for number, _, options in entries]
-    codecs = tuple(config for config in configs if config is not None)
+    codecs = [_config_of(number, options, dtype) for number, _, options in entries]
     is_lz4 = bool(entries) and entries[-1][0] == LZ4
-    return CodecPipeline(codecs, reframed=is_lz4) if len(codecs) == len(configs) else None
+    return None if None in codecs else CodecPipeline(tuple(filter(None, codecs)), reframed=is_lz4)
 
 
 def filter_entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
@@ -184,16 +183,13 @@ def pipeline_of(
     """
     configs = [*(filters or ()), compressor] if compressor else list(filters or ())
     known = codecs_of(noted, dtype)  # None for None
-    if known is not None and list(known.codecs) == list(map(_plain, configs)):
+    # without the key that only some releases of numcodecs write, and that has no effect here
+    plain = [{key: value for key, value in each.items() if (key, value) != ("checksum", False)} for each in configs]
+    if known is not None and list(known.codecs) == plain:
         return list(map(list, filter_entries(noted) or ()))
     steps = [_filter_of(config, dtype) for config in configs]
-    pipeline = [step for step in steps if step is not None]
+    pipeline = list(filter(None, steps))
     return pipeline if len(pipeline) == len(steps) and _is_ordered(pipeline) else None
-
-
-def _plain(config: Config) -> Config:
-    """Return ``config`` without keys that only some releases of numcodecs write and that have no effect here."""
-    return {key: value for key, value in config.items() if (key, value) != ("checksum", False)}
 
 
 def _level(config: Config, default: int) -> int:

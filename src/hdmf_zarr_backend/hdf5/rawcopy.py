@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.hdf5_values import Array
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
-from hdmf_zarr_backend.hdf5.files import FileBytes, RemoteFile, file_bytes, remote_file
+from hdmf_zarr_backend.hdf5.files import FileBytes, RemoteFile, plain_file
 from hdmf_zarr_backend.hdf5.filters import (
     BLOSC,
     LZ4,
@@ -265,24 +264,6 @@ def _uncertain(dataset: Any) -> UsageError:
     return UsageError(problem, store=dataset.file.filename, path=dataset.name, remedy="Read it through h5py.")
 
 
-def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
-    """Return the file of ``dataset`` if the HDF5 library has that file open and it is not being written."""
-    file = dataset.file
-    if file.driver == "fileobj":
-        return remote_file(str(file.filename))
-    if file.driver != "sec2" or file.mode != "r" or file.swmr_mode:
-        return None
-    try:
-        source = file_bytes(file.filename)
-        # another file may be there by now: this one was replaced, or its name is relative to a former working directory
-        if os.name == "posix" and not source.is_file(os.fstat(file.id.get_vfd_handle())):
-            return None
-        source.check()
-    except StoreError:
-        return None
-    return source
-
-
 # ---- HDF5 -> Zarr: datasets in chunks -------------------------------------------------------------------------------
 
 
@@ -394,10 +375,6 @@ class ContiguousH5Source:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     name: str
-
-    def part(self, indices: Iterable[Index]) -> ContiguousH5Source:
-        """Return this source, which is small already."""
-        return self
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``, which may be read-only."""
@@ -536,13 +513,9 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
     pipeline = filters_of(dataset.id.get_create_plist())
     is_framed = bool(pipeline) and pipeline[-1][0] == LZ4
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
-    grid = grid_of(dataset.shape, dataset.chunks)
     for index, data in chunks:
         if data is None:
             continue
-        if len(index) != len(grid) or not all(0 <= i < n for i, n in zip(index, grid, strict=True)):
-            problem = f"the chunk {index} lies outside of the dataset"
-            raise UsageError(problem, path=dataset.name, remedy="Resize the dataset first.")
         if not pipeline and len(data) != size:
             problem = f"the chunk {index} has {len(data)} bytes instead of {size}"
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")

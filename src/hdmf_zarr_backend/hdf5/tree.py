@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 from h5py import h5a, h5l, h5o
 
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
@@ -25,6 +24,7 @@ from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.reserved import as_dict, hdf5_note
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.attributes import read_attribute
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
     Address,
@@ -44,11 +44,11 @@ from hdmf_zarr_backend.store.base import resource_failure
 # ---- HDF5 -> Zarr ----------------------------------------------------------------------------------------------------
 
 
-Kind: TypeAlias = Literal["group", "dataset", "datatype"]
+Kind: TypeAlias = Literal["group", "dataset", "datatype", "link"]
 
 
 class Placed(NamedTuple):
-    """A group, dataset or named type, and its path in the Zarr file, as in the model."""
+    """A group, dataset or named type, or a link that waits for its target, and its path in the Zarr file."""
 
     path: str
     kind: Kind
@@ -62,14 +62,6 @@ class PlacedLink(NamedTuple):
     path: str
     target: ZarrReference
     note: Any = None
-
-
-class _Pending(NamedTuple):
-    """A link whose target may not be placed yet."""
-
-    path: str
-    file: SourceFile
-    raw: bytes
 
 
 class Hdf5Tree:
@@ -90,8 +82,8 @@ class Hdf5Tree:
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
         self._ids: dict[tuple[str, bytes], str | None] = {}
         self.places: dict[Address, Placed] = {}
-        self._external: deque[_Pending] = deque()
-        self._soft: deque[_Pending] = deque()
+        self._external: deque[Placed] = deque()
+        self._soft: deque[Placed] = deque()
         self.nodes: list[Placed] = []
         self.links: list[PlacedLink] = []
         self.notes: dict[str, dict[str, Any]] = {}
@@ -123,15 +115,14 @@ class Hdf5Tree:
         for raw, form, info in file.walk(top, self.places):
             path = top_path if raw == top else join(top_path, text_of(raw[start:]))
             if info is None:
-                (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(_Pending(path, file, raw))
+                (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(Placed(path, "link", file, raw))
                 continue
             with reading(file.location, text_of(raw)):
-                known = self.places.get((info.fileno, info.addr))
-                if known is not None:
-                    self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
+                address = info.fileno, info.addr
+                if address in self.places:
+                    self.links.append(PlacedLink(path, self.reference_to(self.places[address]), "hard"))
                     continue
-                placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
-                self.places[info.fileno, info.addr] = placed
+                placed = self.places[address] = Placed(path, kinds.get(info.type, "datatype"), file, raw)
                 self.nodes.append(placed)
                 if placed.kind == "dataset":
                     dataset = h5o.open(*file.within(raw))
@@ -139,7 +130,7 @@ class Hdf5Tree:
                 elif placed.kind == "group":
                     check_depth(self._rules, file.location, absolute(path))
 
-    def _place_link(self, link: _Pending) -> None:
+    def _place_link(self, link: Placed) -> None:
         group, name = link.file.within(link.raw)
         form = group.links.get_info(name).type
         if form == h5l.TYPE_EXTERNAL:
@@ -166,7 +157,7 @@ class Hdf5Tree:
         note = None if link.file is not self.main or written == target.path else {"soft": written}
         self.links.append(PlacedLink(link.path, target, note))
 
-    def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
+    def _place_external(self, link: Placed, name: str, value: bytes) -> None:
         raw, origin = b"/" + value.strip(b"/"), link.file.location
         location, refused = external_link(name, origin, self._rules.external_links)
         file = None if refused else self._open(location)
@@ -198,23 +189,17 @@ class Hdf5Tree:
 
     def named_type(self, tid: Any) -> Placed | None:
         """Return the named type for a type, None if it has no name in the file."""
-        if not tid.committed():
-            return None
-        info = h5o.get_info(tid)
-        return self.places.get((info.fileno, info.addr))
+        info = h5o.get_info(tid) if tid.committed() else None
+        return None if info is None else self.places.get((info.fileno, info.addr))
 
     def object_id(self, file: SourceFile, raw: bytes) -> str | None:
         """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
         if key not in self._ids:
-            value: Any = None
-            node = h5o.open(*file.within(raw))
-            attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
-            if attribute is not None and attribute.shape == () and attribute.dtype.kind in "OS":
-                values = np.zeros((), attribute.dtype)
-                attribute.read(values)
-                value = values[()]
-            self._ids[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else None
+            node, value = h5o.open(*file.within(raw)), None
+            if h5a.exists(node, b"object_id"):
+                value, _ = read_attribute(h5a.open(node, b"object_id"), lambda reference: None)
+            self._ids[key] = value if isinstance(value, str) else None
         return self._ids[key]
 
     def reference_to(self, placed: Placed) -> ZarrReference:
@@ -394,17 +379,14 @@ class Placement:
         except (ZarrBackendError, OSError):
             return None
 
-    def path_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
-        """Return the path of a reference's target in the HDF5 file, None if the target is not in it."""
+    def target_of(self, reference: ZarrReference, file: LinkedFile) -> tuple[str | None, str | None]:
+        """Return the path of a reference's target in the HDF5 file, and the Zarr file that has it, None where none."""
         if reference.node_path in self._types and self._resolver.locate(file, reference.source) == self.main.location:
-            return reference.node_path
+            return reference.node_path, self.main.location
         target = self._find(file, reference)
-        return None if target is None else self._paths.get((target[0].location, target[1]))
-
-    def file_of(self, reference: ZarrReference, file: LinkedFile) -> str | None:
-        """Return the location of the file with the target of a reference in ``file``, None if there is no target."""
-        target = self._find(file, reference)
-        return None if target is None else target[0].location
+        return (
+            (None, None) if target is None else (self._paths.get((target[0].location, target[1])), target[0].location)
+        )
 
 
 def holds(location: str, path: str) -> bool:

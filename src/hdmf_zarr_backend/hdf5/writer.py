@@ -94,25 +94,19 @@ _MANY_ATTRIBUTES = 1000
 """With more attributes on one object, the format of HDF5 1.8 is used."""
 
 
+@dataclass
 class Hdf5Writer:
     """Writes the content of a Zarr file to a new HDF5 file."""
 
-    def __init__(
-        self,
-        path: str,
-        placement: Placement,
-        *,
-        typed: Mapping[str, Mapping[str, Any]] | None = None,
-        allows_null: bool = True,
-        options: WriteOptions | None = None,
-        layouts: Mapping[str, Layout] | None = None,
-    ) -> None:
-        self._path = path
-        self._placement = placement
-        self._typed = typed or {}
-        self._allows_null = allows_null
-        self._options = options or WriteOptions()
-        self._layouts = layouts or {}
+    path: str
+    placement: Placement
+    typed: Mapping[str, Mapping[str, Any]]
+    """Attributes whose types are not in the file."""
+    allows_null: bool
+    options: WriteOptions
+    layouts: Mapping[str, Layout]
+
+    def __post_init__(self) -> None:
         self._file: Any = None
         self._groups: OpenGroups
         self._output: Any = None
@@ -136,17 +130,17 @@ class Hdf5Writer:
         self._types.clear()
         self.json_attributes.clear()
         self._is_new = is_new
-        nodes = self._placement.nodes
+        nodes = self.placement.nodes
         if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets that use them
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, Dataset))
         # exclusive: the second attempt replaces the file of the first one, and no other file is ever replaced
-        with OutputFile(self._path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
+        with OutputFile(self.path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
             self._file, self._output = file.id, output
             self._groups = OpenGroups(file.id)
             planned = [(placed, self._create(placed)) for placed in nodes]
             root, creation = h5g.open(self._file, b"/"), _link_creation()
-            for link in self._placement.links:
-                with writing_at(self._placement.main.location, absolute(link.path)), refusing("this link"):
+            for link in self.placement.links:
+                with writing_at(self.placement.main.location, absolute(link.path)), refusing("this link"):
                     group, name = self._within(link.path)
                     if link.form == "hard":
                         group.links.create_hard(name, root, _raw(link.target), lcpl=creation)
@@ -162,13 +156,13 @@ class Hdf5Writer:
 
             def advance(path: str, nbytes: int) -> None:
                 output.check()  # a full disk ends the conversion here, and not after all other values
-                self._options.receiver.advance(path, nbytes)
+                self.options.receiver.advance(path, nbytes)
 
-            filler = Filler(self._groups, self._refer, self._options, advance)
+            filler = Filler(self._groups, self._refer, self.options, advance)
             filler.fill([(placed, form) for placed, form in planned if form is not None])
-            if filler.nulls and not self._allows_null:
+            if filler.nulls and not self.allows_null:
                 listed = few(sorted(filler.nulls))
-                warn_broken(f"{self._path}: pynwb cannot read null references in HDF5, which are in {listed}")
+                warn_broken(f"{self.path}: pynwb cannot read null references in HDF5, which are in {listed}")
 
     def _create_file(self, output: OutputFile) -> Any:
         # In a function of its own, so that the properties die with this call: HDF5 crashes at exit if the traceback
@@ -176,9 +170,9 @@ class Hdf5Writer:
         access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
-        set_orders(creation, hdf5_note(self._placement.main.hierarchy.root))
+        set_orders(creation, hdf5_note(self.placement.main.hierarchy.root))
         access.set_fileobj_driver(h5fd.fileobj_driver, output)
-        return h5f.create(os.fsencode(self._path), h5f.ACC_TRUNC, creation, access)
+        return h5f.create(os.fsencode(self.path), h5f.ACC_TRUNC, creation, access)
 
     def _within(self, path: str) -> tuple[Any, bytes]:
         """Return the open parent group of an object in the new file, and its name in that group."""
@@ -215,7 +209,7 @@ class Hdf5Writer:
         if isinstance(noted, list) and len(noted) >= len(shape):
             bounds = zip(shape, noted, strict=False)
             maxshape = tuple(None if bound is None else max(int(bound), n) for n, bound in bounds)
-        layout, is_null = self._layouts.get(placed.path), note is not None and note.get("null")
+        layout, is_null = self.layouts.get(placed.path), note is not None and note.get("null")
         if layout is not None and not is_null:
             note = chosen_note(layout, node.stored, note, tid, shape, maxshape)
         properties = creation_list(node.stored, note, form.element, tid, shape, maxshape)
@@ -248,8 +242,8 @@ class Hdf5Writer:
             note = hdf5_note(placed.node)
             remarks = as_dict(note.get("attributes"))
             values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
-            if placed.file is self._placement.main:
-                values.update(self._typed.get(placed.own, {}))
+            if placed.file is self.placement.main:
+                values.update(self.typed.get(placed.own, {}))
             specs = None if placed.path else spec_location(placed.node.attributes.get(SPECLOC))
             if specs is not None and specs in placed.file.hierarchy:
                 values[SPECLOC] = ZarrReference(".", specs)
@@ -279,12 +273,11 @@ class Hdf5Writer:
 
     def _refer(self, reference: ZarrReference, file: LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
-        path = self._placement.path_of(reference, file)
+        path, other = self.placement.target_of(reference, file)
         if path is None:
             # pynwb cannot read a null reference, so a checked NWB file gets an error that says which file to convert
             # first
-            other = None if self._allows_null else self._placement.file_of(reference, file)
-            if other is not None:
+            if other is not None and not self.allows_null:
                 first = (
                     f"Convert {other} first, to an HDF5 file of the same name beside the target: links then lead to "
                     "that file, and nothing of it is copied."
@@ -633,10 +626,20 @@ def block_slices(
     own = tuple(min(c, n) for c, n in zip(stored.chunks, shape, strict=False))
     unit = own if chunks is None else tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
     steps, needed = unit, 0
+    axes = tuple(reversed(range(len(shape))))
+    orders = list(itertools.permutations(axes)) if len(shape) <= 4 else [axes]
+    near = tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True))
+    common = tuple(math.lcm(z, u) for z, u in zip(own, unit, strict=True))
     for limit in (block_bytes, most_bytes):
         bound = max(limit // max(1, itemsize), math.prod(own), math.prod(unit))
         enough = min(bound, -(-_ENOUGH_BYTES // max(1, itemsize)))
-        best = min(_shapes(own, unit, shape, bound, enough), key=lambda step: _decoded(step, own, shape))
+        possible: list[Lengths] = []  # the easiest to write first
+        for order, cover in itertools.product(orders, dict.fromkeys((near, common))):
+            whole = _grown(unit, cover, unit, bound, order)
+            # complete chunks with enough elements are not enlarged, since each of them is decoded only once
+            is_enough = math.prod(whole) >= enough
+            possible.append(whole if is_enough else _grown(whole, shape, cover, bound, order))
+        best = min(possible, key=lambda step: _decoded(step, own, shape))
         count = _decoded(best, own, shape)
         if not needed or count < needed:
             steps, needed = best, count
@@ -644,20 +647,6 @@ def block_slices(
             break
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
-
-
-def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int) -> Iterator[Lengths]:
-    """Yield possible shapes of a region of at most ``bound`` elements, the easiest to write first."""
-    # A shape of complete chunks with ``enough`` elements is not enlarged, since each of its chunks is decoded only
-    # once.
-    axes = range(len(shape))
-    orders = itertools.permutations(reversed(axes)) if len(shape) <= 4 else [tuple(reversed(axes))]
-    near = tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True))
-    common = tuple(math.lcm(z, u) for z, u in zip(own, unit, strict=True))
-    for order in orders:
-        for cover in dict.fromkeys((near, common)):
-            whole = _grown(unit, cover, unit, bound, order)
-            yield whole if math.prod(whole) >= enough else _grown(whole, shape, cover, bound, order)
 
 
 def _decoded(steps: Lengths, own: Lengths, shape: Lengths) -> int:

@@ -43,11 +43,30 @@ _UNITS: Final = ("year", "month", "week", "day")
 
 def session_of(reader: NodeReader, spans: Sequence[Span | None], intervals: Sequence[Span]) -> list[tuple[str, str]]:
     """Return the session in an NWB file; the times are those of its series and of its tables of intervals."""
-    root = reader.hierarchy.root
+    hierarchy, text = reader.hierarchy, reader.text
+    root = hierarchy.root
     # NWB 1 has the version as a dataset
     is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
-    is_nwb = isinstance(root, Group) and (is_named or "nwb_version" in root.members)
-    return _Session(reader, spans, intervals).parts() if is_nwb else []
+    if not isinstance(root, Group) or not (is_named or "nwb_version" in root.members):
+        return []
+    paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
+    reader.prefetch([*paths, f"{_ELECTRODES}/location", "nwb_version"])
+    # 2026-03-14T12:00:00.000000+00:00 as 2026-03-14 12:00:00+00:00
+    start = re.sub(r"(?<=-\d\d)T", " ", text(_START))  # ISO 8601
+    version, units = root.attributes.get("nwb_version"), _rows(hierarchy, "units")
+    tables = [f"{split(path)[1]} ({n:,})" for path, n in _groups_in(hierarchy, "intervals").items() if n is not None]
+    parts = [
+        ("Subject", _subject(reader)),
+        ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
+        ("Recorded time", _recorded_time(spans, intervals)),
+        *((label, text(path)) for label, path in _TEXTS),
+        *((label, _members(reader, path, about)) for label, path, about in _MEMBERS),
+        ("Electrodes", _electrodes(reader)),
+        ("Units", "" if units is None else f"{units:,}"),
+        ("Intervals", ", ".join(tables)),
+        ("NWB version", shortened(version) if isinstance(version, str) else text("nwb_version")),
+    ]
+    return [(label, shown) for label, shown in parts if shown]
 
 
 def kind_of(hierarchy: Hierarchy) -> str:
@@ -57,105 +76,77 @@ def kind_of(hierarchy: Hierarchy) -> str:
     return f"This is not an NWB file: its root {what}."
 
 
-class _Session:
-    """Reads the parts of a session."""
-
-    def __init__(self, reader: NodeReader, spans: Sequence[Span | None], intervals: Sequence[Span]) -> None:
-        self._spans, self._interval_spans = spans, intervals
-        self._reader, self._text = reader, reader.text
-        self._hierarchy = reader.hierarchy
-        self._intervals = [path for path in self._paths_in("intervals") if self._rows(path) is not None]
-        paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
-        reader.prefetch([*paths, f"{_ELECTRODES}/location", "nwb_version"])
-
-    def parts(self) -> list[tuple[str, str]]:
-        """Return label and text of each part that the file has."""
-        # 2026-03-14T12:00:00.000000+00:00 as 2026-03-14 12:00:00+00:00
-        start = re.sub(r"(?<=-\d\d)T", " ", self._text(_START))  # ISO 8601
-        version = self._hierarchy.root.attributes.get("nwb_version")
-        parts = [
-            ("Subject", self._subject()),
-            ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
-            ("Recorded time", self._recorded_time()),
-            *((label, self._text(path)) for label, path in _TEXTS),
-            *((label, self._members(path, about)) for label, path, about in _MEMBERS),
-            ("Electrodes", self._electrodes()),
-            ("Units", f"{self._rows('units'):,}" if self._rows("units") is not None else ""),
-            ("Intervals", ", ".join(f"{split(path)[1]} ({self._rows(path):,})" for path in self._intervals)),
-            ("NWB version", shortened(version) if isinstance(version, str) else self._text("nwb_version")),
-        ]
-        return [(label, text) for label, text in parts if text]
-
-    def _subject(self) -> str:
-        texts = {name: self._text(f"general/subject/{name}") for name in _SUBJECT}
-        texts["sex"] = _SEXES.get(texts["sex"], texts["sex"])
-        age, born = texts["age"], texts.pop("date_of_birth")
-        match = _AGE.fullmatch(age)  # ISO 8601, such as P90D
-        counts = () if match is None else zip(match.groups(), _UNITS, strict=True)
-        parts = [f"{number} {unit}{'' if number == '1' else 's'}" for number, unit in counts if number]
-        if parts:
-            texts["age"] = f"{' '.join(parts)} old"
-        elif age:
-            texts["age"] = f"age {age}"
-        elif born:
-            texts["age"] = f"born {born.partition('T')[0]}"
-        return ", ".join(filter(None, texts.values()))
-
-    def _members(self, path: str, about: str) -> str:
-        """Return the objects at ``path``, each with a text that is one of its attributes or datasets."""
-        names: list[str] = []
-        for member in self._objects_in(path):
-            node = self._hierarchy.get(member)
-            detail = None if node is None else node.attributes.get(about)
-            if not isinstance(detail, str):  # each dataset may take a request, and only the first names are shown
-                detail = self._text(f"{member}/{about}") if len(names) < _NAMES else ""
-            names.append(f"{split(member)[1]} ({detail})" if detail else split(member)[1])
-        return _listed(names)
-
-    def _electrodes(self) -> str:
-        count = self._rows(_ELECTRODES)
-        if count is None:
-            return ""
-        groups = [split(path)[1] for path in self._objects_in(split(_ELECTRODES)[0])]
-        text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
-        column = self._hierarchy.get(f"{_ELECTRODES}/location")
-        is_known = isinstance(column, Dataset) and is_small(column.stored)
-        values = self._reader.read(f"{_ELECTRODES}/location") if is_known else None
-        names = sorted(set(map(str, () if values is None else values.reshape(-1).tolist())) - {""})
-        return f"{text}; location: {_listed(names)}" if names else text
-
-    def _rows(self, path: str) -> int | None:
-        """Return the number of rows of a table, None if there is no table."""
-        # each DynamicTable has a column of ids
-        ids = self._hierarchy.get(f"{path}/id")
-        return ids.stored.shape[0] if isinstance(ids, Dataset) and ids.stored.shape else None
-
-    def _paths_in(self, path: str) -> list[str]:
-        """Return the paths of the groups in a group."""
-        node = self._hierarchy.get(path)
-        members = node.members if isinstance(node, Group) else {}
-        return [join(path, name) for name in sorted(members, key=natural) if isinstance(members[name], Group)]
-
-    def _objects_in(self, path: str) -> list[str]:
-        """Return the paths of the groups in a group that have a type, without tables."""
-        nodes = ((member, self._hierarchy.get(member)) for member in self._paths_in(path) if self._rows(member) is None)
-        return [member for member, node in nodes if node is not None and "neurodata_type" in node.attributes]
-
-    def _recorded_time(self) -> str:
-        """Return the time between the first and the last sample of all time series, or of the intervals."""
-        spans = [span for span in self._spans if span is not None]
-        of = f" of {len(self._spans):,}" if len(spans) < len(self._spans) else ""
-        where = f"{len(spans):,}{of} time series"
-        if not spans:
-            spans = list(self._interval_spans)
-            where = f"{counted(len(spans), 'table')} of intervals"
-        if not spans:
-            return ""
-        first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
-        return f"{duration_text(last - first)}, from {_number_text(first)} s to {_number_text(last)} s in {where}"
+def _subject(reader: NodeReader) -> str:
+    texts = {name: reader.text(f"general/subject/{name}") for name in _SUBJECT}
+    texts["sex"] = _SEXES.get(texts["sex"], texts["sex"])
+    age, born = texts["age"], texts.pop("date_of_birth")
+    match = _AGE.fullmatch(age)  # ISO 8601, such as P90D
+    counts = () if match is None else zip(match.groups(), _UNITS, strict=True)
+    parts = [f"{number} {unit}{'' if number == '1' else 's'}" for number, unit in counts if number]
+    if parts:
+        texts["age"] = f"{' '.join(parts)} old"
+    elif age:
+        texts["age"] = f"age {age}"
+    elif born:
+        texts["age"] = f"born {born.partition('T')[0]}"
+    return ", ".join(filter(None, texts.values()))
 
 
-# ---- words ----------------------------------------------------------------------------------------------------------
+def _members(reader: NodeReader, path: str, about: str) -> str:
+    """Return the objects at ``path``, each with a text that is one of its attributes or datasets."""
+    names: list[str] = []
+    for member in _objects_in(reader.hierarchy, path):
+        detail = reader.hierarchy.group(member).attributes.get(about)
+        if not isinstance(detail, str):  # each dataset may take a request, and only the first names are shown
+            detail = reader.text(f"{member}/{about}") if len(names) < _NAMES else ""
+        names.append(f"{split(member)[1]} ({detail})" if detail else split(member)[1])
+    return _listed(names)
+
+
+def _electrodes(reader: NodeReader) -> str:
+    count = _rows(reader.hierarchy, _ELECTRODES)
+    if count is None:
+        return ""
+    groups = [split(path)[1] for path in _objects_in(reader.hierarchy, split(_ELECTRODES)[0])]
+    text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
+    column = reader.hierarchy.get(f"{_ELECTRODES}/location")
+    is_known = isinstance(column, Dataset) and is_small(column.stored)
+    values = reader.read(f"{_ELECTRODES}/location") if is_known else None
+    names = sorted(set(map(str, () if values is None else values.reshape(-1).tolist())) - {""})
+    return f"{text}; location: {_listed(names)}" if names else text
+
+
+def _rows(hierarchy: Hierarchy, path: str) -> int | None:
+    """Return the number of rows of a table, None if there is no table."""
+    # each DynamicTable has a column of ids
+    ids = hierarchy.get(f"{path}/id")
+    return ids.stored.shape[0] if isinstance(ids, Dataset) and ids.stored.shape else None
+
+
+def _groups_in(hierarchy: Hierarchy, path: str) -> dict[str, int | None]:
+    """Return the groups in a group by their paths, with the number of rows of those that are tables."""
+    node = hierarchy.get(path)
+    members = node.members if isinstance(node, Group) else {}
+    paths = [join(path, name) for name in sorted(members, key=natural) if isinstance(members[name], Group)]
+    return {member: _rows(hierarchy, member) for member in paths}
+
+
+def _objects_in(hierarchy: Hierarchy, path: str) -> list[str]:
+    """Return the paths of the groups in a group that have a type, without tables."""
+    others = [member for member, rows in _groups_in(hierarchy, path).items() if rows is None]
+    return [member for member in others if "neurodata_type" in hierarchy.group(member).attributes]
+
+
+def _recorded_time(spans: Sequence[Span | None], intervals: Sequence[Span]) -> str:
+    """Return the time between the first and the last sample of all time series, or of the intervals."""
+    known = [span for span in spans if span is not None]
+    of = f" of {len(spans):,}" if len(known) < len(spans) else ""
+    where = f"{len(known):,}{of} time series" if known else f"{counted(len(intervals), 'table')} of intervals"
+    if not (known := known or [*intervals]):
+        return ""
+    first, last = min(start for start, _ in known), max(stop for _, stop in known)
+    start, stop = (f"{time:,.3f}".rstrip("0").rstrip(".") for time in (first, last))
+    return f"{duration_text(last - first)}, from {start} s to {stop} s in {where}"
 
 
 def _listed(names: list[str]) -> str:
@@ -164,7 +155,3 @@ def _listed(names: list[str]) -> str:
     if len(shown) <= _NAMES:
         return ", ".join(shown)
     return f"{', '.join(shown[: _NAMES - 1])} and {len(shown) - _NAMES + 1:,} more"
-
-
-def _number_text(number: float) -> str:
-    return f"{number:,.3f}".rstrip("0").rstrip(".")
