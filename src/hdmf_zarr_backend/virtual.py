@@ -16,8 +16,9 @@ from hdmf_zarr_backend.encoding.codecs import is_expressible
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.layout import WHOLE_BYTES
 from hdmf_zarr_backend.encoding.reserved import CHUNKS, FORMAT_VERSION, notes_of
-from hdmf_zarr_backend.errors import StoreError, WriteError, warn
+from hdmf_zarr_backend.errors import WriteError, warn
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner
+from hdmf_zarr_backend.hdf5.files import changed
 from hdmf_zarr_backend.hdf5.rawcopy import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
@@ -66,7 +67,7 @@ def references(
         document = _document(plan, staying, inside, files)
     for location, (store, name, record) in files.items():
         if store.state(name) != record.state:
-            raise _has_changed(location)
+            raise changed(location)
     return plan, document
 
 
@@ -142,20 +143,12 @@ def _recorded(tree: Hdf5Tree) -> dict[str, tuple[Store, str, Recorded]]:
         store, name = open_parent(location, tree.storage if is_url(location) else {})
         state = store.state(name)
         if state is None:
-            raise _has_changed(location)
+            raise changed(location)
         # relative to the folder of the JSON file, so that both can be moved together
         relative = relative_source(location, tree.target)
         inside = relative.removeprefix("../") if relative.startswith("../") else None
         files[location] = store, name, Recorded(state, inside, store.sample(name, state.size))
     return files
-
-
-def _has_changed(location: str) -> StoreError:
-    return StoreError(
-        "the source has changed while its chunks were listed",
-        store=location,
-        remedy="Wait until no program writes to it, and start again.",
-    )
 
 
 # ---- the document ---------------------------------------------------------------------------------------------------

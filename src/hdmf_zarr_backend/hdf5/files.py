@@ -63,7 +63,8 @@ _FORM = "bytes"
 _known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
 
-def _changed(location: str) -> StoreError:
+def changed(location: str) -> StoreError:
+    """Return the error for a file that is not as it was."""
     problem = "the source has changed since the copy was planned"
     return StoreError(problem, store=location, remedy="Wait until no program writes to it, and start again.")
 
@@ -126,22 +127,17 @@ class FileBytes:
             if self._descriptor is None:
                 flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
                 try:
-                    descriptor = os.open(self.path, flags)
+                    self._descriptor = os.open(self.path, flags)
                 except OSError as error:
                     problem, store = f"the source cannot be opened ({error})", self.path
                     raise resource_failure(error, "opened", store=store) or StoreError(problem, store=store) from error
-                try:
-                    self._check(os.fstat(descriptor))
-                except StoreError:
-                    os.close(descriptor)
-                    raise
-                weakref.finalize(self, os.close, descriptor)
-                self._descriptor = descriptor
+                weakref.finalize(self, os.close, self._descriptor)
+                self._check(os.fstat(self._descriptor))
             return self._descriptor
 
     def _check(self, state: os.stat_result) -> None:
         if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
-            raise _changed(self.path)
+            raise changed(self.path)
 
 
 def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
@@ -164,7 +160,7 @@ class RemoteFile:
         if present is None:
             raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the URL.")
         if state is not None and present != state:
-            raise _changed(location)
+            raise changed(location)
         self.state = present
         self._blocks = ChunkCache(_BLOCKS * BLOCK, largest=BLOCK)
         with _lock:
@@ -185,7 +181,7 @@ class RemoteFile:
     def check(self) -> None:
         """Check that the file is still in the recorded state."""
         if self._store.state(self._name) != self.state:
-            raise _changed(self.path)
+            raise changed(self.path)
 
     def read(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes from ``offset``. Threads may read concurrently."""

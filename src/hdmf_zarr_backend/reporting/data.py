@@ -15,9 +15,9 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
-from hdmf_zarr_backend.model.render import UNICODE, counted, escape, natural, pattern, readable, size_text
+from hdmf_zarr_backend.model.render import UNICODE, Item, counted, escape, natural, pattern, readable, size_text, sum_of
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import Outline, outline_of
 from hdmf_zarr_backend.store.base import Store
@@ -597,7 +597,11 @@ class DataView:
         numbers = self._reader.numbers(path, "id")
         if numbers is not None and (repeated := len(numbers) - len(np.unique(numbers))):
             self._remark("ids of rows repeat", path, f"{repeated:,} of {len(numbers):,}")
-        self._check_references(path)
+        series = self._reader.dataset(path, "timeseries")
+        fits = series is not None and self._reader.cost(series[1]) <= self._reader.share(4)
+        ranges = self._reader.read(series[0]) if series is not None and fits else None
+        if ranges is not None and (outside := past_the_end(ranges, self._reader.resolver).total()):
+            self._remark("references to samples that the series does not have", path, f"{outside:,} of {len(ranges):,}")
         cells = [self._cells(path, name, min(rows, _ROWS)) for name in names[:_COLUMNS]]
         head = "".join(f"<th>{escape(name)}</th>" for name in names[:_COLUMNS])
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in zip(*cells, strict=False))
@@ -611,14 +615,6 @@ class DataView:
         more = f"first {_ROWS} of {rows:,} rows" if rows > _ROWS else counted(rows, "row")
         columns = f"{table}<details><summary>{title}</summary><ul>{listed}</ul></details>"
         return _card(path, [data_type_of(group) or "", more], columns)
-
-    def _check_references(self, path: str) -> None:
-        """Remark rows that refer to samples outside of their series."""
-        column = self._reader.dataset(path, "timeseries")
-        fits = column is not None and self._reader.cost(column[1]) <= self._reader.share(4)
-        rows = self._reader.read(column[0]) if column is not None and fits else None
-        if rows is not None and (outside := past_the_end(rows, self._reader.resolver).total()):
-            self._remark("references to samples that the series does not have", path, f"{outside:,} of {len(rows):,}")
 
     def _cells(self, path: str, name: str, rows: int) -> list[str]:
         """Return the first cells of a column; those of a ragged one are lists."""
@@ -679,23 +675,8 @@ _COLOURS = 8
 _LETTER = 6.6  # width of a letter of a label
 
 
-@dataclass(slots=True)
-class Area:
-    """A node with stored bytes: those of an array, or the sum of the members of a group."""
-
-    name: str
-    path: str
-    size: float
-    members: list[Area] = field(default_factory=list)
-
-
-class Rectangle(NamedTuple):
-    """A rectangle, in pixels."""
-
-    x: float
-    y: float
-    width: float
-    height: float
+Rectangle: TypeAlias = tuple[float, float, float, float]
+"""Left, top, width and height, in pixels."""
 
 
 def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
@@ -710,58 +691,57 @@ def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:
     x, y, width, height = whole
     if width >= height:
         cut = width * half / total
-        parts = Rectangle(x, y, cut, height), Rectangle(x + cut, y, width - cut, height)
+        parts = (x, y, cut, height), (x + cut, y, width - cut, height)
     else:
         cut = height * half / total
-        parts = Rectangle(x, y, width, cut), Rectangle(x, y + cut, width, height - cut)
+        parts = (x, y, width, cut), (x, y + cut, width, height - cut)
     return [*lay_out(sizes[:count], parts[0]), *lay_out(sizes[count:], parts[1])]
 
 
-def treemap_svgs(root: Area) -> str:
+def treemap_svgs(root: Item) -> str:
     """Return the treemap of ``root`` in a wide and a narrow form, or that nothing is stored."""
-    if root.size <= 0:
+    if root.sum.size <= 0:
         return '<p class="soft">Nothing is stored in chunks.</p>'
     pictures = ""
     # two pictures, of which the style shows one: a phone would show the wide one with labels of 3 pixels
     for form, width, height in (("wide", 960.0, 420.0), ("narrow", 380.0, 460.0)):
-        parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
+        parts = "".join(_drawn(root, (0, 0, width, height)))
         box = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
         pictures += f'<div class="{form}"><svg class="treemap" {box}>{parts}</svg></div>'
     return pictures
 
 
-def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
-    """Yield the boxes of a tree of areas, each before those in it; members too small for a box are combined."""
+def _drawn(root: Item, whole: Rectangle) -> Iterator[str]:
+    """Yield the boxes of a tree of stored sizes, each before those in it; members too small for a box are combined."""
     pending = [(root, whole, 0, 0)]
     while pending:
-        area, box, level, colour = pending.pop()
-        inner = box
+        item, (x, y, width, height), level, colour = pending.pop()
         if level:
-            about = "" if area.path.endswith(area.name) else f": {area.name}"
-            title = f"{area.path or '/'}{about}, {size_text(area.size)}"
+            about = "" if item.path.endswith(item.name) else f": {item.name}"
+            title = f"{absolute(item.path)}{about}, {size_text(item.sum.size)}"
             yield (
-                f'<rect class="c{colour} l{min(level, 4)}" x="{box.x:.1f}" y="{box.y:.1f}" '
-                f'width="{max(box.width - 1, 0.5):.1f}" height="{max(box.height - 1, 0.5):.1f}">'
+                f'<rect class="c{colour} l{min(level, 4)}" x="{x:.1f}" y="{y:.1f}" '
+                f'width="{max(width - 1, 0.5):.1f}" height="{max(height - 1, 0.5):.1f}">'
                 f"<title>{escape(title)}</title></rect>"
             )
             # SVG does not shorten text, and a page without scripts cannot measure it
-            letters, label = int((box.width - 6) / _LETTER), f"{area.name} {size_text(area.size)}"
-            if letters >= 4 and box.height >= _TITLE:
+            letters, label = int((width - 6) / _LETTER), f"{item.name} {size_text(item.sum.size)}"
+            if letters >= 4 and height >= _TITLE:
                 if len(label) > letters:
-                    label = area.name if len(area.name) <= letters else f"{area.name[: letters - 1]}…"
-                yield f'<text x="{box.x + 4:.1f}" y="{box.y + 12:.1f}">{escape(label)}</text>'
-            inner = Rectangle(box.x + 1, box.y + _TITLE, box.width - 2, box.height - _TITLE)
-        if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
+                    label = item.name if len(item.name) <= letters else f"{item.name[: letters - 1]}…"
+                yield f'<text x="{x + 4:.1f}" y="{y + 12:.1f}">{escape(label)}</text>'
+            x, y, width, height = x + 1, y + _TITLE, width - 2, height - _TITLE
+        if width < 2 * _LEAST or height < 2 * _LEAST:
             continue
-        members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
-        least = sum(member.size for member in members) * (_LEAST * _LEAST) / (inner.width * inner.height)
-        small = [member for member in members if member.size < least]
+        members = sorted((member for member in item.members if member.sum.size), key=lambda each: -each.sum.size)
+        least = sum(member.sum.size for member in members) * (_LEAST * _LEAST) / (width * height)
+        small = [member for member in members if member.sum.size < least]
         if len(small) > 1:  # thousands of datasets would be as many rectangles, all too thin to be seen
-            rest = Area(f"{len(small):,} smaller ones", area.path, sum(member.size for member in small))
+            rest = Item(f"{len(small):,} smaller ones", item.path, None, sum=sum_of(small))
             members = [*members[: len(members) - len(small)], rest]
-        boxes = lay_out([member.size for member in members], inner)
-        for number, (member, rectangle) in enumerate(zip(members, boxes, strict=True)):
-            pending.append((member, rectangle, level + 1, number % _COLOURS if level == 0 else colour))
+        boxes = lay_out([member.sum.size for member in members], (x, y, width, height))
+        for number, (member, box) in enumerate(zip(members, boxes, strict=True)):
+            pending.append((member, box, level + 1, number % _COLOURS if level == 0 else colour))
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------

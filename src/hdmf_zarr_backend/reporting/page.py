@@ -22,11 +22,21 @@ from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments, without_secrets
 from hdmf_zarr_backend.model.links import without_query
-from hdmf_zarr_backend.model.nodes import absolute, split
-from hdmf_zarr_backend.model.render import RUN, UNICODE, counted, escape, natural, pattern, size_text
+from hdmf_zarr_backend.model.nodes import Node, absolute
+from hdmf_zarr_backend.model.render import (
+    RUN,
+    UNICODE,
+    Description,
+    counted,
+    escape,
+    item_tree,
+    natural,
+    pattern,
+    size_text,
+)
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import TREE_STYLE, Outline, tree_html
-from hdmf_zarr_backend.reporting.data import Area, DataView, NodeReader, Remark, opened, treemap_svgs
+from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, opened, treemap_svgs
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
 from hdmf_zarr_backend.store.opening import FileSource
 
@@ -117,7 +127,7 @@ def report(
         f'<p class="soft">{amount}</p>',
         f"<h2>File</h2>{_cards(figures)}",
         f"<h2>Checks</h2>{checks}",
-        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.areas)}",
+        f"<h2>Where the bytes are</h2>{treemap_svgs(figures.sizes)}",
         _arrays_section(figures),
         f"<h2>Tree</h2>{tree_html(figures.outline)}",
     ]
@@ -151,16 +161,13 @@ class _FileFigures:
         self.counts = outline.counts()
         stored = outline.stored or {}
         self.stored = sum(stored.values())
+
         # the tree of sizes is without the cached specifications: in many files they would hide the data
-        areas = {"": Area("/", "/", stored.get("", 0))}
-        for path, _ in outline.hierarchy.walk(without=outline.spec_path):
-            if path:  # parents are before members
-                areas[path] = Area(split(path)[1], absolute(path), stored.get(path, 0))
-                areas[split(path)[0]].members.append(areas[path])
-        for path in reversed(list(areas)[1:]):
-            areas[split(path)[0]].size += areas[path].size
-        self.areas = areas[""]
-        self.specifications = self.stored - self.areas.size
+        def size_of(path: str, node: Node) -> Description:
+            return Description(size=stored.get(path, 0), instead="hidden" if path == outline.spec_path else "")
+
+        self.sizes = item_tree(outline.hierarchy, size_of)
+        self.specifications = self.stored - self.sizes.sum.size
 
 
 def _cards(figures: _FileFigures) -> str:
@@ -254,9 +261,11 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     body = ["<h1>Two files</h1>"]
     for ordinal, figures in (("first", a), ("second", b)):
         body.append(f"<h2>{ordinal}: {escape(without_secrets(figures.outline.location))}</h2>{_cards(figures)}")
-    sizes = {"all": [float(a.stored), float(b.stored)]}
-    members = [{f"/{area.name}": area.size for area in figures.areas.members if area.size} for figures in (a, b)]
-    by_path = {path: [each.get(path, 0.0) for each in members] for path in {*members[0], *members[1]}}
+    sizes = {"all": [a.stored, b.stored]}
+    members = [
+        {f"/{item.name}": item.sum.size for item in figures.sizes.members if item.sum.size} for figures in (a, b)
+    ]
+    by_path = {path: [each.get(path, 0) for each in members] for path in {*members[0], *members[1]}}
     sizes |= sorted(by_path.items(), key=lambda item: (-max(item[1]), item[0]))
     rows = []
     for path, (one, other) in sizes.items():
