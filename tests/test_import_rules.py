@@ -108,7 +108,7 @@ def test_what_reads_web_servers_is_imported_where_a_url_is_opened():
 
 WRITES = frozenset({
     "_set", "_set_many", "_create", "_stream", "_link_value", "_delete", "_delete_below", "_delete_unfinished",
-    "_commit_changes", "_discard_changes",
+    "_end_session",
 })  # fmt: skip
 ALONE = ("DirectChange", "Puts", "QueuedStore")
 """What changes a store without a writer: a file that nobody else sees."""

@@ -25,8 +25,9 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UnlockedWarning
 from hdmf_zarr_backend.store import lock as locks
 from hdmf_zarr_backend.store.local import LocalStore
-from hdmf_zarr_backend.store.lock import FileLock, Holder, lock_path, writer_lock
+from hdmf_zarr_backend.store.lock import FileLock, Holder, lock_path
 from hdmf_zarr_backend.store.opening import open_store
+from hdmf_zarr_backend.store.transaction import Writer
 from tests import trees
 from tests.keystores import DictStore
 from tests.storekinds import StoreKind
@@ -129,13 +130,13 @@ def test_every_writer_takes_the_lock(tmp_path: Path) -> None:
                 call()
     for call in calls:
         call()
-    with writer_lock(LocalStore(str(tmp_path / "a.h5"))), pytest.raises(StoreLockedError):
+    with Writer(LocalStore(str(tmp_path / "a.h5"))), pytest.raises(StoreLockedError):
         convert(path, tmp_path / "a.h5", overwrite=True, check=False)
 
 
 def test_names_that_are_as_long_as_can_be(tmp_path: Path) -> None:
     one, other = (str(tmp_path / ("é" * 123 + f"{end}.zarr")) for end in "ab")
-    with writer_lock(LocalStore(one)), writer_lock(LocalStore(other)), pytest.raises(StoreLockedError):
+    with Writer(LocalStore(one)), Writer(LocalStore(other)), pytest.raises(StoreLockedError):
         FileLock(one)
     assert os.listdir(tmp_path) == []
 
@@ -304,7 +305,7 @@ def test_a_lock_of_another_machine_is_broken_and_its_holder_does_not_take_that_o
 
 
 def test_a_process_that_is_alive_keeps_its_lock(tmp_path: Path) -> None:
-    with writer_lock(LocalStore(str(tmp_path / "a.zarr"))), pytest.raises(StoreLockedError):
+    with Writer(LocalStore(str(tmp_path / "a.zarr"))), pytest.raises(StoreLockedError):
         FileLock(str(tmp_path / "a.zarr"), break_lock=True)
 
 

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.errors import (
     StoreLockedError,
 )
 from hdmf_zarr_backend.store import journal, transaction
-from hdmf_zarr_backend.store.journal import JOURNAL, LAST_RECORD, Record, digest, pending, recover, warn_of_pending
+from hdmf_zarr_backend.store.journal import JOURNAL, LAST_RECORD, Record, pending, recover, warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.transaction import Change, Writer, open_for_writing
 from hdmf_zarr_backend.write.plan import checked_name
@@ -431,26 +431,6 @@ def record(values: bytes = b"", **parts: Any) -> bytes:
     return json.dumps({"crc32": zlib.crc32(values), **head}).encode() + b"\n" + values
 
 
-def test_a_journal_of_version_1_is_undone_or_finished():
-    """All documents of the root committed it, those that are null after the others."""
-    mark = {"documents": {".zattrs": "writing"}, "hidden": [".zmetadata"]}
-    parts = {"old": {"a/0": 4, ".zattrs": 2, ".zmetadata": 3}, "absent": ["b"], "below": ["c"], "mark": mark}
-    journal = record(b"zero{}old", version=1, aside={"d/0": 0}, **parts)
-    aside = {f"{JOURNAL}.old.id.0": b"a shard"}
-    now = {"a/0": b"x", "b": b"x", "c/x": b"x", "d/0": b"x", ".zattrs": b"{}", ".zmetadata": b"new", ".zgroup": b"g"}
-    store = Steps({**now, **aside, JOURNAL: journal})
-    assert "by process 7 on host since noon was interrupted and has been undone" in str(recover(store))
-    assert store.values == {
-        "a/0": b"zero", ".zattrs": b"{}", ".zmetadata": b"old", ".zgroup": b"g", "d/0": b"a shard"
-    }  # fmt: skip
-    final = {".zattrs": digest(b"{}"), ".zmetadata": digest(b"new"), ".zgroup": None}
-    last = json.dumps({"version": 1, "id": "id", "final": final, "delete": ["a/0"]}).encode()
-    store = Steps({**now, **aside, JOURNAL: journal, LAST_RECORD: last})
-    with pytest.warns(JournalWarning, match="was complete, and its journal was removed"):
-        Writer(store).clean_up()
-    assert store.values == {key: value for key, value in now.items() if key not in ("a/0", ".zgroup")}
-
-
 OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
 
 
@@ -459,7 +439,7 @@ OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
     [
         (b"[]\n", "cannot be understood"),
         (b"[" * 2000 + b"]" * 2000 + b"\n", "it is nested more than 1,000 deep"),
-        (record(version=3), "it is of version 3, and this package reads 1 and 2"),
+        (record(version=3), "it is of version 3, and this package reads 2"),
         (record(id="a/b"), "'a/b' is not the id of a change"),
         (record(b"zero", old={"a/0": 3}), "its values are damaged"),
         (record(b"zero", old={"a/0": 4}, crc32=5), "its values are damaged"),
@@ -494,7 +474,7 @@ def test_a_first_record_that_is_cut_off_does_not_block_the_file(text):
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"version": 3}, "it is of version 3, and this package reads 1 and 2"),
+        ({"version": 3}, "it is of version 3, and this package reads 2"),
         ({"final": {".zmetadata": 5}}, "it has something other than digests"),
         ({"root": {"../a": None}}, f"'../a' {OUTSIDE}"),
         ({"crc32": 1}, "its values are damaged"),

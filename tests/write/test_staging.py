@@ -20,7 +20,7 @@ from hdmf_zarr_backend.store import local as local_store
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.files import move_exclusively, partial_path, replace, sync_folder
 from hdmf_zarr_backend.store.local import LocalStore, sync_files
-from hdmf_zarr_backend.store.lock import lock_path, writer_lock
+from hdmf_zarr_backend.store.lock import lock_path
 from hdmf_zarr_backend.store.transaction import Writer
 from tests import trees
 from tests.places import put, stored_files
@@ -209,13 +209,13 @@ def test_the_next_writer_removes_what_one_that_died_has_left_and_nothing_else(tm
     Path(partial_path(str(target))).write_bytes(b"a zip file")
     make(Path(f"{partial_path(str(target))}.old"), b"older")
     others = {make(Path(partial_path(str(tmp_path / "b.zarr")))).name, make(tmp_path / ".a.zarr.partial").name}
-    with writer_lock(LocalStore(str(target)), replaces=True):
+    with Writer(LocalStore(str(target)), replaces=True):
         assert len(os.listdir(tmp_path)) == 7  # what a living writer, which has no lock where there are none, has begun
     Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
     for _ in range(2):  # writers that change the old file keep the new one, which nobody finished
-        with writer_lock(LocalStore(str(target))):
+        with Writer(LocalStore(str(target))):
             assert len(os.listdir(tmp_path)) == 7
-    with writer_lock(LocalStore(str(target)), replaces=True):
+    with Writer(LocalStore(str(target)), replaces=True):
         pass
     assert set(os.listdir(tmp_path)) == {"a.zarr", *others}
     assert stored_files(target) == {".zgroup": b"old"}
@@ -227,7 +227,7 @@ def test_a_file_that_was_moved_aside_gets_its_place_back(tmp_path):
     make(Path(f"{partial_path(str(target))}.old"), b"old")
     make(Path(partial_path(str(target))), b"new")
     Path(lock_path(str(target))).write_text(' {"host": "h", "pid": 1, "since": "then"}')
-    with writer_lock(LocalStore(str(target)), replaces=True):
+    with Writer(LocalStore(str(target)), replaces=True):
         pass
     assert os.listdir(tmp_path) == ["a.zarr"]
     assert stored_files(target) == {".zgroup": b"old"}

@@ -2,8 +2,6 @@
 
 `Store` declares the complete contract, with a default for each operation that a kind of store may not have, so that
 callers never test the class of a store. A new kind of store is one subclass of it.
-
-Errors of the operating system and of store libraries become errors of this package, which name store, node and key.
 """
 
 from __future__ import annotations
@@ -315,11 +313,8 @@ class Store(ABC):
         """Return whether there are changes that are not visible yet. Only for a store that ``commits``."""
         return False
 
-    def _commit_changes(self, message: str) -> None:
-        """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
-
-    def _discard_changes(self) -> None:
-        """Discard all changes that are not visible yet. Only for a store that ``commits``."""
+    def _end_session(self, message: str | None) -> None:
+        """Make all changes visible, with a message; None discards them. Only for a store that ``commits``."""
 
     # ---- other files -------------------------------------------------------------------------------------------------
 
@@ -409,10 +404,7 @@ def os_errors(location: str, doing: str, key: str = "") -> Iterator[None]:
 def resource_failure(
     error: BaseException, doing: str, *, store: str | None = None, path: str | None = None, what: str = "this"
 ) -> ResourceError | None:
-    """Return the error for a lack of memory or file descriptors, which no file is to blame for; else None.
-
-    ``doing`` as for `disk_failure`, ``what`` is that which could not be done.
-    """
+    """Return the error for a lack of memory or file descriptors, which no file is to blame for; else None."""
     number = error.errno if isinstance(error, OSError) else None
     problem = f"{what} could not be {doing}"
     if isinstance(error, MemoryError) or number == errno.ENOMEM or _NO_MEMORY.search(str(error)):

@@ -120,38 +120,33 @@ class ObjectStore(RemoteStore):
         # only this creates the object, so that after an error readers still get the old value
         self._call(file.close, key, "written")
 
-    def _create(self, key: str, value: bytes) -> bool | None:
+    def _put_absent(self, key: str, value: bytes) -> bool | None:
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
-        def create() -> bool | None:
-            try:
-                self.opened.put(key, value, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                return False
-            except NotSupportedError:
-                return None
-            return True
-
-        self._refuse_change()
-        return self._call(create, key, "written")
+        try:
+            self.opened.put(key, value, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        except NotSupportedError:
+            return None
+        return True
 
     def _remove(self, keys: Sequence[str]) -> None:
+        def delete(some: Sequence[str]) -> None:
+            try:
+                self.opened.delete(list(some))
+            except FileNotFoundError as error:
+                raise_if_not_absent(error)
+                # except on S3, keys after an absent one may not have been deleted
+                for key in some if len(some) > 1 else ():
+                    delete([key])
+
         # obstore deletes up to 1,000 keys with one request, but sends one for each key of Google
         if self._scheme in GOOGLE_SCHEMES:
-            list(at_once(lambda key: self._delete_some([key]), keys))
+            list(at_once(lambda key: delete([key]), keys))
             return
         for start in range(0, len(keys), _DELETED_AT_ONCE):
-            self._delete_some(keys[start : start + _DELETED_AT_ONCE])
-
-    def _delete_some(self, keys: Sequence[str]) -> None:
-        """Delete as many keys as one request can."""
-        try:
-            self.opened.delete(list(keys))
-        except FileNotFoundError as error:
-            raise_if_not_absent(error)
-            # except on S3, keys after an absent one may not have been deleted
-            for key in keys if len(keys) > 1 else ():
-                self._delete_some([key])
+            delete(keys[start : start + _DELETED_AT_ONCE])
 
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         return ((entry["path"], entry["size"]) for batch in self.opened.list(prefix or None) for entry in batch)
@@ -216,45 +211,42 @@ class FsspecStore(RemoteStore):
 
     @property
     def _filesystem(self) -> Any:
-        if self._given is not None:
-            return self._given
-        if self._client is None:
-            from tarfile import TarError  # of archives, which this opens
-            from zipfile import BadZipFile
+        client = self._client if self._given is None else self._given
+        if client is not None:
+            return client
+        from tarfile import TarError  # of archives, which this opens
+        from zipfile import BadZipFile
 
-            try:
-                from fsspec.core import url_to_fs
-            except ModuleNotFoundError as error:
-                remedy = f"Install it with: {install_command('remote')}"
-                raise UsageError("URLs need fsspec", store=self.location, remedy=remedy) from error
-            if self._scheme == "dandi":
-                with suppress(ModuleNotFoundError):
-                    import dandifs  # noqa: F401 - tells fsspec of its protocol
-            try:
-                self._client, self._root = url_to_fs(self.location, **self._options())
-            except FileNotFoundError as error:
-                # not an absent key: the archive or the file of references, which fsspec opens here, is missing
-                raise_if_not_absent(error)
-                problem = f"the file in this URL does not exist: {error}"
-                raise StoreNotFoundError(problem, store=self.location, remedy="Check the URL.") from error
-            except (ImportError, ValueError, TypeError, IsADirectoryError, BadZipFile, TarError) as error:
-                raise self._not_opened(error) from error
-            # the folder that follows "dir::" is the root of that file system
-            if self.location.startswith("dir::"):
-                self._root = ""
+        try:
+            from fsspec.core import url_to_fs
+        except ModuleNotFoundError as error:
+            remedy = f"Install it with: {install_command('remote')}"
+            raise UsageError("URLs need fsspec", store=self.location, remedy=remedy) from error
+        if self._scheme == "dandi":
+            with suppress(ModuleNotFoundError):
+                import dandifs  # noqa: F401 - tells fsspec of its protocol
+        try:
+            self._client, self._root = url_to_fs(self.location, **self._options())
+        except FileNotFoundError as error:
+            # not an absent key: the archive or the file of references, which fsspec opens here, is missing
+            raise_if_not_absent(error)
+            problem = f"the file in this URL does not exist: {error}"
+            raise StoreNotFoundError(problem, store=self.location, remedy="Check the URL.") from error
+        # an unknown protocol, missing options, or another file than an archive
+        except (ImportError, ValueError, TypeError, IsADirectoryError, BadZipFile, TarError) as error:
+            remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
+            if self._scheme == "dandi" and sys.modules.get("dandifs") is None:
+                remedy = remedy_cli = "Install the library for the DANDI archive: pip install dandifs"
+            elif isinstance(error, ImportError):
+                remedy = remedy_cli = "Install the library that it needs."
+            elif self._scheme == "reference":
+                remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."
+            problem = f"fsspec cannot open this ({error})"
+            raise UsageError(problem, store=self.location, remedy=remedy, remedy_cli=remedy_cli) from error
+        # the folder that follows "dir::" is the root of that file system
+        if self.location.startswith("dir::"):
+            self._root = ""
         return self._client
-
-    def _not_opened(self, error: Exception) -> UsageError:
-        """Return the error for an unknown protocol, missing options, or another file than an archive."""
-        remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
-        if self._scheme == "dandi" and sys.modules.get("dandifs") is None:
-            remedy = remedy_cli = "Install the library for the DANDI archive: pip install dandifs"
-        elif isinstance(error, ImportError):
-            remedy = remedy_cli = "Install the library that it needs."
-        elif self._scheme == "reference":
-            remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."
-        problem = f"fsspec cannot open this ({error})"
-        return UsageError(problem, store=self.location, remedy=remedy, remedy_cli=remedy_cli)
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the file system; those of a web server bound its silence, and its redirects."""
@@ -378,21 +370,15 @@ class FsspecStore(RemoteStore):
                 _abandon(file)
             raise
 
-    def _create(self, key: str, value: bytes) -> bool | None:
-        def create() -> bool:
-            path = self._new_path(key)
-            try:
-                self._filesystem.pipe_file(path, value, mode="create")
-            except FileExistsError:
+    def _put_absent(self, key: str, value: bytes) -> bool:
+        path = self._new_path(key)
+        try:
+            self._filesystem.pipe_file(path, value, mode="create")
+        except OSError as error:
+            if isinstance(error, FileExistsError) or any(text in str(error) for text in _EXISTS):
                 return False
-            except OSError as error:
-                if any(text in str(error) for text in _EXISTS):
-                    return False
-                raise
-            return True
-
-        self._refuse_change()
-        return self._call(create, key, "written")
+            raise
+        return True
 
     def _remove(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -499,13 +485,14 @@ _AZURE = _Kind(
 )  # fmt: skip
 
 
-def _kind_of(scheme: str) -> _Kind | None:
-    return next((kind for kind in (_S3, _GOOGLE, _AZURE) if scheme in kind.schemes), None)
+def _kind_of(name: str) -> _Kind | None:
+    """Return the kind of store of a scheme, or of the name of a class of obstore."""
+    return next((kind for kind in (_S3, _GOOGLE, _AZURE) if name in (kind.store, *kind.schemes)), None)
 
 
 def url_of_bucket(store: Any, path: str = "") -> str | None:
     """Return the URL of a path in a bucket that a user has opened with obstore; None for another kind of store."""
-    kind = next((kind for kind in (_S3, _GOOGLE, _AZURE) if kind.store == type(store).__name__), None)
+    kind = _kind_of(type(store).__name__)
     if kind is None:
         return None
     scheme, bucket = kind.bucket
@@ -513,13 +500,11 @@ def url_of_bucket(store: Any, path: str = "") -> str | None:
 
 
 def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
-    """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
-
-    Its settings are passed on to neighbours and workers, like ``storage_options``.
-    """
+    """Return a file in a bucket that a user has opened with obstore; None for another kind of store."""
     location = url_of_bucket(store, path)
     if location is None:
         return None
+    # passed on to neighbours and workers, like ``storage_options``
     options = {name: value for name, value in store.config.items() if name not in ("bucket", "container_name")}
     given = {name: getattr(store, name) for name in ANY_STORE}
     options |= {name: value for name, value in given.items() if value is not None}
@@ -530,9 +515,7 @@ def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
 def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return obstore's settings for a URL and the user's ``storage_options``, None if another library has to open it.
 
-    That is the case if obstore is not installed, for schemes that it does not support, for options that only s3fs,
-    gcsfs or adlfs has, and if the credentials are in an AWS profile or have to be found by the library of Google or
-    Azure.
+    That is so without obstore, and for schemes, options and sources of credentials that only another library knows.
     """
     scheme = location.partition("://")[0]
     if find_spec("obstore") is None:

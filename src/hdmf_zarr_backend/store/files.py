@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,9 +124,14 @@ def move_exclusively(partial: str, target: str) -> None:
                 raise
     except FileExistsError as error:
         problem = "another file was created there while this one was written, and it is not replaced"
-        remedy = "Choose another path, or mode 'w' to replace it."
-        remedy_cli = "Choose another path, or use --overwrite to replace it."
-        raise StoreExistsError(problem, store=target, remedy=remedy, remedy_cli=remedy_cli) from error
+        raise not_replaced(problem, target) from error
+
+
+def not_replaced(problem: str, location: str) -> StoreExistsError:
+    """Return the error for a file that exists by now, and is not replaced."""
+    remedy = "Choose another path, or mode 'w' to replace it."
+    remedy_cli = "Choose another path, or use --overwrite to replace it."
+    return StoreExistsError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
 
 
 def _renameat2(one: str, other: str, flag: int) -> bool:
@@ -182,20 +187,15 @@ def conversions(target: str) -> list[str]:
 
 
 def restore_old(target: str) -> None:
-    """Move the old target back to its place if a writer died between the two renames of its replacement.
-
-    The caller must hold the lock of the file.
-    """
+    """Move the old target back to its place if a writer died between the two renames; its lock must be held."""
     aside = [] if os.path.lexists(target) else _beside(target, _EITHER, rf"\{_ASIDE}")
     if aside:
         os.rename(aside[0], target)
 
 
 def sweep(target: str) -> None:
-    """Remove the new files that dead writers left beside ``target``, and old ones that were replaced.
-
-    The caller must hold the lock of the file. A conversion may be continued, and stays.
-    """
+    """Remove the new files that dead writers left beside ``target``, and old ones; its lock must be held."""
+    # a conversion may be continued, and stays
     done = [path + BESIDE for path in conversions(target) if not os.path.lexists(path)]
     for path in [*_beside(target, _NEW), *_beside(target, _EITHER, rf"\{_ASIDE}"), *done]:
         # what belongs to another user stays, and is in nobody's way: its name is never used again
@@ -260,10 +260,6 @@ class NewFolder(LocalStore):
         keys = [key for key, size in sizes.items() if size and not key.endswith((*DOCUMENTS, PARTIAL))]
         return frozenset(key for key in keys if not self.is_doubtful or is_whole(key, self.get(key) or b""))
 
-    def delete_partial(self) -> None:
-        """Delete chunks that a dead writer has not written to their end."""
-        self._delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
-
     def _make_parent(self, path: str) -> None:
         # a worker on another machine may not see this disk, and would write to a folder that nobody renames
         if not self._folders and not os.path.isdir(self.root):
@@ -299,45 +295,13 @@ class Resumption:
     is_asked: bool  # whether to continue what an earlier run left, instead of starting again
 
     def begin(self, target: str, location: str, drop: Callable[..., object]) -> NewFolder:
-        """Make the folder beside ``target``, or find it; ``drop`` deletes what other runs have left.
-
-        ConflictError if something is to be continued that another conversion writes.
-        """
+        """Make the folder beside ``target``, or find it; ``drop`` deletes what other runs have left."""
         path = _named(target, f"conversion-{hashlib.sha256(dump(self.record)).hexdigest()[:12]}")
         left = conversions(target)
-        begun = self._boots(path, location, filter(os.path.lexists, left)) if self.is_asked else []
-        for other in left:
-            if other != path:
-                drop(other, other + BESIDE)
-        if not begun:
-            discard(path)  # the new folder has this name
-            drop(path + BESIDE)
-        try:
-            now: str | None = _BOOT.read_text(encoding="ascii").strip()
-        except OSError:
-            now = None  # not Linux
-        # a restart, as after a power cut, may have lost the ends of chunks. Files that were not checked since then stay
-        # doubtful for later runs too
-        boot = begun[0] if begun else now
-        os.makedirs(path, exist_ok=True)
-        folder = NewFolder(path, location=location)
-        folder.is_kept, folder.is_doubtful = True, boot is None or boot != now
-        try:
-            folder._set(RECORD, dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino}))
-        except BaseException:
-            if not begun:
-                drop(path, path + BESIDE)
-            raise
-        folder.is_resumed = bool(begun)
-        return folder
-
-    def _boots(self, path: str, location: str, folders: Iterable[str]) -> list[str | None]:
-        """Return the start of the machine in which the folder at ``path`` was begun; nothing if it does not exist.
-
-        A folder whose record no version of this package has written counts as one that does not exist.
-        """
+        begun: list[str | None] = []  # the start of the machine in which the folder was begun, if it is continued
         differences: list[str] = []
-        for folder in folders:
+        for folder in filter(os.path.lexists, left) if self.is_asked else ():
+            # a folder whose record no version of this package has written counts as one that does not exist
             with suppress(MetadataError, TypeError, ValueError, KeyError):
                 if os.path.islink(folder):
                     continue
@@ -350,10 +314,34 @@ class Resumption:
                     continue
                 boot = record.pop("boot")
                 if folder == path and dump(record) == dump(self.record):
-                    return [boot]
+                    begun = [boot]
+                    break
                 differences = differences or self.differences(record)
-        self._check(differences, location)
-        return []
+        else:
+            self._check(differences, location)
+        for other in {*left} - {path}:
+            drop(other, other + BESIDE)
+        if not begun:
+            discard(path)  # the new folder has this name
+            drop(path + BESIDE)
+        try:
+            now: str | None = _BOOT.read_text(encoding="ascii").strip()
+        except OSError:
+            now = None  # not Linux
+        # a restart, as after a power cut, may have lost the ends of chunks. Files that were not checked since then stay
+        # doubtful for later runs too
+        boot = begun[0] if begun else now
+        os.makedirs(path, exist_ok=True)
+        new = NewFolder(path, location=location)
+        new.is_kept, new.is_doubtful = True, boot is None or boot != now
+        try:
+            new._set(RECORD, dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino}))
+        except BaseException:
+            if not begun:
+                drop(path, path + BESIDE)
+            raise
+        new.is_resumed = bool(begun)
+        return new
 
     def continues(self, store: Store) -> bool:
         """Return whether this conversion is to go on in a store without a rename, which has the record of one."""

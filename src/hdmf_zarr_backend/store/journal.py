@@ -12,9 +12,6 @@
 The next writer of the file looks for the first record. If the commit is in the store, it repeats what follows;
 otherwise it restores all old values. Both can stop at any point and be repeated. Readers never look for a journal.
 
-A record is one line of JSON, which names keys and lengths, followed by values. The keys of a journal are plain names at
-the root of the file, where no Zarr reader looks for a node.
-
 Source: docs/format, "The journal".
 """
 
@@ -214,10 +211,8 @@ def _parts(text: bytes, sizes: str) -> tuple[Any, dict[str, bytes]] | None:
         if not end:
             return None
         raise
-    if head["version"] == 1:
-        head = _of_version_1(head)
-    elif head["version"] != VERSION:
-        raise ValueError(f"it is of version {head['version']}, and this package reads 1 and {VERSION}")
+    if head["version"] != VERSION:
+        raise ValueError(f"it is of version {head['version']}, and this package reads {VERSION}")
     if not _ID.fullmatch(head["id"]):
         raise ValueError(f"{head['id']!r} is not the id of a change")
     lengths = _checked_numbers({key: size for key, size in head[sizes].items() if size is not None})
@@ -227,19 +222,6 @@ def _parts(text: bytes, sizes: str) -> tuple[Any, dict[str, bytes]] | None:
     if len(values) > ends[-1] or zlib.crc32(values) != head["crc32"]:
         raise ValueError("its values are damaged")
     return head, {key: values[slice(*part)] for key, part in zip(lengths, itertools.pairwise(ends), strict=True)}
-
-
-def _of_version_1(head: Any) -> Any:
-    """Return the head of a record of version 1, of earlier versions of this package, as one of the present version."""
-    # its last record had no other documents of the root: all had to be set, and others were deleted after them
-    if "final" in head:
-        deleted = {key: None for key, expected in head["final"].items() if expected is None}
-        final = {key: expected for key, expected in head["final"].items() if expected is not None}
-        return {**head, "final": final or deleted, "root": deleted, "crc32": 0}
-    root = [key for key in (".zmetadata", ".zattrs", "zarr.json") if key in (*head["old"], *head["absent"])]
-    mark = head.get("mark") or {"documents": {}, "hidden": []}
-    hides = {key: digest(text.encode()) for key, text in mark["documents"].items()}
-    return {**head, "root": root, "hides": hides | dict.fromkeys(mark["hidden"])}
 
 
 def _checked_keys(stored: Any) -> list[str]:
@@ -347,10 +329,7 @@ def pending(store: Store) -> Record | None:
 
 
 def recover(store: Store) -> str | None:
-    """Undo an interrupted change, or finish it if it is committed; return a report, None without a journal.
-
-    The caller must hold the lock of the file.
-    """
+    """Undo an interrupted change, or finish it, under the lock; return a report, None without a journal."""
     unwrapped: Store = store.unwrapped
     text = unwrapped.get(JOURNAL) if unwrapped.abilities.consolidates else None
     if text is None:

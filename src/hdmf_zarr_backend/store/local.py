@@ -68,7 +68,8 @@ class LocalStore(Store):
 
     def pin(self) -> None:
         """Keep reading the present directory; after it was replaced, an absent value is an error."""
-        self._opened = OpenFolder.at(self.root)
+        opened = OpenFolder(self.root)
+        self._opened = opened if opened.is_open else None
 
     def _check_opened(self) -> None:
         if self._opened is not None:
@@ -380,53 +381,46 @@ class OpenFolder:
     wherever it was moved.
     """
 
-    def __init__(self, descriptor: int, identity: int, root: str) -> None:
-        self._descriptor = descriptor
-        self._identity = identity
-        self._root = root
-
-    @classmethod
-    def at(cls, root: str) -> OpenFolder | None:
-        """Open the directory at ``root``; None if it does not exist, or too many files are open."""
+    def __init__(self, root: str, identity: int | None = None) -> None:
+        self._root, self._identity, self._descriptor = root, identity, -1
         if os.open not in os.supports_dir_fd or not hasattr(os, "O_DIRECTORY"):
-            return None
+            return
         import resource  # exists on systems that can open directories
 
-        try:
-            descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except (OSError, ValueError):  # ValueError: not a path, such as one with a NUL
-            return None
+        # ValueError: not a path, such as one with a NUL
+        with suppress(OSError, ValueError):
+            self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._identity = os.fstat(self._descriptor).st_ino
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with suppress(OSError):
-            # half of the descriptors are for reading: a program may have hundreds of files open
-            if limit == resource.RLIM_INFINITY or descriptor <= limit // 2:
-                return cls(descriptor, os.fstat(descriptor).st_ino, root)
-        close_read(descriptor)
-        return None
+        # half of the descriptors are for reading: a program may have hundreds of files open
+        has_room = limit == resource.RLIM_INFINITY or self._descriptor <= limit // 2
+        if self.is_open and (not has_room or identity not in (None, self._identity)):
+            close_read(self._descriptor)
+            self._identity, self._descriptor = identity, -1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the directory exists, is the same, and not too many files are open."""
+        return self._descriptor >= 0
 
     def __reduce__(self) -> tuple[object, ...]:
-        return OpenFolder.again, (self._root, self._identity)
-
-    @classmethod
-    def again(cls, root: str, identity: int) -> OpenFolder:
-        """Open the same directory in another process, identified by its number only, since machines number disks."""
-        folder = cls.at(root)
-        return folder if folder is not None and folder._identity == identity else cls(-1, identity, root)
+        # another process knows the directory by its number only, since machines number disks
+        return OpenFolder, (self._root, self._identity)
 
     def __del__(self) -> None:
-        if self._descriptor >= 0:
+        if self.is_open:
             close_read(self._descriptor)
 
     def open(self, key: str, flags: int) -> int:
         """Open a file in the directory."""
-        if self._descriptor < 0:
+        if not self.is_open:
             raise FileNotFoundError(errno.ENOENT, "", self._root)
         return os.open(key, flags, dir_fd=self._descriptor)
 
     def check(self, location: str) -> None:
         """Make sure that this directory still has its path."""
         with os_errors(location, "read"), suppress(FileNotFoundError):
-            if self._descriptor >= 0 and os.path.samestat(os.stat(self._root), os.fstat(self._descriptor)):
+            if self.is_open and os.path.samestat(os.stat(self._root), os.fstat(self._descriptor)):
                 return
         problem = "the file was replaced or removed while it was open"
         raise StoreError(problem, store=location, remedy="Open it again.")

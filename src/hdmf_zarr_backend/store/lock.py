@@ -1,15 +1,9 @@
 """`writer_lock`: lets one writer at a time change a file, in any kind of store. Readers take no lock, and never wait.
 
-The lock depends on the store:
+A local file has a `FileLock`, an object store a `KeyLock`, and any other store a `ProcessLock`, with an
+UnlockedWarning unless the store is ``of_one_process``.
 
-- `FileLock`, for a local file: a lock of the system on the file ``.NAME.lock`` beside it, whose content names the
-  holder. If the file system has no locks (some network file systems), the content decides: a holder counts as alive
-  unless it is a process of this machine that has ended. If the folder cannot be written, the file itself is locked.
-- `KeyLock`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (RFC 9110, section
-  13.1.2: ``If-None-Match: *``), and read again before each commit. That of a dead writer stays until a user breaks it:
-  no server can say whether the holder is alive.
-- `ProcessLock`, for any other store: a lock within this process, with an UnlockedWarning unless the store is
-  ``of_one_process``.
+Source: RFC 9110, section 13.1.2, ``If-None-Match: *``.
 """
 
 from __future__ import annotations
@@ -30,7 +24,7 @@ from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from filelock import lock_descriptor, unlock_descriptor
 
@@ -140,7 +134,7 @@ def locked_error(holder: Holder | None, location: str, *, is_mine: bool | None =
 
 
 class WriterLock(ABC):
-    """The lock of the file at ``location``, held until it is released, its ``with`` block ends, or it is collected.
+    """The lock of the file at ``location``, held until it is released or collected.
 
     It belongs to this process: a fork does not hold it, and cannot release it.
     """
@@ -175,12 +169,6 @@ class WriterLock(ABC):
         """Return the error for a lock that somebody else has broken."""
         problem = f"the lock of this writer was broken: {how}"
         return StoreLockedError(problem, store=self.location, remedy=remedy)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
     def release(self) -> None:
         """Release the lock; a second call has no effect."""
@@ -254,11 +242,13 @@ def lock_path(target: str) -> str:
 
 
 class FileLock(WriterLock):
-    """The lock of the local file at an absolute path, which need not exist yet.
+    """A lock of the system on the file ``.NAME.lock`` beside a local file, whose content names the holder.
 
-    Missing folders above it are created; those that stay empty are removed at the end. ``follows`` is true if an
-    earlier writer died; an old file that it had moved aside is moved back. Its new file is deleted if this writer
-    replaces it; otherwise the lock file stays, so that a later writer knows that nobody is writing that file.
+    If the file system has no locks (some network file systems), the content decides: a holder counts as alive unless it
+    is a process of this machine that has ended. If the folder cannot be written, the file itself is locked. ``follows``
+    is true if an earlier writer died; an old file that it had moved aside is moved back. Its new file is deleted if
+    this writer replaces it; otherwise the lock file stays, so that a later writer knows that nobody is writing that
+    file.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False, replaces: bool = False) -> None:
@@ -423,10 +413,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class KeyLock(WriterLock):
-    """The lock of the file ``name`` in the folder ``store`` of an object store.
+    """The key ``.NAME.lock`` in the folder ``store`` of an object store, read again before each commit.
 
-    An UnlockedWarning is issued if the server cannot set a key only if it is absent, or if the credentials are limited
-    to the file.
+    That of a dead writer stays until a user breaks it: no server can say whether the holder is alive. An
+    UnlockedWarning is issued if the server cannot set a key only if it is absent, or if the credentials are limited to
+    the file.
     """
 
     def __init__(self, store: Store, name: str, location: str, *, break_lock: bool = False) -> None:

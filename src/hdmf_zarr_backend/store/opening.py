@@ -1,23 +1,7 @@
 """`open_store`: the location of a file, or an object that holds it -> its store, without loading store libraries.
 
-=============================  =========================================================================
-``"/a/b.nwb.zarr"``, a Path,   `LocalStore`
-``"file://"``, ``"local://"``
-``"/a/b.nwb.zarr.zip"``        `ZipStore`
-``"/a/b.nwb.zarr.json"``       `ReferenceStore`
-``"s3://"``, ``"gs://"``,      `ObjectStore` where obstore is installed and knows the options, else `FsspecStore`
-``"az://"``
-``"https://"``, ``"http://"``  `WebStore`
-any other URL, ``"a::b"``      `FsspecStore`
-a UPath, an OpenFile           as its path or URL, with the options of its file system
-a mapping                      `MemoryStore`; `FsspecStore` for that of ``fsspec.get_mapper``
-a store, StorePath or group    `ZarrPythonStore`; `LocalStore` for a folder; `ObjectStore` for a bucket that obstore has
-of zarr                        opened
-an Icechunk session            `IcechunkStore`
-=============================  =========================================================================
-
-All functions that take a file take all of these. Those that take HDF5 files too, or need to know a path or a URL before
-they open a file, get it from `path_or_store`.
+docs/how-to/stores lists what a file may be; all functions that take a file take all of these. Those that take HDF5
+files too, or need to know a path or a URL before they open a file, get it from `path_or_store`.
 """
 
 from __future__ import annotations

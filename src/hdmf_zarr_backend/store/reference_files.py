@@ -6,8 +6,7 @@ may be relative to the folder of the file of references.
 This package records for each file that it refers to: its size, the tag of the server or the time of the last change, a
 digest of both ends, and the path from the folder of the references. So two files that were moved or copied together are
 found again, and a file that has changed raises an error. References of other programs have no record; for them only the
-rules for links apply. While a file on a server is compared with its record, the first bytes are requested already: a
-slice takes the time of one request.
+rules for links apply.
 
 Allowed files: references on a server may name files on that server, in their folder and below, never a file of this
 machine. Local references may name files in their folder and on servers, and others if the record proves that their
@@ -189,31 +188,29 @@ class ReferenceStore(RemoteStore):
     def _source(self, url: str) -> _Source:
         """Return another file by its URL in the references."""
         with self._choosing:
-            source = self._sources.get(url)
-            if source is None:
-                source = self._sources[url] = self._choose(url)
-            # each time, since it takes no request; a file on a server is compared once
-            elif source.state is not None and source.store.folder is not None:
-                now = source.store.state(source.name)
-                if now != source.state:
-                    raise self._missing(source.location) if now is None else self._changed(source.location)
-        return source
-
-    def _choose(self, url: str) -> _Source:
-        """Return a file at its URL; a recorded one there, or at the recorded path beside the references."""
-        recorded, candidates = self._recorded.get(url), self._candidates(url)
-        changed = None
-        for number, (location, refusal) in enumerate(candidates.items()):
-            if refusal is not None:
-                continue
-            source = self._at(location)
-            if recorded is None or source.matches(recorded, is_original=number == 0):
+            if url in self._sources:
+                source = self._sources[url]
+                # each time, since it takes no request; a file on a server is compared once
+                if source.state is not None and source.store.folder is not None:
+                    now = source.store.state(source.name)
+                    if now != source.state:
+                        raise self._missing(source.location) if now is None else self._changed(source.location)
                 return source
-            if source.state is not None:
-                changed = changed or location
-        if changed is not None:
-            raise self._changed(changed)
-        raise next(filter(None, candidates.values()), None) or self._missing(*candidates)
+            # at its URL; a recorded one there, or at the recorded path beside the references
+            recorded, candidates = self._recorded.get(url), self._candidates(url)
+            changed = None
+            for number, (location, refusal) in enumerate(candidates.items()):
+                if refusal is not None:
+                    continue
+                source = self._at(location)
+                if recorded is None or source.matches(recorded, is_original=number == 0):
+                    self._sources[url] = source
+                    return source
+                if source.state is not None:
+                    changed = changed or location
+            if changed is not None:
+                raise self._changed(changed)
+            raise next(filter(None, candidates.values()), None) or self._missing(*candidates)
 
     def _candidates(self, url: str) -> dict[str, LinkRefusedError | None]:
         """Return where another file may be, in the order of choice, each with its error if it is forbidden."""

@@ -212,16 +212,10 @@ class RemoteStore(Store):
 
     abilities = Abilities(is_remote=True)
 
-    _absent: tuple[type[Exception], ...] = ()
-    """Errors of the library for an absent key."""
-
-    _client: Any = None
-    """What the library has opened, with its connections, which are those of one process; see `_pid`."""
-
+    _absent: tuple[type[Exception], ...] = ()  # errors of the library for an absent key
+    _client: Any = None  # what the library has opened, with its connections, which are those of the process `_pid`
     _pid = 0
-
-    _counts_from_end = True
-    """Whether the server knows ranges of the last bytes of a value."""
+    _counts_from_end = True  # the server knows ranges of the last bytes of a value
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
@@ -249,8 +243,11 @@ class RemoteStore(Store):
         return None if value is None else FileState(len(value))
 
     def _put_value(self, key: str, value: bytes) -> None:
-        """Set ``key``; this and the next two are not called if `abilities` excludes them."""
+        """Set ``key``; this and the next three are not called if `abilities` excludes them."""
         raise NotImplementedError
+
+    def _put_absent(self, key: str, value: bytes) -> bool | None:
+        """Set ``key`` if it is absent; None if the library cannot do that in one step."""
 
     def _remove(self, keys: Sequence[str]) -> None:
         """Delete ``keys``, some of which may be absent."""
@@ -313,6 +310,10 @@ class RemoteStore(Store):
     def _set(self, key: str, value: bytes) -> None:
         self._refuse_change()
         self._call(lambda: self._put_value(key, value), key, "written")
+
+    def _create(self, key: str, value: bytes) -> bool | None:
+        self._refuse_change()
+        return self._call(lambda: self._put_absent(key, value), key, "written")
 
     def _set_many(self, items: Mapping[str, bytes]) -> None:
         list(at_once(lambda item: self._set(*item), items.items()))

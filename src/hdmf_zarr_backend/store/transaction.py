@@ -1,14 +1,8 @@
 """`Writer` and `Change`: the one way in which a store is changed.
 
 A `Writer` has the lock of a file, from when it is opened until it is closed, and makes one `Change` after the other.
-What a change puts is visible when it is committed; if it is not, or its process dies, the file is as it was. How that
-is done depends on the store and on what is changed:
-
-- *undo journal*: a change in place. Old values are recorded before they are replaced (`store.journal`).
-- *native*: a change, or a new file, in a store whose sessions are transactions (Icechunk).
-- *rename*: a new local folder or zip file, which is made beside its place.
-- *mark*: a new file in a store without a rename. Its root says that it is being written, until the document is put that
-  readers trust before they look there. So however the writer ends, the file is complete or visibly incomplete.
+What a change puts is visible when it is committed; if it is not, or its process dies, the file is as it was. The
+classes of changes differ in how that is done.
 
 Keys and documents are given by the caller: nothing here knows a format of Zarr.
 """
@@ -29,7 +23,6 @@ from hdmf_zarr_backend.errors import (
     MetadataError,
     ResourceError,
     StoreError,
-    StoreExistsError,
     WorkerLostError,
 )
 from hdmf_zarr_backend.model.json_text import dump
@@ -42,6 +35,7 @@ from hdmf_zarr_backend.store.files import (
     conversions,
     discard,
     move_into_place,
+    not_replaced,
     partial_path,
 )
 from hdmf_zarr_backend.store.files import RECORD as FOLDER_RECORD
@@ -62,7 +56,7 @@ from hdmf_zarr_backend.store.journal import (
     set_root,
     warn_of_journal,
 )
-from hdmf_zarr_backend.store.local import LocalStore, check_sync
+from hdmf_zarr_backend.store.local import PARTIAL, LocalStore, check_sync
 from hdmf_zarr_backend.store.lock import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.store.memory import InlinedStore, QueuedStore
 from hdmf_zarr_backend.store.remote import REQUESTS, at_once
@@ -145,10 +139,7 @@ class Writer:
             return StagedChange(self, exclusive=exclusive)
         is_continued = resume is not None and resume.continues(self.store)
         if exclusive and not is_continued and self.store.exists():
-            problem = "a file was created there since, and is not replaced"
-            remedy = "Choose another path, or mode 'w' to replace it."
-            remedy_cli = "Choose another path, or use --overwrite to replace it."
-            raise StoreExistsError(problem, store=self.store.location, remedy=remedy, remedy_cli=remedy_cli)
+            raise not_replaced("a file was created there since, and is not replaced", self.store.location)
         if not self.store.abilities.consolidates:
             return SessionChange(self, replaces=True)
         return MarkedChange(self, mark, resume, is_continued=is_continued)
@@ -156,7 +147,7 @@ class Writer:
     def commit_session(self, message: str) -> None:
         """Make the changes visible that are in the session of a store with transactions of its own."""
         self.check_session()
-        self.store._commit_changes(message)
+        self.store._end_session(message)
 
     def check_session(self) -> None:
         """Refuse a session that has a part of a change that failed: nothing can take it out again."""
@@ -186,10 +177,7 @@ class Writer:
 def open_for_writing(
     store: Store, *, break_lock: bool = False, report: Callable[[str], object] | None = None
 ) -> Iterator[Writer]:
-    """Yield the writer of an existing file, after undoing or finishing what a dead writer has left.
-
-    That is given to ``report``, by default as a JournalWarning; and to ``report`` that a lock was broken.
-    """
+    """Yield the writer of an existing file, after undoing or finishing what a dead writer has left, with a report."""
     with Writer(store, break_lock=break_lock) as writer:
         if writer.lock.broken and report is not None:
             report(f"took over the lock of {writer.lock.broken}")
@@ -489,7 +477,7 @@ class _LateValues(Mapping[str, bytes]):
 
 
 class JournalledChange(Change):
-    """A change whose old values are in a journal until it is complete."""
+    """A change in place, whose old values are in a journal until it is complete (`store.journal`)."""
 
     def __init__(self, writer: Writer, root: Sequence[str]) -> None:
         super().__init__(writer.store, writer)
@@ -588,15 +576,14 @@ class JournalledChange(Change):
             journal.streams += fresh
             journal.new.update(fresh if are_new else ())
 
-    @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
+    def stream(self, key: str) -> AbstractContextManager[Write]:
         with self._mutex:
             if not self._may_be_set(key):
                 self.expect([key])
                 self._record()
             self._count += 1
-        with self._queue._stream(key) as write:
-            yield write
+        stream: AbstractContextManager[Write] = self._queue._stream(key)
+        return stream
 
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
         with self._mutex:
@@ -778,7 +765,7 @@ class JournalledChange(Change):
 
 
 class SessionChange(Change):
-    """A change in a session of a store whose sessions are transactions."""
+    """A change, or a new file, in a store whose sessions are transactions (Icechunk)."""
 
     def __init__(self, writer: Writer, *, replaces: bool = False) -> None:
         writer.check_session()
@@ -807,7 +794,7 @@ class SessionChange(Change):
     def _undo(self, error: BaseException | None) -> None:
         self._store.abandon()
         if self._was_clean:
-            self._writer.store._discard_changes()
+            self._writer.store._end_session(None)
         elif self._count:
             self._writer.is_torn = True
             if error is not None:
@@ -825,9 +812,7 @@ class StagedChange(Change):
         self._exclusive = exclusive
         self._target = writer.store.folder or writer.store.zip_file or ""
         self._partial = partial_path(self._target) if new is None else new.root
-        # closes a zip file; `_finish` is called when all is in the new file, right before the rename
-        self._close: Callable[[], object] = lambda: None
-        self._finish = self._close
+        self._close: Callable[[], object] = lambda: None  # of a zip file
         store: Store | None = new
         with os_errors(self._target, "written"):
             if store is None and writer.store.folder:
@@ -838,8 +823,12 @@ class StagedChange(Change):
 
                 os.makedirs(os.path.dirname(self._target), exist_ok=True)
                 store = NewZipStore(self._partial, writer.store.location)
-                self._close = self._finish = store.close
+                self._close = store.close
         super().__init__(store, writer)
+
+    def _finish(self) -> None:
+        """Do what is left when all is in the new file, right before the rename."""
+        self._close()
 
     def _complete(self, root: Root) -> None:
         super()._complete(root)
@@ -875,12 +864,10 @@ class ResumableChange(StagedChange):
             self._new = resumption.begin(target, writer.store.location, writer.discard)
         super().__init__(writer, exclusive=exclusive, new=self._new)
 
-        def set_record_aside() -> None:
-            # not deleted: without it, a run that ends before the rename would be started again by the next one
-            with suppress(FileNotFoundError):  # an earlier run has moved it
-                os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + BESIDE)
-
-        self._finish = set_record_aside
+    def _finish(self) -> None:
+        # not deleted: without it, a run that ends before the rename would be started again by the next one
+        with suppress(FileNotFoundError):  # an earlier run has moved it
+            os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + BESIDE)
 
     def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
         return self._new.kept(path, is_whole)
@@ -888,7 +875,8 @@ class ResumableChange(StagedChange):
     def _complete(self, root: Root) -> None:
         self._writer.lock.check()
         if self._new.is_resumed:
-            self._new.delete_partial()
+            # chunks that a dead writer has not written to their end
+            self._new._delete([key for key in self._new.sizes("") if key.endswith(PARTIAL)])
         super()._complete(root)
 
     def _undo(self, error: BaseException | None) -> None:
@@ -912,7 +900,11 @@ def _advises_to_resume(error: BaseException | None, change: Change) -> bool:
 
 
 class MarkedChange(Change):
-    """A new file in a store without a rename. With a ``resumption``, its record is there until the file is complete."""
+    """A new file in a store without a rename. With a ``resumption``, its record is there until the file is complete.
+
+    Its root says that it is being written, until the document is put that readers trust before they look there. So
+    however the writer ends, the file is complete or visibly incomplete.
+    """
 
     def __init__(
         self, writer: Writer, mark: Root, resumption: Resumption | None = None, *, is_continued: bool = False

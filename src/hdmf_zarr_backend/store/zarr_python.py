@@ -183,16 +183,15 @@ class IcechunkStore(ZarrPythonStore):
             raise not_shared(self.location, "a session of Icechunk is written by one process")
         return IcechunkStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
-    def _commit_changes(self, message: str) -> None:
-        session = self.store.session
-        if session.has_uncommitted_changes:
-            self._call(lambda: session.commit(message), "", "committed")
-
     def has_changes(self) -> bool:
         return bool(self.store.session.has_uncommitted_changes)
 
-    def _discard_changes(self) -> None:
-        self._call(self.store.session.discard_changes, "", "discarded")
+    def _end_session(self, message: str | None) -> None:
+        session = self.store.session
+        if message is None:
+            self._call(session.discard_changes, "", "discarded")
+        elif self.has_changes():
+            self._call(lambda: session.commit(message), "", "committed")
 
     def _put_value(self, key: str, value: bytes) -> None:
         from icechunk import IcechunkError

@@ -60,8 +60,11 @@ def shape_of(data: Any) -> tuple[int, ...]:
     return shape
 
 
-def first_leaf(data: Any) -> Any:
-    """Return the first element of nested lists or of an array, or a value of its type; None if there is none."""
+def first_leaf(data: Any, position: int = 0) -> Any:
+    """Return the first element of nested lists or of an array, or a value of its type; None if there is none.
+
+    With -1 as ``position``, it is the last one of the last one, and so on.
+    """
     while (known := _outer_shape(data)) is not None:
         if not known:
             inner = data[()]
@@ -73,7 +76,7 @@ def first_leaf(data: Any) -> Any:
         if not known[0]:
             return None
         text = getattr(data, "text_type", None)  # type of a stored array, without reading a chunk
-        data = _first(data) if text is None else text()
+        data = _first(data, position) if text is None else text()
     return data
 
 
@@ -87,8 +90,8 @@ def _outer_shape(data: Any) -> tuple[int, ...] | None:
     return (len(data),) if hasattr(data, "__len__") else None
 
 
-def _first(data: Any) -> Any:
-    return data[0] if hasattr(data, "__getitem__") else next(iter(data))
+def _first(data: Any, position: int = 0) -> Any:
+    return data[position] if hasattr(data, "__getitem__") else next(iter(data))
 
 
 def _numbers_dtype(builder_dtype: Any) -> np.dtype[Any] | None:
@@ -111,13 +114,8 @@ def plan_scalar(value: Any, builder_dtype: Any, options: Layout, reference: Enco
     if isinstance(value, (np.void, np.ndarray)) and value.dtype.names is not None:
         return plan_scalar_row(value, builder_dtype, options, reference)
     kind = dtypes.kind_of(builder_dtype) if isinstance(builder_dtype, str) else None
-    if isinstance(value, bytes) and not is_utf8(value):
-        return _plan_objects(ASCII, [value], (), to_bytes, options, as_bytes=True)
     if isinstance(value, (str, bytes, *_DATES)):
-        planned = _plan_objects(ASCII if kind == "ascii" else UTF8, [value], (), to_text, options)
-        if builder_dtype in TIME_WORDS:
-            planned.notes["text"] = builder_dtype
-        return planned
+        return plan_text([value], (), "ascii" if kind == "ascii" else "text", options, builder_dtype)
     is_of_library = isinstance(value, np.generic) and library_type(value.dtype) is not None
     if not (isinstance(value, _NUMBER_TYPES) or is_of_library):
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
@@ -194,23 +192,10 @@ def plan_array(
             kind = None
     elif is_typed:
         return _plan_typed(data, kind, builder_dtype, options, reference)
-    elif element_type is not None and _is_of_element(element_type, data):
+    elif element_type is not None and element_type in (type(first_leaf(data)), type(first_leaf(data, -1))):
         # hdmf has taken the type from one element and has not looked at the others, so all of them choose it again
         kind = None
     return _plan_elements(data, kind, builder_dtype, options, reference)
-
-
-def _is_of_element(element_type: type, data: Any) -> bool:
-    """Tell whether a type is that of the first or the last element, which hdmf takes for all of them."""
-    for position in (0, -1):
-        leaf = data
-        while isinstance(leaf, (list, tuple)) or (isinstance(leaf, np.ndarray) and leaf.ndim):
-            if not len(leaf):
-                return False
-            leaf = leaf[position]
-        if type(leaf) is element_type:
-            return True
-    return False
 
 
 def _plan_elements(data: Any, kind: str | None, builder_dtype: Any, options: Layout, reference: Encode) -> PlannedArray:
@@ -284,7 +269,7 @@ def plan_text(
     if (
         kind == "bytes"
         or (is_binary_fill and (holds_bytes or kind == "ascii"))
-        or (holds_bytes and not all_utf8(data, shape[0]))
+        or (holds_bytes and not all_utf8(data, shape[0] if shape else 1))
     ):
         return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)

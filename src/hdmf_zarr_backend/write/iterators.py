@@ -177,21 +177,19 @@ def _hint(data: Any, name: str, axes: int) -> tuple[Any, ...] | None:
 def _bounds(selection: list[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape needed to contain a block of ``shape``, whose length counts where the selection has no end."""
     whole = len(shape) == len(selection)  # the data may have an axis for an integer index
-    lengths = iter(shape)
-    have_axes = (whole or np.ndim(item) or isinstance(item, slice) for item in selection)
-    return tuple(_end(item, next(lengths, 0) if has else 1) for item, has in zip(selection, have_axes, strict=True))
-
-
-def _end(item: Any, length: int) -> int:
-    """Return the end of a selection on one axis, for which ``length`` values are given."""
-    if isinstance(item, slice):
-        if item.stop is not None:
-            return int(item.stop)
-        return int((item.start or 0) + (length - 1) * (item.step or 1) + 1) if length else 0
-    positions = np.asarray(item)
-    if positions.dtype == bool:
-        positions = np.flatnonzero(positions)
-    return int(positions.max()) + 1 if positions.size else 0
+    lengths, ends = iter(shape), []
+    for item in selection:
+        if isinstance(item, slice):
+            length = next(lengths, 0)
+            last = (item.start or 0) + (length - 1) * (item.step or 1) + 1 if length else 0
+            ends.append(int(last if item.stop is None else item.stop))
+            continue
+        positions = np.asarray(item)
+        if whole or positions.ndim:
+            next(lengths, 0)
+        positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+        ends.append(int(positions.max()) + 1 if positions.size else 0)
+    return tuple(ends)
 
 
 class GrowingArray:
@@ -204,7 +202,7 @@ class GrowingArray:
         array: StoredArray,
         *,
         maxshape: tuple[int | None, ...] | None = None,
-        sink: Sink | None = None,
+        sink: Sink[Any] | None = None,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self._maxshape = maxshape or (None,) * len(array.shape)

@@ -11,6 +11,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import ge
 from typing import Any, Literal, TypeAlias
@@ -351,15 +352,26 @@ def checked_name(name: str) -> str:
 def check_names(paths: Iterable[str], store: Store) -> None:
     """Refuse names in ``paths``, those of the nodes to be written, that are not valid in the keys of a store."""
     paths = list(paths)
-    if store.folder is not None:
-        _check_lengths(paths, store.folder)
-    if store.abilities.control_characters:
-        return
-    for path in paths:
+    for path in paths if not store.abilities.control_characters else ():
         if _CONTROL.search(path):
             problem = "the name has a control character, which this store does not allow in keys"
             with at(store, path):
                 raise NameRefusedError(problem, remedy="Rename it, or write to a local place.")
+    if store.folder is None:
+        return
+    longest, folder, most = max(paths, key=len, default=""), os.path.dirname(store.folder), 0
+    # Windows has no pathconf, and other systems may not know a limit
+    with suppress(AttributeError, OSError, ValueError):
+        most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
+    # the file is written under a longer name, beside its location
+    size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(store.folder))) + _LONGEST_KEY_NAME
+    if 0 < most <= size:
+        what = f"a path of {len(longest):,} letters, {longest.count('/') + 1:,} groups deep,"
+        with at(store.folder, f"{absolute(longest)[:_LETTERS]}..."):
+            raise NestingError(
+                f"{what} is too long for this file system ({most:,} bytes with the folder)",
+                remedy="Write to a zip file or an object store, or nest less deeply.",
+            )
 
 
 def warn_of_names(paths: Iterable[str], location: str) -> None:
@@ -376,23 +388,3 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
         message = f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They "
         message += "are stored; a copy of the file on such a system would lack them."
         warn(message, PortableNameWarning)
-
-
-def _check_lengths(paths: list[str], root: str) -> None:
-    """Refuse paths that are too long for the file system."""
-    longest = max(paths, key=len, default="")
-    folder = os.path.dirname(root)
-    try:
-        most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
-    except (AttributeError, OSError, ValueError):  # Windows has no pathconf, and other systems may not know a limit
-        return
-    # the file is written under a longer name, beside its location
-    size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
-    if most > 0 and size >= most:
-        depth = longest.count("/") + 1
-        what = f"a path of {len(longest):,} letters, {depth:,} groups deep,"
-        with at(root, f"{absolute(longest)[:_LETTERS]}..."):
-            raise NestingError(
-                f"{what} is too long for this file system ({most:,} bytes with the folder)",
-                remedy="Write to a zip file or an object store, or nest less deeply.",
-            )

@@ -291,7 +291,7 @@ class Runner:
         if self._pool is None:
             yield from ((task, task.run()) for task in tasks)
             return
-        window: _Window[R] = _Window(self._pool, self.workers, budget, needs_pickle=self.needs_pickle)
+        window: Sink[R] = Sink(self._pool, self.workers, budget, needs_pickle=self.needs_pickle)
         queue = iter(tasks)
         waiting = next(queue, None)
         try:
@@ -303,40 +303,20 @@ class Runner:
         finally:
             window.close()
 
-    def sink(self, budget: int = MEMORY_BUDGET) -> Sink:
-        """Return a sink for tasks that are created one by one, with values of this thread.
-
-        It submits to the pool, unless values would have to be copied to another process.
-        """
-        if self._pool is None or self.needs_pickle:
-            return Sink()
-        return _Window(self._pool, self.workers, budget)
+    def sink(self, budget: int) -> Sink[Any]:
+        """Return a sink for tasks that are created one by one, with values of this thread."""
+        # values are not copied to another process
+        return Sink(None if self.needs_pickle else self._pool, self.workers, budget)
 
 
-class Sink:
-    """Runs each task as it comes."""
+class Sink(Generic[R]):
+    """The tasks that are submitted and whose results were not returned yet; without a pool, each runs as it comes."""
 
-    is_later = False
-    """Whether a task may run after `put` has returned, so that its values must not change."""
-
-    def put(self, task: Task[Any]) -> None:
-        """Run a task, now or later; wait if the memory budget requires it."""
-        task.run()
-
-    def flush(self) -> None:
-        """Wait until all tasks are done."""
-
-    def close(self) -> None:
-        """Cancel what has not begun, and wait for the rest."""
-
-
-class _Window(Sink, Generic[R]):
-    """The tasks that are submitted and whose results were not returned yet."""
-
-    is_later = True
-
-    def __init__(self, pool: Executor, workers: int, budget: int, *, needs_pickle: bool = False) -> None:
+    def __init__(
+        self, pool: Any = None, workers: int = 1, budget: int = MEMORY_BUDGET, *, needs_pickle: bool = False
+    ) -> None:
         self._pool = pool
+        self.is_later = pool is not None  # a task may run after `put` has returned, so that its values must not change
         # Codecs of other packages, which another process may not have registered. A class inside a function cannot be
         # sent, and the process says so if it needs it.
         self._plug_ins: dict[str, Any] = {}
@@ -357,10 +337,12 @@ class _Window(Sink, Generic[R]):
         return held // WINDOW if held <= self._budget // self._workers else held
 
     def accepts(self, task: Task[R]) -> bool:
+        """Return whether a task may be submitted now."""
         fits = self._cost + self._cost_of(task) <= self._budget
         return not self.running or (len(self.running) < WINDOW * self._workers and fits)
 
     def submit(self, task: Task[R]) -> None:
+        """Give a task to the pool."""
         try:
             future = self._pool.submit(run_task, task, self._plug_ins)
         except RuntimeError as error:  # BrokenExecutor, or a pool that was shut down
@@ -390,15 +372,21 @@ class _Window(Sink, Generic[R]):
             yield task, future.result()
 
     def put(self, task: Task[R]) -> None:
+        """Run a task, now or later; wait if the memory budget requires it."""
+        if self._pool is None:
+            task.run()
+            return
         while not self.accepts(task):
             deque(self.finished(in_order=False), maxlen=0)
         self.submit(task)
 
     def flush(self) -> None:
+        """Wait until all tasks are done."""
         while self.running:
             deque(self.finished(in_order=False), maxlen=0)
 
     def close(self) -> None:
+        """Cancel what has not begun, and wait for the rest."""
         # waits for what runs in threads and processes, so that nothing is written after an error was raised. What is
         # cancelled is not waited for: dask never tells of a task that ended at this moment, and may still write one
         wait([future for future, _ in self.running if not future.cancel()])

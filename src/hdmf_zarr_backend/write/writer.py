@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
@@ -116,19 +116,6 @@ def new_file(
         mark = {**mark, **{key: None for key in (zarr2.CONSOLIDATED, zarr3.DOCUMENT) if key not in mark}}
         with own.new_file(mark, exclusive=exclusive, resume=resume) as change:
             yield change
-
-
-def _decodes(name: str, value: bytes, stored: StoredArray) -> bool:
-    """Return whether a chunk or a shard of an array is whole: a killed conversion may leave one that was cut off."""
-    shard = None if stored.shards is None else shard_named(stored, name)
-    if not value or (stored.shards is not None and shard is None):
-        return False
-    try:
-        for chunk in [value] if shard is None else split_shard(value, stored, shard):
-            chunk_codec(stored).decode(chunk, stored.chunks)
-    except DamagedFileError:
-        return False
-    return True
 
 
 _LARGE_BYTES = 2**20
@@ -298,7 +285,19 @@ class PlanWriter:
         to_send: bool = False,
     ) -> Iterator[ChunkTask]:
         """Yield tasks for the missing chunks of an array."""
-        complete = self._change.kept(path, lambda key, value: _decodes(key.removeprefix(f"{path}/"), value, stored))
+
+        def is_whole(key: str, value: bytes) -> bool:
+            # a killed conversion may leave a chunk or a shard that was cut off
+            shard = None if stored.shards is None else shard_named(stored, key.removeprefix(f"{path}/"))
+            if not value or (stored.shards is not None and shard is None):
+                return False
+            with suppress(DamagedFileError):
+                for chunk in [value] if shard is None else split_shard(value, stored, shard):
+                    chunk_codec(stored).decode(chunk, stored.chunks)
+                return True
+            return False
+
+        complete = self._change.kept(path, is_whole)
         if complete:
             values = stored.size * chunk_codec(stored).dtype.itemsize
             size = chunk_bytes(stored) * math.prod(inner_grid(stored))
@@ -306,7 +305,7 @@ class PlanWriter:
         array = ChunkTask(self._change, path, stored, source, self._plan.arrays[path].old_shape)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
-    def _blocks(self, path: str, planned: PlannedArray, sink: Sink, waiting_bytes: int) -> Iterator[None]:
+    def _blocks(self, path: str, planned: PlannedArray, sink: Sink[Any], waiting_bytes: int) -> Iterator[None]:
         """Write the blocks of an iterator, yielding after each, and then the document of the array."""
         stored = planned.node.stored
         array = GrowingArray(
