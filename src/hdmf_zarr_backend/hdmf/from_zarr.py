@@ -431,7 +431,7 @@ def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
             text = writer.store.get(zarr2.CONSOLIDATED) or b""
             plan, root = derive(change, parsed.hierarchy, text, store=parsed.store(change.reader), options=options)
             is_same = is_alike and writer.store.get_many(root) == root
-            count = change.commit({}, {} if is_same else root)
+            is_changed = change.commit({}, {} if is_same else root)
     except _UNFIT:
         raise
     except BaseException as error:
@@ -441,7 +441,7 @@ def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
             error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
         raise
     parsed.state = "alike"
-    return plan, count > 0
+    return plan, is_changed
 
 
 def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> None:

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.errors import (
@@ -44,6 +45,7 @@ Range = tuple[int, int | None]
 
 
 _SAMPLE_BYTES = 2**16
+_PIECE_BYTES = 8 * 2**20
 _CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
 
 
@@ -252,9 +254,30 @@ class Store(ABC):
         """Return how much of a value of ``nbytes`` is in memory while `_stream` writes it."""
         return min(nbytes, self.stream_bytes) if self.streams_values else nbytes
 
-    def _link_value(self, source: str, target: str) -> bool:
-        """Give the value of ``source`` a second key without a copy, if the store can; return whether it did."""
-        return False
+    def pieces(self, key: str) -> Iterator[bytes]:
+        """Yield the value of a key, if it exists, in pieces; as one if the store cannot stream."""
+        if not self.streams_values:
+            value = self.get(key)
+            yield from () if value is None else (value,)
+            return
+        start, piece = 0, self.get_range(key, 0, _PIECE_BYTES + 1)
+        while piece is not None:
+            yield piece[:_PIECE_BYTES]
+            start += _PIECE_BYTES
+            # one byte more was requested, since a range that begins at the end of a value is an error in some stores
+            is_last = len(piece) <= _PIECE_BYTES
+            piece = None if is_last else self.get_range(key, start, start + _PIECE_BYTES + 1)
+
+    def _copy_value(self, source: str, target: str) -> None:
+        """Give the value of a key, if it exists, to another one; by a link, which needs no room, if the store can."""
+        pieces = self.pieces(source)
+        first, second = next(pieces, None), next(pieces, None)
+        if first is not None and second is None:  # one request
+            self._set(target, first)
+        elif first is not None and second is not None:
+            with self._stream(target) as write:
+                for piece in chain([first, second], pieces):
+                    write(piece)
 
     def _delete_below(self, path: str) -> None:
         """Delete all keys below ``path/``, and their folders in a store with folders."""

@@ -58,7 +58,6 @@ FAILURES = (ZarrBackendError, OSError)
 """The errors of stores."""
 
 _ID = re.compile(r"[0-9A-Za-z]{1,64}")
-_PIECE_BYTES = 8 * 2**20
 
 
 def record_key(number: int) -> str:
@@ -260,39 +259,6 @@ def set_root(store: Store, root: Root) -> None:
             store._set(key, text)
 
 
-def copy_value(store: Store, source: str, target: str) -> None:
-    """Copy the value of a key, if it exists, to another key; piece by piece if the store can stream."""
-    pieces = _pieces(store, source)
-    first, second = next(pieces, None), next(pieces, None)
-    if first is not None and second is None:  # one request
-        store._set(target, first)
-    elif first is not None and second is not None:
-        with store._stream(target) as write:
-            for piece in itertools.chain([first, second], pieces):
-                write(piece)
-
-
-def link_or_copy(store: Store, source: str, target: str) -> None:
-    """Give the value of a key to another one; by a link if possible, which needs no room, and stays what it is."""
-    if not store._link_value(source, target):
-        copy_value(store, source, target)
-
-
-def _pieces(store: Store, key: str) -> Iterator[bytes]:
-    """Yield the value of a key, if it exists, in pieces; as one if the store cannot stream."""
-    if not store.streams_values:
-        value = store.get(key)
-        yield from () if value is None else (value,)
-        return
-    start, piece = 0, store.get_range(key, 0, _PIECE_BYTES + 1)
-    while piece is not None:
-        yield piece[:_PIECE_BYTES]
-        start += _PIECE_BYTES
-        # one byte more was requested, since a range that begins at the end of a value is an error in some stores
-        is_last = len(piece) <= _PIECE_BYTES
-        piece = None if is_last else store.get_range(key, start, start + _PIECE_BYTES + 1)
-
-
 def remove_journal(store: Store, records: int, aside: Iterable[str]) -> None:
     """Delete a journal whose change is complete, or undone.
 
@@ -359,7 +325,7 @@ def _recover(store: Store, change: str) -> str:
     last, steps = _last_record(store, change), _Steps(store)
     if last is not None and last.is_committed(store):
         steps.each(lambda key: set_root(store, {key: last.root[key]}), last.root)
-        steps.each(lambda key: copy_value(store, late[key], key), late)
+        steps.each(lambda key: store._copy_value(late[key], key), late)
         steps.delete(last.delete)
         done = "was complete, and its journal was removed"
     else:
@@ -519,10 +485,10 @@ class _Steps:
 
         def copy_back(key: str) -> None:
             try:
-                link_or_copy(store, copies[key], key)
+                store._copy_value(copies[key], key)
             except FAILURES:
                 # if the writer died before it put the copy aside, the value did not change
-                if list(map(digest, _pieces(store, copies[key]))) != list(map(digest, _pieces(store, key))):
+                if list(map(digest, store.pieces(copies[key]))) != list(map(digest, store.pieces(key))):
                     raise
 
         self.each(delete_below, record.below)

@@ -313,25 +313,23 @@ class LocalStore(Store):
                 if is_left and entry.is_file(follow_symlinks=False):
                     self._delete([prefix + entry.name])
 
-    def _link_value(self, source: str, target: str) -> bool:
-        if is_outside(source):
-            return False
-        path = f"{self.root}/{target}"
+    def _copy_value(self, source: str, target: str) -> None:
+        path, old = self._path(target), self._path(source)
         partial = _partial(path)
         try:
             # a relative symbolic link would have another target in another folder
-            if not stat.S_ISREG(os.lstat(f"{self.root}/{source}").st_mode):
-                return False
-            self._make_parent(path)
-            os.link(f"{self.root}/{source}", partial)
-            os.replace(partial, path)
+            if stat.S_ISREG(os.lstat(old).st_mode):
+                self._make_parent(path)
+                os.link(old, partial)
+                os.replace(partial, path)
+                return
         except OSError:
-            return False  # such as on exFAT, which has no hard links
+            pass  # such as on exFAT, which has no hard links
         finally:
             # POSIX: rename does nothing if both names are the same file, and the first one stays
             with suppress(OSError):
                 os.unlink(partial)
-        return True
+        super()._copy_value(source, target)
 
     def sync(self) -> None:
         if self.is_durable:

@@ -49,7 +49,6 @@ from hdmf_zarr_backend.store.journal import (
     aside_key,
     delete_leftovers,
     digest,
-    link_or_copy,
     record_key,
     recover,
     remove_journal,
@@ -226,7 +225,7 @@ class Change:
         self._store = store
         self._lock = None if writer is None else writer.lock
         self._deleted: list[str] = []  # after the commit
-        self._count = 0
+        self._has_put = False
         self._is_over = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -246,7 +245,7 @@ class Change:
     @property
     def is_open(self) -> bool:
         """Whether something may have been put that is neither committed nor undone."""
-        return not self._is_over and self._count > 0
+        return not self._is_over and self._has_put
 
     def create(self, *paths: str) -> None:
         """Announce nodes that do not exist: all keys below them are new; ConflictError if such keys exist."""
@@ -266,21 +265,21 @@ class Change:
         With ``is_new`` the key does not exist. With ``is_late`` it is set after the commit: its values must not be
         visible before.
         """
-        self._count += 1
+        self._has_put = True
         self._store._set(key, value)
 
     def copy(self, keys: Mapping[str, str]) -> None:
         """Give the values of some keys to others, below nodes that were announced; by links if the store has them."""
         store, names = self._store.unwrapped, [*keys]
-        list(_of_each(store, lambda key: link_or_copy(store, key, keys[key]), names))
-        self._count += len(keys)
+        list(_of_each(store, lambda key: store._copy_value(key, keys[key]), names))
+        self._has_put |= bool(keys)
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         """Announce keys that are going to be streamed, so that one record has them all."""
 
     def stream(self, key: str) -> AbstractContextManager[Write]:
         """Yield a function that appends to a new value of ``key``, which replaces the old one at the end."""
-        self._count += 1
+        self._has_put = True
         return self._store._stream(key)
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -311,16 +310,16 @@ class Change:
     def end_task(self) -> None:
         """Wait for the puts of a task, in a process that received it; elsewhere the commit waits for all."""
 
-    def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
+    def commit(self, documents: Mapping[str, bytes], root: Root) -> bool:
         """Set documents of nodes, then those of the ``root``, the first of which makes everything visible.
 
-        The others follow, also if this process dies. Returns how many keys were set or deleted that differ.
+        The others follow, also if this process dies. Returns whether the file differs.
         """
         self.describe(documents)
         self.drain()
         self._complete(root)
         self._is_over = True
-        return self._count + len(root) + len(self._deleted)
+        return self._has_put or bool(root) or bool(self._deleted)
 
     def _complete(self, root: Root) -> None:
         """Set the documents of the root, that of the commit last."""
@@ -413,7 +412,7 @@ class _Journal:
         store._set(record_key(self.records - 1), record.encode())
         # after the record, which names them: nobody would delete what a dead writer has put aside before it
         self.aside += record.aside_keys()
-        list(_of_each(store, lambda key: link_or_copy(store, key, aside_key(self.id, aside[key])), [*aside]))
+        list(_of_each(store, lambda key: store._copy_value(key, aside_key(self.id, aside[key])), [*aside]))
         self.late |= {key: aside_key(self.id, number) for key, number in record.late.items()}
         store._set_many({self.late[key]: value for key, value in late.items()})
         store.sync()
@@ -551,7 +550,6 @@ class JournalledChange(Change):
                 if self._bytes >= BATCH_BYTES:
                     self._record()
                 return
-            self._count += 1
         self._queue._set(key, value)
 
     def _may_be_set(self, key: str) -> bool:
@@ -581,7 +579,6 @@ class JournalledChange(Change):
             if not self._may_be_set(key):
                 self.expect([key])
                 self._record()
-            self._count += 1
         stream: AbstractContextManager[Write] = self._queue._stream(key)
         return stream
 
@@ -649,7 +646,6 @@ class JournalledChange(Change):
             # in this order, so that a reader in another thread finds the value in one of the two
             self._queue._set(key, self._waiting[key])
             del self._waiting[key]
-            self._count += 1
 
     def _check_usable(self) -> None:
         """Refuse to go on in a fork, or after a record that may not be in the store: that could not be undone."""
@@ -665,12 +661,11 @@ class JournalledChange(Change):
         for key, text in documents.items():
             if text is not None:
                 self._queue._set(key, text)
-        self._count += len(documents)
         self._queue.drain()
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
+    def commit(self, documents: Mapping[str, bytes], root: Root) -> bool:
         with self._mutex:
             self.describe(documents)
             self._root, journal = tuple(root), self._journal
@@ -690,7 +685,7 @@ class JournalledChange(Change):
                     raise
                 self._is_over = writer.is_outdated = True
                 store.sync()
-                return 1
+                return True
             documents = {key: text for key, text in self._documents.items() if key not in root}
             differing = self._record(documents, root=root)
             if journal.records:
@@ -698,7 +693,7 @@ class JournalledChange(Change):
                 self._put_documents(differing)
                 self._commit(root)
             self._is_over = True
-        return self._count
+        return journal.records > 0
 
     def _commit(self, root: Root) -> None:
         """Put the last record and the commit, and do what follows."""
@@ -718,7 +713,6 @@ class JournalledChange(Change):
         store.sync()
         # from here on readers see the change, even if what follows fails
         self._is_over = writer.is_outdated = True
-        self._count += len(commit) + len(rest) + len(self._deleted) + len(self._late)
         try:
             set_root(store, rest)
             if rest:
@@ -777,7 +771,7 @@ class SessionChange(Change):
     def __enter__(self) -> Self:
         # here, and not where the change is made: an error after this discards it
         if self._replaces:
-            self._count += 1
+            self._has_put = True
             try:
                 self._store._delete_below("")
             except BaseException as error:
@@ -787,7 +781,7 @@ class SessionChange(Change):
 
     def _complete(self, root: Root) -> None:
         self._writer.lock.check()
-        self._count += 1
+        self._has_put = True
         super()._complete(root)
         self.drain()
 
@@ -795,7 +789,7 @@ class SessionChange(Change):
         self._store.abandon()
         if self._was_clean:
             self._writer.store._end_session(None)
-        elif self._count:
+        elif self._has_put:
             self._writer.is_torn = True
             if error is not None:
                 error.add_note(

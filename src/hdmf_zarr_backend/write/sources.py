@@ -85,7 +85,6 @@ class IndexedSource:
         return given.kind != self.dtype.kind or given.kind not in "biufc" or not np.can_cast(given, self.dtype)
 
     def read(self, region: Region) -> Array:
-        """Return the block as ``dtype``."""
         place = Location(tuple(part.start for part in region))
         block = unmasked(self.data[region] if region else self.data[()], place)
         return cast(np.asarray(block), self.dtype, place)
@@ -102,7 +101,6 @@ class ElementSource:
         self._convert = convert
 
     def read(self, region: Region) -> Array:
-        """Return the block as an object array."""
         elements = self._elements(region)
         shape = lengths_of(region)
         # most text needs no conversion, and one check of all elements is much faster than a call for each
@@ -143,7 +141,6 @@ class EncodedSource(ElementSource):
         super().__init__(data, data.shape, lambda value: value)
 
     def read(self, region: Region) -> Array:
-        """Return the block."""
         block: Array = self.data[region]
         return block
 
@@ -172,7 +169,6 @@ class RowSource:
         self._names = names
 
     def read(self, region: Region) -> Array:
-        """Return the rows of the block; always with all fields."""
         given = self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]]
         return encode_rows(given, self._names, self._converters, region[0].start)[:, region[1]]
 
@@ -250,10 +246,7 @@ class StoredChunks:
 
     def __init__(self, store: Store, path: str, node: Dataset[Attributes], values: ArraySource) -> None:
         self.shape: tuple[int, ...] = values.shape
-        self._store = store
-        self._path = path
-        self._node = node
-        self._values = values
+        self._store, self._path, self._node, self._values = store, path, node, values
         self._reader: ShardReader | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -276,7 +269,6 @@ class StoredChunks:
         return data
 
     def read(self, region: Region) -> Array:
-        """Return the values of ``region``."""
         return self._values.read(region)
 
     def decoded(self) -> ArraySource:
@@ -293,10 +285,7 @@ class ZarrSource:
 
     def __init__(self, store: Store, path: str, node: Dataset[Attributes], dtype: np.dtype[Any]) -> None:
         self.shape: tuple[int, ...] = node.stored.shape
-        self._store = store
-        self._path = path
-        self._node = node
-        self._dtype = dtype
+        self._store, self._path, self._node, self._dtype = store, path, node, dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._store.unwrapped, self._path, self._node, self._dtype))
@@ -306,7 +295,6 @@ class ZarrSource:
         return self if _can_be_sent(self._store) else None
 
     def read(self, region: Region) -> Array:
-        """Return the block as ``dtype``."""
         reader = ChunkReader(self._store, self._path, self._node.stored, cache_of(self._store.location, _limit[-1]))
         return cast(reader.read(region), self._dtype, Location(tuple(part.start for part in region)))
 

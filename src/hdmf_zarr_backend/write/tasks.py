@@ -69,7 +69,6 @@ class ChunkTask:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values that it holds at most."""
         # A chunk is read, encoded and forgotten before the next one. Of a shard, the store may hold a part until it is
         # written.
         size = chunk_bytes(self.array)
@@ -78,7 +77,6 @@ class ChunkTask:
         return size + self.change.reader.held_bytes(math.prod(inner_grid(self.array)) * size)
 
     def run(self) -> int:
-        """Write the chunks, or the shard."""
         codec, done = chunk_codec(self.array), 0
         with task_on(self.change, self.path):
             for index in self.indices:
@@ -122,11 +120,9 @@ class ValuesTask:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values."""
         return int(self.chunk.nbytes)
 
     def run(self) -> int:
-        """Write the chunk and return the bytes of its values."""
         with task_on(self.change, self.path):
             self.put(self.codec.encode(self.chunk))
         return self.nbytes

@@ -61,7 +61,6 @@ class PlannedKeys(MemoryStore):
         self._plan = plan
 
     def get(self, key: str) -> bytes | None:
-        """Return the chunk of ``key``, or None."""
         path, _, name = key.rpartition("/")
         while path and path not in self._plan.arrays:
             path, _, last = path.rpartition("/")
@@ -84,7 +83,6 @@ class PlannedKeys(MemoryStore):
         return self.get(key) is not None
 
     def exists(self) -> bool:
-        """Return True: a plan can be read."""
         return True
 
 
