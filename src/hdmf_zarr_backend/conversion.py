@@ -11,8 +11,8 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -50,10 +50,10 @@ from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdmf.namespaces import name_axes
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, ends_with, is_url, split_location
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, gc_paused, relative
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size_text
 from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
-from hdmf_zarr_backend.store.base import Abilities, Store, os_errors
+from hdmf_zarr_backend.store.base import Abilities, Store
 from hdmf_zarr_backend.store.files import RECORD, Resumption, may_resume
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
@@ -64,6 +64,7 @@ from hdmf_zarr_backend.store.opening import (
     check_apart,
     check_free,
     is_hdf5,
+    is_of_hdf5,
     open_folder,
     open_store,
     path_or_store,
@@ -169,8 +170,8 @@ def convert(
     Parameters
     ----------
     source : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
-        An HDF5 file (recognised by its signature), or a Zarr file of format 2 or 3 written by any release of
-        hdmf-zarr: a directory, a zip file, a file of references, a URL or a store.
+        An HDF5 file (recognised by its signature), here or at a URL, or a Zarr file of format 2 or 3 written by any
+        release of hdmf-zarr: a directory, a zip file, a file of references, a URL or a store.
     target : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
         The new file. A Zarr file may be a URL or a store, or end in ``.zip``. A local file is written beside the target
         and renamed when it is complete. An existing file stays until then, and a conversion that fails leaves nothing.
@@ -239,9 +240,8 @@ def convert(
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
-        Both files would be HDF5; an option has no effect for these two, or an invalid value; or the
-        source is an HDF5 file at a URL and ``to`` is not "virtual"; or a pattern in ``settings`` matches no dataset,
-        or its options do not fit one.
+        Both files would be HDF5; an option has no effect for these two, or an invalid value; or a pattern in
+        ``settings`` matches no dataset, or its options do not fit one.
     DamagedFileError
         Part of the source cannot be read; the node is named. Damage in a chunk that is copied without decoding is
         reported only when the chunk is read.
@@ -286,7 +286,7 @@ def convert(
         storage=dict(storage_options or {}), resume=resume, shards=shards, reading=reading, options=writing,
         link_data=link_data, settings=settings or {},
     )  # fmt: skip
-    source_format: Format = "hdf5" if to == "virtual" else _format_of(origin)
+    source_format: Format = "hdf5" if to == "virtual" else _format_of(request)
     if to is None:
         is_folder = source_format == "hdf5" and isinstance(goal, str) and os.path.isdir(goal)
         to = "zarr" if isinstance(goal, Store) or is_folder or ends_with(goal, ZARR_SUFFIXES) else "hdf5"
@@ -303,7 +303,7 @@ def convert(
         request.options = replace(writing, executor=executor, strict_json=strict_json)
         if to == "hdf5":
             return request.zarr_to_hdf5(target_location)
-        report = request.hdf5_to_zarr(location) if source_format == "hdf5" else request.zarr_to_zarr()
+        report = request.hdf5_to_zarr() if source_format == "hdf5" else request.zarr_to_zarr()
     # of Icechunk: the session is committed after the file is complete
     if writing.commit_message is not None and isinstance(goal, Store):
         with Writer(goal) as writer:
@@ -322,19 +322,21 @@ def _location_of(file: str | Store) -> str:
 
 
 _TO_ZARR = "For Zarr, use a target whose name ends in '.zarr' or '.zip',"
-_COPY = "Copy an HDF5 file with the tools of the operating system."
+_COPY = "Copy or download an HDF5 file with other tools."
 
 
-def _format_of(source: str | Store) -> Format:
-    if not isinstance(source, str):
-        return "zarr"
+def _format_of(request: Request) -> Format:
+    source = request.source
+    if isinstance(source, Store) or is_url(source):
+        store = request.open(source)
+        if ends_with(store.location, (*ZARR_SUFFIXES, *FILE_SUFFIXES)):  # without a request
+            return "zarr"
+        # a missing file is of the format that its name states
+        is_hdf5_file = is_of_hdf5(store) or (ends_with(store.location, HDF5_SUFFIXES) and not store.exists())
+        return "hdf5" if is_hdf5_file else "zarr"
     if is_hdf5(source):
         return "hdf5"
-    if is_url(source) and ends_with(source, HDF5_SUFFIXES):
-        remedy = 'Convert it with to="virtual", which leaves the data where they are, or download it first.'
-        cli = remedy.replace('to="virtual"', "--to virtual")
-        raise UsageError("an HDF5 file at a URL is not copied", store=source, remedy=remedy, remedy_cli=cli)
-    if is_url(source) or os.path.isdir(source) or (source.endswith(FILE_SUFFIXES) and os.path.isfile(source)):
+    if os.path.isdir(source) or (source.endswith(FILE_SUFFIXES) and os.path.isfile(source)):
         return "zarr"
     if not os.path.lexists(source):
         raise not_found(source, source)
@@ -463,10 +465,20 @@ class Request:
         check_free(store, overwrite=self.overwrite or is_left)
         return store
 
-    def planner(self, tree: Hdf5Tree) -> Hdf5Planner:
-        """Return what plans the copy of an HDF5 file."""
-        strict = self.options.strict_json
-        return Hdf5Planner(tree, self.codec, self.chunks == "keep", self.shards, strict, self.reading)
+    @contextmanager
+    def planned_hdf5(self) -> Iterator[tuple[Hdf5Tree, Hdf5Planner]]:
+        """Yield the objects of an HDF5 file, and what has planned its copy."""
+        source, target = _location_of(self.source), _location_of(self.target)
+        storage = self.source.options if isinstance(self.source, Store) else self.storage
+        # the version first: a file that pynwb cannot read is refused before its objects are listed
+        is_nwb = self.check and check_version(source, storage)
+        # While HDF5 waits for the bytes of a URL, a garbage collector in another thread would wait for HDF5.
+        pause = gc_paused() if is_url(source) else nullcontext()
+        with pause, closing(Hdf5Tree(source, target, storage, self.reading)) as tree:
+            strict = self.options.strict_json
+            planner = Hdf5Planner(tree, self.codec, self.chunks == "keep", self.shards, strict, self.reading)
+            planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
+            yield tree, planner
 
     def apply(self, plan: WritePlan) -> None:
         """Set what the options and settings change in a plan."""
@@ -476,12 +488,12 @@ class Request:
         for path, layout in self.layouts.items():
             choose_layout(plan.arrays[path], layout)
 
-    def write(self, store: Store, plan: WritePlan, sources: Iterable[str] | None = None) -> None:
-        """Write the target. A copy of HDF5, with the paths of its ``sources``, may be resumed."""
+    def write(self, store: Store, plan: WritePlan, tree: Hdf5Tree | None = None) -> None:
+        """Write the target. A copy of HDF5, with its ``tree``, may be resumed."""
         self.apply(plan)
         location = _location_of(self.target)
         adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
-        resume = self.resumption(plan, sources) if sources is not None and may_resume(store) else None
+        resume = self.resumption(plan, tree) if tree is not None and may_resume(store) else None
         # exclusive: another program may have made the target since it was found free
         nodes, exclusive = plan.hierarchy.flat(), not self.overwrite
         with new_file(
@@ -493,13 +505,15 @@ class Request:
                 from hdmf_zarr_backend.hdmf.from_zarr import with_format_3
 
                 root = with_format_3(change, plan, root, self.options)
+            if tree is not None:
+                tree.check()
             remove_empty_folder(store)
             change.commit({}, root)
 
-    def resumption(self, plan: WritePlan, sources: Iterable[str]) -> Resumption:
+    def resumption(self, plan: WritePlan, tree: Hdf5Tree) -> Resumption:
         """Return the inputs of a conversion, by which another run knows that it may continue it."""
-        # They are the version of this package, bytes and time of each file that is read, the options that affect what
-        # is written, as JSON, and a hash of all planned documents.
+        # They are the version of this package, bytes and time (or tag) of each file that is read, the options that
+        # affect what is written, as JSON, and a hash of all planned documents.
         options = {
             "codec": self.codec,
             "zarr_format": self.zarr_format,
@@ -511,16 +525,11 @@ class Request:
             "chunk_key_encoding": self.options.chunk_key_encoding,
             "settings": {absolute(path): str(layout) for path, layout in self.layouts.items()} or None,
         }
-        states = {}
-        for path in sorted(sources):
-            with os_errors(path, "read"):
-                state = os.stat(path)
-            states[path] = [state.st_size, state.st_mtime_ns]
         everything = registry.FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
         record = {
             # the root package sets its version, and cannot be imported here
             "version": str(sys.modules[__name__.partition(".")[0]].__version__),
-            "sources": states,
+            "sources": tree.states(),
             "options": {name: value for name, value in options.items() if value is not None},
             "plan": hashlib.sha256(dump(everything)).hexdigest(),
         }
@@ -531,15 +540,12 @@ class Request:
         is_idle = self.shards is not None and not any(array.node.stored.shards for array in plan.arrays.values())
         return _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
 
-    def hdf5_to_zarr(self, source: str) -> ConversionReport:
+    def hdf5_to_zarr(self) -> ConversionReport:
         """Copy an HDF5 file."""
-        store, target = self.open_target(), _location_of(self.target)
-        # the version first: a file that pynwb cannot read is refused before its objects are listed
-        is_nwb = self.check and check_version(source)
-        with closing(Hdf5Tree(source, target, rules=self.reading)) as tree:
-            planner = self.planner(tree)
-            plan = planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
-            self.write(store, plan, tree.sources())
+        store, source, target = self.open_target(), _location_of(self.source), _location_of(self.target)
+        with self.planned_hdf5() as (tree, planner):
+            plan = planner.plan
+            self.write(store, plan, tree)
             joined = (path for path in planner.joined if path not in self.layouts)
             return report_of(plan, source, target, remarks=self.remarks(plan) + _remarks(_JOINED, joined))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,8 +31,6 @@ from hdmf_zarr_backend.errors import (
     printable,
     unknown_argument,
 )
-from hdmf_zarr_backend.from_hdf5 import check_version
-from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdmf.files import plan_new
 from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3, root_text
 from hdmf_zarr_backend.hdmf.internals import forget_source
@@ -41,7 +38,7 @@ from hdmf_zarr_backend.hdmf.planner import WriteRequest
 from hdmf_zarr_backend.hdmf.targets import containers_below
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.links import local_path
+from hdmf_zarr_backend.model.links import is_url, location_of
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, grid_of, join, relative
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, item_tree, render, size_text
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
@@ -184,8 +181,8 @@ def dry_run(
     Parameters
     ----------
     source : Container, HDMFIO, str or Path
-        A container, as for `ZarrIO.write`; an open io of any backend, as for `ZarrIO.export`; an HDF5 file, as for
-        `convert`.
+        A container, as for `ZarrIO.write`; an open io of any backend, as for `ZarrIO.export`; an HDF5 file, here
+        or at a URL, as for `convert`.
     target : str or Path, optional
         The path it would be written to: links to other files are relative to it. Nothing is read there. None: in the
         working directory, and errors name no target.
@@ -199,7 +196,7 @@ def dry_run(
         How the file would be written.
     **options
         Arguments of `ZarrIO.write` or `ZarrIO.export`; of `convert`: ``check``, ``codec``, ``chunks``, ``shards``,
-        ``settings``, ``read_options``.
+        ``settings``, ``read_options``, ``storage_options``.
 
     Returns
     -------
@@ -234,14 +231,15 @@ def dry_run(
     location, homeless = os.path.abspath(_NO_TARGET if target is None else target), list[Any]()
     try:
         if isinstance(source, (str, os.PathLike)):
-            names = frozenset({"check", "codec", "chunks", "shards", "settings", "read_options"})
+            names = frozenset({"check", "codec", "chunks", "shards", "settings", "read_options", "storage_options"})
             if not names.issuperset(options):
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()
             reading = options.pop("read_options", None) or ReadOptions()
             options["codec"] = codec_of_file(options.get("codec", "keep"))
-            copy = Request(source=local_path(source), target=location, reading=reading, options=writing, **options)
-            return _of_hdf5(copy, local_path(source), location, zarr_format, estimate=estimate)
+            options["storage"] = dict(options.pop("storage_options", None) or {})
+            copy = Request(source=location_of(source), target=location, reading=reading, options=writing, **options)
+            return _of_hdf5(copy, zarr_format, estimate=estimate)
         is_export = isinstance(source, HDMFIO)
         if not is_export and not hasattr(source, "container_source"):
             raise UsageError(
@@ -287,20 +285,19 @@ class _PlanningIO(ZarrIO):
         self.plan = plan_new(request, self._raw_store)
 
 
-def _of_hdf5(request: Request, source: str, target: str, zarr_format: ZarrFormat | None, *, estimate: bool) -> DryRun:
+def _of_hdf5(request: Request, zarr_format: ZarrFormat | None, *, estimate: bool) -> DryRun:
+    source, target = str(request.source), str(request.target)
     request.refuse_idle("hdf5", "zarr")
     request.choose_format("hdf5", "zarr", zarr_format)
-    if not os.path.lexists(source):
+    if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
-    if not is_hdf5(source):
+    if not is_url(source) and not is_hdf5(source):
         problem = "this is not an HDF5 file"
         remedy = "If it is a Zarr file, `zarrio inspect` lists its contents."
         raise UnsupportedFileError(problem, store=source, remedy=remedy)
-    with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
-        is_nwb = request.check and check_version(source)
-        plan = request.planner(tree).plan_file(request.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
-        request.apply(plan)
-        return _of_plan(plan, target, request.options, has_both=request.has_both, estimate=estimate)
+    with request.planned_hdf5() as (_, planner):
+        request.apply(planner.plan)
+        return _of_plan(planner.plan, target, request.options, has_both=request.has_both, estimate=estimate)
 
 
 def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: bool, estimate: bool) -> DryRun:

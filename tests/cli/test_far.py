@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.store.opening import open_store
+from tests.places import put
 from tests.samples import plain_nwbfile, write_hdf5
 from tests.servers import S3Server
 
@@ -72,5 +74,18 @@ def test_an_hdf5_file_far_away_is_compared(web, nwb, zarrio):
     assert "b.txt: the file does not exist" in zarrio("compare", nwb, f"{web.url}/b.txt", code=2).err
 
 
-def test_an_hdf5_file_far_away_is_not_planned(web, zarrio):
-    assert "Download it first" in zarrio("dry-run", f"{web.url}/b.nwb", code=2).err
+def test_hdf5_files_far_away_are_planned_and_converted(s3, nwb, zarrio):
+    for name in ("b.nwb", "c.nwb"):
+        put(open_store(s3.url(""), s3.options), name, nwb.read_bytes())
+    urls = [s3.url("b.nwb"), s3.url("c.nwb")]
+    planned = json.loads(zarrio("dry-run", *options(s3), *urls, "--json").out)
+    assert {document["objects"] for document in planned} == {planned[0]["objects"]}
+    shown = zarrio("convert", *options(s3), *urls, s3.url("missing.nwb"), "-o", "new", "--codec", "zstd", code=2)
+    assert "2 of 3 files converted" in shown.out
+    assert "missing.nwb: the file does not exist" in shown.err
+    for name in ("b", "c"):
+        folder = Path("new", f"{name}.nwb.zarr")
+        assert planned[0]["objects"] == sum(file.is_file() for file in folder.rglob("*"))
+        zarrio("compare", nwb, folder)
+    said = zarrio("convert", *options(s3), urls[0], "here.nwb", code=2).err
+    assert "download an HDF5 file with other tools" in said

@@ -125,10 +125,12 @@ def test_a_presigned_url(folder, signed, tmp_path, capsys, name):
     page = report(place)
     assert "<h1>a.nwb</h1>" in page
     done = convert(place, tmp_path / "a.nwb.zarr.json", to="virtual")
-    assert not [text for text in (shown, problem, page, str(done)) if "=abc" in text]
     assert read_nwb(tmp_path / "a.nwb.zarr.json").acquisition["large"].data[5, 5] == SQUARE[5, 5]
-    with pytest.raises(UsageError, match="an HDF5 file at a URL is not copied"):
-        convert(place, tmp_path / "a.nwb.zarr")
+    copied = convert(place, tmp_path / "a.nwb.zarr")
+    assert not compare(tmp_path / "a.nwb.zarr", folder / "a.nwb.zarr")
+    assert not [text for text in (shown, problem, page, str(done), str(copied)) if "=abc" in text]
+    with pytest.raises(UsageError, match=r"the source is HDF5 already.*download an HDF5 file with other tools"):
+        convert(place, tmp_path / "copy.nwb")
     with pytest.raises(NotZarrError, match="this is an HDF5 file"):
         NWBZarrIO(place, "r")
 

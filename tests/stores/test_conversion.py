@@ -1,13 +1,20 @@
 """Conversion, inspection and comparing where one of the files is in a bucket, behind a web server or in a zip file."""
 
 import json
+import os
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
+from hdmf.backends.hdf5 import H5DataIO
+from pynwb import TimeSeries
+from upath import UPath
 
-from hdmf_zarr_backend import compare, convert
+from hdmf_zarr_backend import WriteOptions, compare, convert
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import StoreExistsError
+from hdmf_zarr_backend.errors import StoreError, StoreExistsError
+from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.opening import open_store
 from tests import samples
 from tests.places import put
@@ -49,3 +56,78 @@ def test_the_command_line(s3, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out.partition("\n[")[2].join(["[", ""]))[0]["location"] == url
     assert main(["inspect", "-O", "nonsense", url]) == 2
     assert "NAME=VALUE" in capsys.readouterr().err
+
+
+# ---- an HDF5 file at a URL ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recording(web) -> Path:
+    """An HDF5 file behind a web server, with contiguous data, and chunks that are joined, raw or decoded."""
+    nwbfile, values = samples.rich_nwbfile(), np.arange(600_000, dtype="i4").reshape(-1, 3)
+    small = H5DataIO(values, chunks=(500, 3), compression="gzip")
+    large = H5DataIO(values, chunks=(100_000, 3), compression="gzip", shuffle=True)
+    for name, data in (("plain", values), ("small", small), ("large", large)):
+        nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="V", rate=1.0))
+    return samples.write_hdf5(web.folder / "a.nwb", nwbfile)
+
+
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"zarr_format": 3, "shards": "auto", "chunks": "keep"},
+        {"zarr_format": "both", "codec": "zstd"},
+        {"settings": {"acquisition/large/data": {"chunks": (5000, 3)}}, "write_options": WriteOptions(nczarr=True)},
+        {"write_options": WriteOptions(executor="processes")},
+    ],
+    ids=["default", "format 3", "both", "settings", "processes"],
+)
+def test_an_hdf5_file_at_a_url_becomes_what_the_one_on_disk_becomes(web, recording, tmp_path, options):
+    here = convert(recording, tmp_path / "here.nwb.zarr", **options)
+    far = convert(f"{web.url}/a.nwb", tmp_path / "far.nwb.zarr", **options)
+    assert not compare(f"{web.url}/a.nwb", tmp_path / "far.nwb.zarr", ignore=("chunks", "filters"))
+    assert bytes_in(tmp_path / "far.nwb.zarr") == bytes_in(tmp_path / "here.nwb.zarr")
+    assert far.lines(name="a") == here.lines(name="a")
+
+
+def test_an_hdf5_file_of_any_name_is_found_by_its_first_bytes(s3, tmp_path):
+    origin = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    put(open_store(s3.url(""), s3.options), "recording", origin.read_bytes())
+    for source in (UPath(s3.url("recording"), **s3.options), s3.url("recording")):
+        convert(source, s3.url("b.zarr"), storage_options=s3.options, overwrite=True)
+        assert not compare(origin, s3.url("b.zarr"), storage_options=s3.options)
+
+
+class AtStart(Progress):
+    """Calls a function when the first values are written."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def start(self, total):
+        self.function()
+
+
+def test_an_hdf5_file_at_a_url_that_changes_meanwhile_is_not_copied(web, recording, tmp_path):
+    options = WriteOptions(progress=AtStart(lambda: os.utime(recording, (1, 1))))
+    with pytest.raises(StoreError, match="the source has changed since the copy was planned"):
+        convert(f"{web.url}/a.nwb", tmp_path / "a.nwb.zarr", write_options=options)
+    assert os.listdir(tmp_path) == ["web"]
+
+
+def test_a_conversion_from_a_url_is_resumed_with_another_signature(web, recording, tmp_path):
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    url, target = f"{web.url}/a.nwb?X-Amz-Signature=", tmp_path / "a.nwb.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        convert(f"{url}secret1", target, resume=True, write_options=WriteOptions(progress=AtStart(stop)))
+    assert not [data for data in bytes_in(tmp_path).values() if b"secret1" in data]
+    convert(f"{url}secret2", target, resume=True)
+    assert not compare(recording, target, ignore=("chunks",))
+    assert not [data for data in bytes_in(tmp_path).values() if b"secret" in data]

@@ -36,8 +36,8 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
             "paths",
             nargs="+",
             metavar="SOURCE",
-            help="HDF5 or Zarr files, or folders of them. The last of several paths is the TARGET: the new file, or "
-            "the folder for the new files, which exists or ends in / (default: the folder of the source)",
+            help="HDF5 or Zarr files, or folders of them; paths or URLs. The last of several paths is the TARGET: the "
+            "new file, or the folder for the new files, which exists or ends in / (default: the folder of the source)",
         ),
         cli.flag("--no-check", "convert an NWB file without checking whether pynwb can read it"),
         cli.argument(
@@ -132,6 +132,7 @@ def convert_command(arguments: Namespace) -> cli.Exit:
       zarrio convert session.nwb session.nwb.zarr --zarr-format both
       zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
       zarrio convert session.nwb session.nwb.zarr --set 'acquisition/*/data: chunks=30000,64 codec=zstd'
+      zarrio convert https://host/session.nwb session.nwb.zarr
       zarrio convert https://host/session.nwb session.nwb.zarr.json --to virtual
       zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
     """

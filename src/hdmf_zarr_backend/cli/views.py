@@ -142,7 +142,7 @@ def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
 @cli.command(
     "dry-run",
     "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="HDF5 files on this machine, or folders of them"),
+    cli.argument("paths", nargs="+", metavar="PATH", help="HDF5 files, or folders of them; paths or URLs"),
     cli.shared(
         "--zarr-format",
         "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
@@ -158,6 +158,7 @@ def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
     cli.flag("--no-check", "plan an NWB file without checking whether pynwb can read it, as in convert"),
     cli.flag("--no-estimate", "read no values, and do not estimate stored sizes"),
     cli.flag("--json", "print one JSON document: a list of the files, with totals and arrays of each"),
+    cli.shared("--storage-option"),
     cli.flag("--model", "print the Zarr Object Model of one file as JSON"),
 )
 def dry_run_command(arguments: Namespace) -> cli.Exit:
@@ -183,15 +184,13 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "chunks", "shards")}
     given |= {"write_options": writing, "estimate": not arguments.no_estimate, "check": not arguments.no_check}
+    given |= {"storage_options": cli.storage_options(arguments)}
     paths = cli.files(arguments, "HDF5")
     plans: list[DryRun] = []
 
     def work(path: str, _: Progress, settings: Any) -> DryRun:
-        if is_url(path) and not path.startswith("file://"):
-            problem = "a dry run needs an HDF5 file on this machine"
-            remedy = "Download it first; `zarrio inspect` shows the content of a Zarr file."
-            raise UsageError(problem, store=path, remedy=remedy)
-        plan = dry_run(path, f"{path}.zarr", settings=settings, **given)
+        target = f"{cli.name_of(path) if is_url(path) else path}.zarr"
+        plan = dry_run(path, target, settings=settings, **given)
         plans.append(plan)
         return plan
 

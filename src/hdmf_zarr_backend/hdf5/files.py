@@ -46,7 +46,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.links import is_url, resolve_source, to_posix, why_not
 from hdmf_zarr_backend.model.nodes import gc_paused, grid_of
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
-from hdmf_zarr_backend.store.base import FileState, Store, resource_failure
+from hdmf_zarr_backend.store.base import FileState, Store, os_errors, resource_failure
 from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.zip import RangeFile
 
@@ -158,7 +158,8 @@ class RemoteFile:
         self._store, self._name = open_parent(location, self.options)
         present = self._store.state(self._name)
         if present is None:
-            raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the URL.")
+            remedy = "Check the URL, which must be that of an HDF5 file."
+            raise StoreNotFoundError("the file does not exist", store=location, remedy=remedy)
         if state is not None and present != state:
             raise changed(location)
         self.state = present
@@ -498,9 +499,9 @@ class SourceFile(OpenGroups):
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
-        remote = RemoteFile(location, options or {}) if is_url(location) else None
+        self.remote = RemoteFile(location, options or {}) if is_url(location) else None
         try:
-            self.file: Any = h5py.File(location if remote is None else _Stream(remote), "r")
+            self.file: Any = h5py.File(location if self.remote is None else _Stream(self.remote), "r")
         except H5_ERRORS as error:
             if isinstance(error, ZarrBackendError):  # an error of the server
                 raise
@@ -516,6 +517,14 @@ class SourceFile(OpenGroups):
         super().__init__(self.file.id)
         # the object that was opened last: HDF5 keeps its cache of decoded chunks with it
         self._last: tuple[bytes, Any] | None = None
+
+    def state(self) -> list[Any]:
+        """Return the size, and the time of the last change in nanoseconds or the tag of the server."""
+        if self.remote is not None:
+            return [self.remote.size, self.remote.state.etag or self.remote.state.mtime_ns]
+        with os_errors(self.location, "read"):
+            state = os.stat(self.location)
+        return [state.st_size, state.st_mtime_ns]
 
     def open(self, raw: bytes) -> Any:
         """Return the low-level object at a path. The last one stays open, and with it HDF5's cache of its chunks."""

@@ -15,6 +15,7 @@ import os
 import posixpath
 from collections import deque
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from h5py import h5a, h5l, h5o
@@ -23,7 +24,7 @@ from hdmf_zarr_backend.encoding.hdf5_types import text_of
 from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
 from hdmf_zarr_backend.encoding.reserved import as_dict, hdf5_note
-from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError, without_secrets
 from hdmf_zarr_backend.hdf5.attributes import read_attribute
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
@@ -101,6 +102,17 @@ class Hdf5Tree:
     def sources(self) -> list[str]:
         """Return the absolute paths of all files that are read."""
         return [file.location for file in self._files.values() if file is not None]
+
+    def states(self) -> dict[str, list[Any]]:
+        """Return size, and tag or time, of all files that are read, by location without secrets."""
+        files = sorted((file for file in self._files.values() if file is not None), key=attrgetter("location"))
+        return {without_secrets(file.location): file.state() for file in files}
+
+    def check(self) -> None:
+        """Check that the files at URLs have not changed since they were opened."""
+        for file in self._files.values():
+            if file is not None and file.remote is not None:
+                file.remote.check()
 
     def close(self) -> None:
         """Close all files."""
