@@ -436,7 +436,8 @@ class ChunkReader:
         self._codec: ChunkCodec | None = None
         # a request takes longer than decoding a chunk
         self._is_remote = store.abilities.is_remote
-        self._opens = array.shards is None and store.opens_values
+        # a part of a file never costs more than all of it, as it would on a server
+        self._opens = array.shards is None and store.folder is not None
         self._fetched_chunks: dict[Index, bytes | None] = {}
         self._last: list[tuple[int, int, int]] = []  # bounds of the selection before
         self._was_window = False

@@ -140,10 +140,7 @@ class Store(ABC):
     # only this process can reach the keys, so that a lock in it keeps every second writer away
     of_one_process: bool = False
     opens_by_url: bool = False  # ``location`` and ``options`` open the file in obstore, fsspec and TensorStore
-    # a part of a value by `open_value` never costs more than the complete value, as it would on a server
-    opens_values: bool = False
-    streams_values: bool = False  # `_stream` writes piece by piece; else the complete value is held
-    stream_bytes: int = 0  # bytes of a streamed value that are in memory at a time
+    stream_bytes: int | None = None  # in memory while `_stream` writes piece by piece; None: the complete value is
     # `sync` waits for the disk, and a power cut leaves no part of a key at the root of a local file
     is_durable: bool = False
     # the key of a file that the user has named by its URL: a server may redirect this one to another server
@@ -252,11 +249,11 @@ class Store(ABC):
 
     def held_bytes(self, nbytes: int) -> int:
         """Return how much of a value of ``nbytes`` is in memory while `_stream` writes it."""
-        return min(nbytes, self.stream_bytes) if self.streams_values else nbytes
+        return nbytes if self.stream_bytes is None else min(nbytes, self.stream_bytes)
 
     def pieces(self, key: str) -> Iterator[bytes]:
         """Yield the value of a key, if it exists, in pieces; as one if the store cannot stream."""
-        if not self.streams_values:
+        if self.stream_bytes is None:
             value = self.get(key)
             yield from () if value is None else (value,)
             return

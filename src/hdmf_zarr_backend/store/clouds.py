@@ -51,7 +51,6 @@ class ObjectStore(RemoteStore):
 
     abilities = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
     opens_by_url = True
-    streams_values = True
     stream_bytes = (_PARTS_AT_ONCE + 1) * _PART_BYTES
 
     _absent = (FileNotFoundError,)
@@ -180,7 +179,6 @@ class FsspecStore(RemoteStore):
     """One Zarr file of a file system of fsspec."""
 
     opens_by_url = True
-    stream_bytes = 3 * _PART_BYTES  # the collected bytes, and the copies that the library makes for a request
 
     _absent = _ABSENT
 
@@ -190,7 +188,8 @@ class FsspecStore(RemoteStore):
         self._scheme = first = location.partition("::")[0].partition("://")[0]
         # that of "dir::" is in front of another file system
         self.of_one_process = "memory" in (first, getattr(getattr(filesystem, "fs", None), "protocol", ""))
-        self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
+        # the collected bytes, and the copies that the library makes for a request; elsewhere it writes a complete value
+        self.stream_bytes = 3 * _PART_BYTES if first in _IN_PARTS else None
         self._counts_from_end = first not in AZURE_SCHEMES
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
         # a cache in front of a web server cannot list its keys either
@@ -349,7 +348,7 @@ class FsspecStore(RemoteStore):
 
     @contextmanager
     def _stream(self, key: str) -> Iterator[Write]:
-        if not self.streams_values:
+        if self.stream_bytes is None:
             with super()._stream(key) as append:
                 yield append
             return

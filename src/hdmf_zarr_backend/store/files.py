@@ -278,7 +278,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 def may_resume(store: Store) -> bool:
     """Return whether another run can continue a new file: its values are complete, whenever a writer dies."""
-    return store.folder is not None or (store.abilities.is_remote and store.streams_values)
+    return store.folder is not None or (store.abilities.is_remote and store.stream_bytes is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,7 @@ _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 class LocalStore(Store):
     """A local directory."""
 
-    opens_values = True
-    streams_values = True
+    stream_bytes = 0
 
     def __init__(self, root: str, *, location: str | None = None) -> None:
         self.root = self.folder = follow_link(root)

@@ -102,10 +102,7 @@ class InlinedStore(Store):
     def __init__(self, store: Store, values: Mapping[str, bytes]) -> None:
         self.store = store
         self.values = values
-        for name in (
-            "location", "abilities", "options", "folder", "zip_file", "opens_by_url", "opens_values",
-            "streams_values", "stream_bytes",
-        ):  # fmt: skip
+        for name in ("location", "abilities", "options", "folder", "zip_file", "opens_by_url", "stream_bytes"):
             setattr(self, name, getattr(store, name))
 
     @property
@@ -141,7 +138,7 @@ class InlinedStore(Store):
         return super().get_ranges(key, ranges) if key in self.values else self.store.get_ranges(key, ranges)
 
     def _stream(self, key: str) -> Any:
-        return self.store._stream(key) if self.streams_values else super()._stream(key)
+        return super()._stream(key) if self.stream_bytes is None else self.store._stream(key)
 
     # the other abstract methods
     _set, _delete, sizes, exists = map(_forwarded, ("_set", "_delete", "sizes", "exists"))

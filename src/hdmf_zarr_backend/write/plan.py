@@ -155,7 +155,7 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
 def shard_bytes_for(store: Store, budget: int) -> int:
     """Return the maximum bytes of an automatic shard: less for a store that takes only complete values from memory."""
     # a store that streams writes a shard chunk by chunk; the others hold it whole, besides the chunk that is encoded
-    return SHARD_BYTES if store.streams_values else max(1, min(SHARD_BYTES, budget // 2))
+    return max(1, min(SHARD_BYTES, budget // 2)) if store.stream_bytes is None else SHARD_BYTES
 
 
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
