@@ -221,9 +221,7 @@ def choose_layout(planned: PlannedArray, layout: Layout) -> None:
     elif planned.sharding is not None and isinstance(planned.sharding.shape, tuple):
         whole = zip(planned.sharding.shape, stored.chunks, strict=False)
         planned.sharding = replace(planned.sharding, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in whole))
-    source: Any = planned.source
-    if hasattr(source, "encoded") and _encoding(stored) != before:
-        planned.source = source.decoded()
+    _encode_again(planned, before)
 
 
 def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
@@ -317,8 +315,9 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
 
 def _encode_again(planned: PlannedArray, before: tuple[Any, ...]) -> None:
     """Take the values of a source, not its encoded chunks, if an array was encoded in another way ``before``."""
-    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(planned.node.stored) != before:
-        planned.source = ValuesOnly(planned.source)
+    source: Any = planned.source
+    if hasattr(source, "encoded") and _encoding(planned.node.stored) != before:
+        planned.source = source.decoded() if hasattr(source, "decoded") else ValuesOnly(source)
 
 
 def _encoding(stored: StoredArray) -> tuple[Any, ...]:
