@@ -366,7 +366,12 @@ class FsspecStore(RemoteStore):
         except BaseException:
             # a fork that ends inside of the block must not abort the upload of its parent
             if owner == os.getpid():
-                _abandon(file)
+                # aborted, since garbage collection would complete it, and create an object
+                with suppress(*library_errors()):  # if the server is unreachable, it drops the parts itself
+                    file.discard()
+                file.closed = True
+                with suppress(*library_errors()):
+                    file.close()  # closes connections
             raise
 
     def _put_absent(self, key: str, value: bytes) -> bool:
@@ -415,15 +420,6 @@ def is_local_filesystem(filesystem: Any) -> bool:
     """Return whether a file system of fsspec is that of this machine."""
     protocol = getattr(filesystem, "protocol", ())
     return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
-
-
-def _abandon(file: Any) -> None:
-    """Abort an upload in parts; garbage collection would complete it, and create an object."""
-    with suppress(*library_errors()):  # if the server is unreachable, it drops the parts itself
-        file.discard()
-    file.closed = True
-    with suppress(*library_errors()):
-        file.close()  # closes connections
 
 
 # ---- storage options ------------------------------------------------------------------------------------------------

@@ -594,7 +594,8 @@ class JournalledChange(Change):
                 set_root(self._store, {key: text for key, text in mark.items() if (text is None) == is_deleted})
                 self._store.sync()
             self._stored_root |= mark
-            self._put_documents(differing)
+            set_root(self._queue, differing)
+            self._queue.drain()
 
     def drain(self) -> None:
         with self._mutex:
@@ -656,13 +657,6 @@ class JournalledChange(Change):
             remedy = "Repeat the change when the store takes values again."
             raise StoreError(problem, store=self._store.location, remedy=remedy)
 
-    def _put_documents(self, documents: Root) -> None:
-        """Set documents, all chunks being in the store."""
-        for key, text in documents.items():
-            if text is not None:
-                self._queue._set(key, text)
-        self._queue.drain()
-
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def commit(self, documents: Mapping[str, bytes], root: Root) -> bool:
@@ -690,7 +684,8 @@ class JournalledChange(Change):
             differing = self._record(documents, root=root)
             if journal.records:
                 self._queue.drain()
-                self._put_documents(differing)
+                set_root(self._queue, differing)
+                self._queue.drain()
                 self._commit(root)
             self._is_over = True
         return journal.records > 0
@@ -698,10 +693,8 @@ class JournalledChange(Change):
     def _commit(self, root: Root) -> None:
         """Put the last record and the commit, and do what follows."""
         store, writer, journal = self._store, self._writer, self._journal
-        differing = {key: text for key, text in root.items() if self._stored_root.get(key) != text}
-        first = next(iter(root), None)
-        commit = {key: text for key, text in differing.items() if key == first}
-        rest = {key: text for key, text in differing.items() if key != first}
+        rest = {key: text for key, text in root.items() if self._stored_root.get(key) != text}
+        commit = {key: rest.pop(key) for key in [*root][:1] if key in rest}
         final = {key: digest(text) for key, text in commit.items()}
         writer.last = last = LastRecord(journal.id, final, rest, self._deleted)
         writer.is_unfinished = True
