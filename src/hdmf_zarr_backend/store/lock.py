@@ -146,9 +146,7 @@ class WriterLock(ABC):
         self._is_held = False
 
     def __del__(self) -> None:
-        if self.is_held:
-            self._is_held = False
-            self._abandon()
+        self.release()
 
     @property
     def is_held(self) -> bool:
@@ -179,10 +177,6 @@ class WriterLock(ABC):
     @abstractmethod
     def _release(self) -> None:
         """Release the lock."""
-
-    def _abandon(self) -> None:
-        """Release the lock without waiting: this runs during garbage collection."""
-        self._release()
 
 
 # ---- any store ------------------------------------------------------------------------------------------------------
@@ -487,10 +481,11 @@ class KeyLock(WriterLock):
             if self._is_key:
                 self._delete(self._token)
 
-    def _abandon(self) -> None:
+    def __del__(self) -> None:
         # garbage collection may run in a thread that requests wait for; at the end of the interpreter no thread starts
         with suppress(RuntimeError):
-            threading.Thread(target=self._release, daemon=True).start()
+            if self.is_held:
+                threading.Thread(target=self.release, daemon=True).start()
 
 
 _tokens: set[str] = set()

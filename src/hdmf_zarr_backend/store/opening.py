@@ -99,15 +99,10 @@ def open_store(
 
     ``read_options`` hold for all its readers. None: those that a store has already.
     """
-    options = dict(storage_options or {})
-    address = _path_of(file)
-    if address is not None:
-        path, own = address
-        store = _of_location(location_of(path), {**own, **options})
-    elif options:
+    options, address = dict(storage_options or {}), _path_of(file)
+    if address is None and options:
         raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
-    else:
-        store = _of_object(file)
+    store = _of_object(file) if address is None else _of_location(location_of(address[0]), address[1] | options)
     if read_options is not None:
         store.read_rules = read_options.rules()
     return store

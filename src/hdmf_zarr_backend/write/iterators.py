@@ -29,9 +29,7 @@ from hdmf_zarr_backend.model.nodes import StoredArray, indices_of, join
 from hdmf_zarr_backend.store.transaction import Change
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.write.sources import Array, is_utf8
-from hdmf_zarr_backend.write.tasks import Sink, ValuesTask
-
-Index = tuple[int, ...]
+from hdmf_zarr_backend.write.tasks import Index, Sink, ValuesTask
 
 
 class Texts:
