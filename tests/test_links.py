@@ -16,10 +16,12 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb.base import Images
 from pynwb.ecephys import LFP, ElectricalSeries
+from pynwb.image import GrayscaleImage, ImageSeries, IndexSeries
 
 import hdmf_zarr_backend
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, repair, validate, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, read_nwb, repair, validate, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import LimitError, MissingTargetError, WrongTargetWarning
@@ -593,3 +595,98 @@ def test_a_table_of_another_file_with_references_is_not_converted_with_null_refe
         assert groups.file[groups[0]].attrs["neurodata_type"] == "ElectrodeGroup"
     with NWBHDF5IO(tmp_path / "a.nwb", mode="r") as io:
         assert io.read().identifier == "a"
+
+
+def pictured(folder: Path, source: type, target: type, *, is_contained: bool) -> Path:
+    """Write a session of a module, pictures and a device of another file, which the schema only links elsewhere."""
+    suffixes, lab = {NWBZarrIO: "nwb.zarr", NWBHDF5IO: "nwb"}, new("lab")
+    images = [GrayscaleImage(name="a", data=np.zeros((4, 4)))]
+    lab.add_stimulus_template(Images(name="pics", images=images))
+    write(folder / f"lab.{suffixes[source]}", with_device(lab), source)
+    with source(folder / f"lab.{suffixes[source]}", "r") as io:
+        lab, nwbfile = io.read(), new("session")
+        pictures, device = lab.stimulus_template["pics"], lab.devices["device"]
+        if is_contained:
+            nwbfile.create_processing_module("b", "at another path than in its file").add(pictures)
+            nwbfile.add_device(device)
+        nwbfile.add_acquisition(ImageSeries(name="a", data=np.zeros((2, 3, 3)), rate=1.0, unit="n.a.", device=device))
+        shown = {"name": "shown", "data": np.zeros(1, "u4"), "unit": "N/A", "rate": 1.0}
+        nwbfile.add_stimulus(IndexSeries(**shown, indexed_images=pictures))
+        path = folder / f"session.{suffixes[target]}"
+        with target(path, "w", manager=io.manager) as file:
+            file.write(nwbfile)
+    return path
+
+
+def with_device(nwbfile: NWBFile) -> NWBFile:
+    nwbfile.create_device("device")  # named as the link to it in a series
+    return nwbfile
+
+
+@pytest.mark.parametrize("is_contained", [True, False])
+@pytest.mark.parametrize(
+    ("source", "target", "after"),
+    [
+        (NWBZarrIO, NWBZarrIO, "convert"),
+        (NWBZarrIO, NWBZarrIO, "export"),
+        (NWBHDF5IO, NWBZarrIO, ""),
+        (NWBHDF5IO, NWBHDF5IO, "convert"),
+        (NWBHDF5IO, NWBHDF5IO, "export"),
+    ],
+)
+def test_a_copy_is_where_the_schema_allows_more_than_a_link(tmp_path, source, target, after, is_contained):
+    path = pictured(tmp_path, source, target, is_contained=is_contained)
+    copy = (
+        path if not after else tmp_path / ("copy.nwb" if (after, target) == ("convert", NWBZarrIO) else "copy.nwb.zarr")
+    )
+    if after == "export":
+        with target(path, "r") as io, NWBZarrIO(copy, "w") as file:
+            file.export(io, io.read(), write_args={"link_data": False})
+    elif after and (source, is_contained) == (NWBHDF5IO, False):
+        with pytest.raises(hdmf_zarr_backend.errors.UnsupportedFileError, match="indexed_images"):
+            convert(path, copy)
+        return
+    elif after:
+        convert(path, copy, **({"link_data": False} if target is NWBZarrIO else {}))
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        nwbfile = read_nwb(copy)
+    pictures, device = nwbfile.stimulus["shown"].indexed_images, nwbfile.acquisition["a"].device
+    assert pictures["a"].data.shape == (4, 4)
+    assert device.name == "device"
+    if is_contained:
+        assert nwbfile.processing["b"]["pics"] is pictures
+    elif source is NWBHDF5IO or after == "convert":
+        assert nwbfile.stimulus_template["pics"] is pictures
+        assert nwbfile.devices["device"] is device
+    assert validate(copy).is_valid
+
+
+def test_a_target_that_has_no_place_is_named(tmp_path):
+    path = pictured(tmp_path, NWBZarrIO, NWBZarrIO, is_contained=False)
+    with NWBZarrIO(path, "r+") as io:
+        io.write(with_device(io.read()))  # another one at the path of the target
+    with pytest.raises(MissingTargetError, match=r"general/devices/device of \S*lab.nwb.zarr") as caught:
+        convert(path, tmp_path / "copy.nwb")
+    assert "io.copy" in caught.value.remedy
+    assert not (tmp_path / "copy.nwb").exists()
+    convert(tmp_path / "lab.nwb.zarr", tmp_path / "lab.nwb")
+    convert(path, tmp_path / "copy.nwb")
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        assert read_nwb(tmp_path / "copy.nwb").acquisition["a"].device.name == "device"
+
+
+def test_an_append_copies_what_the_schema_only_links_to_its_own_path(tmp_path):
+    write(tmp_path / "lab.nwb", with_device(new("lab")), NWBHDF5IO)
+    write(tmp_path / "a.nwb.zarr", new("a"))
+    for name in ("a", "b"):
+        with NWBHDF5IO(tmp_path / "lab.nwb", "r") as lab:
+            io = NWBZarrIO(tmp_path / "a.nwb.zarr", "r+", manager=lab.manager)
+            nwbfile, device = io.read(), lab.read().devices["device"]
+            nwbfile.add_acquisition(
+                ImageSeries(name=name, data=np.zeros((2, 3, 3)), rate=1.0, unit="n.a.", device=device)
+            )
+            io.write(nwbfile)
+            io.close()
+    nwbfile = read_nwb(tmp_path / "a.nwb.zarr")
+    assert nwbfile.devices["device"] is nwbfile.acquisition["a"].device is nwbfile.acquisition["b"].device
+    assert verify(tmp_path / "a.nwb.zarr").problems == []

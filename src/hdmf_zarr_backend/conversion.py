@@ -47,7 +47,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
-from hdmf_zarr_backend.hdmf.namespaces import name_axes
+from hdmf_zarr_backend.hdmf.namespaces import link_names, name_axes
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, ends_with, is_url, split_location
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, gc_paused, relative
@@ -196,7 +196,8 @@ def convert(
         ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 file of the same stem (``b.nwb``,
         beside the target or beside the Zarr file), if that file exists and has the target of the link. Changes that
         were made to the copy in the Zarr file since its conversion are then not in the new file. If no such file
-        exists, or if this is False, the target of the link is copied.
+        exists, or if this is False, the target of the link is copied: to the path that it has in its own file, if the
+        schema allows nothing but a link to it.
     codec : str, codec of numcodecs or zarr, dict or bool
         HDF5 to Zarr only. ``"keep"``: each dataset keeps its codecs and their levels if Zarr has its filters, and
         equal chunks are copied without decoding. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``,
@@ -592,7 +593,8 @@ class Request:
         check_outside(store, is_new=True)
         typed = check_zarr(main) if self.check else {}
         resolver = Resolver(main.store, main.hierarchy, main.location)
-        placement = Placement(resolver, target, copies_links=not self.link_data)
+        fixed = link_names(schema_of(main.store, main.hierarchy, or_installed=True) if self.check else None)
+        placement = Placement(resolver, target, fixed, copies_links=not self.link_data)
         arrays = {placed.path: placed.node for placed in placement.nodes if isinstance(placed.node, Dataset)}
         layouts = layouts_of(self.settings, arrays, main.hierarchy, main.location)
         if any(layout.shards is not None for layout in layouts.values()):

@@ -98,7 +98,7 @@ def test_waveforms_are_read_whole_and_each_channel_has_its_conversion(tmp_path: 
     waveforms = np.arange(1, 25).reshape(3, 2, 4)
     events = SpikeEventSeries(name="events", data=waveforms, timestamps=[0.0, 1.0, 7.0], electrodes=rows)
     row = nwbfile.create_electrode_table_region([0], "one")
-    one = SpikeEventSeries(name="one", data=waveforms[:, 0] + 100, timestamps=[0.0, 1.0, 7.0], electrodes=row)
+    one = SpikeEventSeries(name="one", data=waveforms[:, 0] + 60, timestamps=[0.0, 1.0, 7.0], electrodes=row)
     raw = ElectricalSeries(
         name="raw", data=waveforms[..., 0], electrodes=rows, rate=1.0, conversion=2.0, channel_conversion=[0.5, -1.0]
     )
@@ -106,7 +106,7 @@ def test_waveforms_are_read_whole_and_each_channel_has_its_conversion(tmp_path: 
         nwbfile.add_acquisition(each)
     text = data_text(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))
     assert "channel 0: 1 to 20 volts channel 1: 5 to 24 volts" in text
-    assert " 4 int64 101 to 120 volts" in text
+    assert " 4 int64 61 to 80 volts" in text
     assert "channel 0: 1 to 17 volts channel 1: -42 to -10 volts" in text
     assert "Remarks" not in text
 
@@ -267,6 +267,8 @@ EARLY = "times are negative, before the session starts"
     (lambda: series(data=[1.0, np.nan, np.inf, 2.0]),
      "values are not numbers (NaN or infinite) : /acquisition/a, 2 of 4 that were read"),
     (lambda: series(data=[2.0, 2.0]), "all values that were read are equal : /acquisition/a, 2 V"),
+    (lambda: series(data=np.array([-35, 32739], "i2"), unit="volts"),
+     "values are not plausible volts: is the conversion missing? : /acquisition/a, -35 to 32739 volts"),
     (lambda: series(starting_time=-4.0, rate=1.0), f"{EARLY} : /acquisition/a, from -4 s"),
     (lambda: series(data=STAMPS, timestamps=STAMPS), ""),
     (lambda: series(data=STAMPS, timestamps=np.round(STAMPS, 0)), "timestamps are irregular"),
@@ -318,6 +320,32 @@ def test_a_rate_of_zero_is_a_remark(tmp_path: Path) -> None:
     text = data_text(path)
     assert "the rate is not above 0 : /acquisition/a, 0.0" in text
     assert "TimeSeries, no rate, 3 float64" in text
+
+
+def test_plausible_volts_are_no_remark(tmp_path: Path) -> None:
+    steps = np.array([-35, 32739], "i2")
+    converted, few = series("b", steps, rate=1.0, conversion=1e-6), series("c", steps // 400)
+    nwbfile = nwbfile_with(series("a", steps, "counts"), converted, few, series("d", steps * 1.0), subject=mouse())
+    assert remarks(nwbfile, tmp_path) == ""
+
+
+def test_of_a_rate_and_timestamps_the_timestamps_are_used(tmp_path: Path) -> None:
+    path = write_hdf5(tmp_path / "a.nwb", nwbfile_with(series(), subject=mouse()))
+    with h5py.File(path, "r+") as file:
+        file["acquisition/a/timestamps"] = [0.0, 100.0, 200.0]
+    text = data_text(path)
+    assert "the series has a rate and timestamps : /acquisition/a, the timestamps are used here" in text
+    assert "about 0.01 Hz, 3 min 20 s" in text
+    convert(path, tmp_path / "a.nwb.zarr")
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "r+") as io:
+        io.remove("/acquisition/a/starting_time")
+    assert "Remarks" not in data_text(tmp_path / "a.nwb.zarr")
+
+
+def test_of_alike_remarks_the_first_place_is_seen(tmp_path: Path) -> None:
+    late = (series(name, timestamps=STAMPS[:3] - start) for name, start in (("a", 1.5e5), ("b", 1.0)))
+    text = remarks(nwbfile_with(*late, subject=mouse()), tmp_path)
+    assert f"{EARLY} : /acquisition/a, from -150,000 s and 1 more /acquisition/a" in text
 
 
 def test_what_is_odd_in_a_session_is_a_remark(tmp_path: Path) -> None:

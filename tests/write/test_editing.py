@@ -129,7 +129,9 @@ def test_a_cascade_makes_references_null_and_removes_links(path):
         assert [group.name for group in nwbfile.electrodes["group"][:]] == ["shank1", "shank1"]
         assert nwbfile.trials["timeseries"][0][0].timeseries is None
     assert not verify(path).problems
-    with pytest.warns(BrokenLinkWarning, match="cannot read null references in HDF5, .* /intervals/trials/timeseries$"):
+    with pytest.warns(
+        BrokenLinkWarning, match="/a.nwb: pynwb cannot read null references in HDF5, .* /intervals/trials/timeseries$"
+    ):
         convert(path, path.with_name("a.nwb"))
 
 

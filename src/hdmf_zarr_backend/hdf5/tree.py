@@ -2,11 +2,13 @@
 
 A Zarr file has no hard links and cannot point into HDF5. So an object of an HDF5 file is placed once, at its first path
 (depth first, sorted by name), and its other paths become links. The target of an external link is copied to the place
-of the link, with everything below it, and so are the targets of links inside it.
+of the link, with everything below it, and so are the targets of links inside it. Of several links to it, that is the
+one at the path of the target, or with its name: others may be where the schema allows only a link.
 
 In the other direction paths stay. A link to another Zarr file becomes an external link to the HDF5 file of the same
-stem beside it (``../b.nwb.zarr`` -> ``b.nwb``) if that file has the target; otherwise the target is copied as above. A
-member that was an external link before a conversion from HDF5 becomes one again if the file still exists.
+stem beside it (``../b.nwb.zarr`` -> ``b.nwb``) if that file has the target; otherwise the target is copied: to the
+place of a link or, if the schema allows only links in all of these, to the path that it has in its own file. A member
+that was an external link before a conversion from HDF5 becomes one again if the file still exists.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -23,8 +25,14 @@ from h5py import h5a, h5l, h5o
 from hdmf_zarr_backend.encoding.hdf5_types import text_of
 from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import Link, LinkedFile, ZarrReference
-from hdmf_zarr_backend.encoding.reserved import as_dict, hdf5_note
-from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError, without_secrets
+from hdmf_zarr_backend.encoding.reserved import as_dict, data_type_of, hdf5_note
+from hdmf_zarr_backend.errors import (
+    MissingTargetError,
+    StoreNotFoundError,
+    UnsupportedFileError,
+    ZarrBackendError,
+    without_secrets,
+)
 from hdmf_zarr_backend.hdf5.attributes import read_attribute
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,
@@ -38,7 +46,7 @@ from hdmf_zarr_backend.hdf5.files import (
     warn_broken,
 )
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url, relative_source, why_not
-from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import resource_failure
 
@@ -55,6 +63,7 @@ class Placed(NamedTuple):
     kind: Kind
     file: SourceFile
     raw: bytes
+    rank: int = 0  # of an external link: 1 if the target has another path, 2 if it has another name too
 
 
 class PlacedLink(NamedTuple):
@@ -83,16 +92,15 @@ class Hdf5Tree:
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
         self._ids: dict[tuple[str, bytes], str | None] = {}
         self.places: dict[Address, Placed] = {}
-        self._external: deque[Placed] = deque()
-        self._soft: deque[Placed] = deque()
+        # by rank; soft links last: their paths may go through an external one, to an object that is placed by then
+        self._pending: tuple[deque[Placed], ...] = (deque(), deque(), deque(), deque())
         self.nodes: list[Placed] = []
         self.links: list[PlacedLink] = []
         self.notes: dict[str, dict[str, Any]] = {}
         try:
             self._descend("", self.main, b"/")
-            # external links first: the path of a soft link may go through one, to an object that is placed by then
-            while self._external or self._soft:
-                link = (self._external or self._soft).popleft()
+            while queue := next(filter(None, self._pending), None):
+                link = queue.popleft()
                 with reading(link.file.location, text_of(link.raw)):
                     self._place_link(link)
         except BaseException:
@@ -127,7 +135,7 @@ class Hdf5Tree:
         for raw, form, info in file.walk(top, self.places):
             path = top_path if raw == top else join(top_path, text_of(raw[start:]))
             if info is None:
-                (self._external if form == h5l.TYPE_EXTERNAL else self._soft).append(Placed(path, "link", file, raw))
+                self._pending[0 if form == h5l.TYPE_EXTERNAL else -1].append(Placed(path, "link", file, raw))
                 continue
             with reading(file.location, text_of(raw)):
                 address = info.fileno, info.addr
@@ -182,7 +190,10 @@ class Hdf5Tree:
             return
         note = {"source": source, "path": text_of(raw)}
         known = self.places.get(address)
-        if known is None:
+        rank = (raw != link.raw) + (raw.rpartition(b"/")[2] != link.raw.rpartition(b"/")[2])
+        if known is None and rank > link.rank:
+            self._pending[rank].append(link._replace(rank=rank))
+        elif known is None:
             parent, _, member = link.path.rpartition("/")
             self.notes.setdefault(parent, {})[member] = note
             self._descend(link.path, file, raw)
@@ -253,6 +264,10 @@ _SUFFIX = ".zarr"
 _NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
 
 
+LinkNames: TypeAlias = Callable[[Node], Container[str]]
+"""The names of the members of a group that the schema allows to be links only."""
+
+
 class ZarrNode(NamedTuple):
     """A group or array: its path in the HDF5 file and its source; paths as in the model."""
 
@@ -278,24 +293,27 @@ class _PendingLink(NamedTuple):
     file: LinkedFile
     link: Link
     note: Any
+    is_fixed: bool  # the schema allows nothing else there
 
 
 class Placement:
     """The objects of a Zarr file in a new HDF5 file: ``nodes``, parents before members, and ``links``."""
 
-    def __init__(self, resolver: Resolver, target: str, *, copies_links: bool = False) -> None:
+    def __init__(self, resolver: Resolver, target: str, link_names: LinkNames, *, copies_links: bool = False) -> None:
         self.main = main = resolver.main
         self._resolver = resolver
-        self._folder = os.path.dirname(target)
+        self.target, self._folder = target, os.path.dirname(target)
         self._copies_links = copies_links
         self._paths: dict[tuple[str, str], str] = {}
         self._types: set[str] = set()
+        self._link_names = link_names
         self._pending: deque[_PendingLink] = deque()
+        self._fixed: deque[_PendingLink] = deque()
         self.nodes: list[ZarrNode] = []
         self.links: list[NewLink] = []
         self._descend("", main, "", main.hierarchy.root)
-        while self._pending:
-            self._place_link(self._pending.popleft())
+        while self._pending or self._fixed:
+            self._place_link((self._pending or self._fixed).popleft())
 
     def _descend(self, top_path: str, file: LinkedFile, own: str, top: Node) -> None:
         """Place a node and everything below it; not recursive, because files may be nested deeper than Python calls."""
@@ -313,9 +331,10 @@ class Placement:
             for name in sorted(node.members, reverse=True):
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
-            self._pending.extend(
-                _PendingLink(join(path, link.name), file, link, notes.get(link.name)) for link in file.links(here, node)
-            )
+            fixed = self._link_names(node)
+            for link in file.links(here, node):
+                pending = _PendingLink(join(path, link.name), file, link, notes.get(link.name), link.name in fixed)
+                (self._fixed if pending.is_fixed else self._pending).append(pending)
 
     def _was_external(self, path: str, file: LinkedFile, note: Any) -> bool:
         """Restore an external link that was copied when the file was made, if its target still exists."""
@@ -357,10 +376,28 @@ class Placement:
             return
         file, own, node = result
         known = self._paths.get((file.location, own))
-        if known is not None:
+        if known is None:
+            known = self._own_path(pending, file, own) if pending.is_fixed else pending.path
+            self._descend(known, file, own, node)
+        if known != pending.path:
             self.links.append(NewLink(pending.path, "soft", absolute(known)))
-        else:
-            self._descend(pending.path, file, own, node)
+
+    def _own_path(self, pending: _PendingLink, file: LinkedFile, own: str) -> str:
+        """Return the path of a target in its own file, for its copy, after adding the groups above it."""
+        groups = {placed.path for placed in self.nodes if isinstance(placed.node, Group)}
+        others = {each.path for each in self.nodes} | {each.path for each in self.links}
+        parent, above = split(own)[0], list[str]()
+        while parent not in groups | others:
+            above.append(parent)
+            parent = split(parent)[0]
+        if own in others or parent not in groups or any(data_type_of(file.hierarchy.get(path)) for path in above):
+            problem = f"the schema allows only a link, and there is no place for its target, {own} of {file.location}"
+            remedy = (
+                "Copy that with io.copy, or convert its file first, to the same name beside the target (link_data)."
+            )
+            raise MissingTargetError(problem, store=pending.file.location, path=pending.path, remedy=remedy)
+        self.nodes += (ZarrNode(path, file, path, Group()) for path in reversed(above))
+        return own
 
     def _neighbour(self, location: str, target: ZarrReference) -> str | None:
         """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""

@@ -162,7 +162,8 @@ class Hdf5Writer:
             filler.fill([(placed, form) for placed, form in planned if form is not None])
             if filler.nulls and not self.allows_null:
                 listed = few(sorted(filler.nulls))
-                warn_broken(f"{self.path}: pynwb cannot read null references in HDF5, which are in {listed}")
+                target = self.placement.target
+                warn_broken(f"{target}: pynwb cannot read null references in HDF5, which are in {listed}")
 
     def _create_file(self, output: OutputFile) -> Any:
         # In a function of its own, so that the properties die with this call: HDF5 crashes at exit if the traceback

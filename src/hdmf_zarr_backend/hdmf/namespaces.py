@@ -237,6 +237,12 @@ def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
     return lambda namespace, data_type: types.get(namespace, {}).get(data_type)
 
 
+def link_names(find: FindSpec | None) -> Callable[[Any], set[Any]]:
+    """Return a function for the names of the members of a group, by its type, that a schema allows to be links only."""
+    types_of = _Schema(find or (lambda *key: None)).types_of
+    return lambda node: {link.get("name") for spec in types_of(node).values() for link in spec.get("links") or ()}
+
+
 @lru_cache(maxsize=64)  # files that are converted in one process mostly have the same schema
 def _types_in(source: str) -> dict[str, Spec]:
     """Return ``{name: specification}`` of the types that the JSON of a cached source defines."""
@@ -274,14 +280,14 @@ class _Schema:
         stack: list[tuple[str, Any, str, list[Spec]]] = [("", hierarchy.root, "", [])]
         while stack:
             path, group, namespace, specs = stack.pop()
-            if types := self._types_of(group):
+            if types := self.types_of(group):
                 namespace, specs = group.attributes["namespace"], [*types.values()]
             groups, datasets = _members(specs, "groups"), _members(specs, "datasets")
             for name, node in group.members.items():
                 if isinstance(node, Group):
                     stack.append((join(path, name), node, namespace, self._whole(namespace, groups[name, None])))
                     continue
-                types = self._types_of(node)
+                types = self.types_of(node)
                 kinds = [(name, None), *((None, data_type) for data_type in types)]
                 # the specification of a member comes before that of its type, as for hdmf: a GrayscaleImage in Images
                 member = next((datasets[kind] for kind in kinds if kind in datasets), [])
@@ -290,7 +296,8 @@ class _Schema:
                     labels_by_path[join(path, name)] = labels
         return labels_by_path
 
-    def _types_of(self, node: Any) -> dict[str, Spec]:
+    def types_of(self, node: Any) -> dict[str, Spec]:
+        """Return the specifications of the type of a node or builder, as `types` has them."""
         namespace, data_type = node.attributes.get("namespace"), data_type_of(node)
         return self.types(namespace, data_type) if isinstance(namespace, str) and data_type is not None else {}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,19 @@ from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5
 from hdmf_zarr_backend.hdmf.containers import SCALARS, is_same, other_values, stored_array, unwrapped
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.hdmf.internals import chunk_read_ahead
-from hdmf_zarr_backend.hdmf.namespaces import Texts, names_in
-from hdmf_zarr_backend.hdmf.targets import REFERENCES, StoredReference, Targets, builder_path, can_be_named, object_id
+from hdmf_zarr_backend.hdmf.namespaces import Texts, link_names, names_in, specs_in
+from hdmf_zarr_backend.hdmf.schema import is_untyped, specs_at
+from hdmf_zarr_backend.hdmf.targets import (
+    REFERENCES,
+    StoredReference,
+    Targets,
+    builder_path,
+    builders_below,
+    can_be_named,
+    object_id,
+)
 from hdmf_zarr_backend.model.links import THIS_FILE, relative_source
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.write import array_planner
 from hdmf_zarr_backend.write.array_planner import keep_layout, take_stored
@@ -111,13 +121,19 @@ class Planner:
         self.targets = request.targets
         self._copied_files: set[str] = set()
         self._streams: dict[int, str] = {}
+        manager = self.targets.source_manager or self.targets.manager
+        self._catalog = getattr(manager, "namespace_catalog", None)
+        self._link_names = link_names(None if self._catalog is None else specs_in(self._catalog))
+        self._lone: dict[str, Any] = {}  # builders that are copied to their own paths, where no link contains them
         self.plan = WritePlan()
+        self.added: set[str] = set()
 
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan the complete file."""
         root: Group[Attributes] = Group()
         self.plan.hierarchy = Hierarchy(root, self.request.zarr_format)
         self.fill_group(builder, root, "")
+        self._add_lone()
         return self.plan
 
     def fill_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
@@ -164,9 +180,9 @@ class Planner:
     def _link(self, link: Any, group: PlannedGroup) -> None:
         target = link.builder
         name = self._name(link.name, group.path)
-        copied = self.targets.moved(target)
+        copied, path = self.targets.moved(target), join(group.path, name)
         # a copy on request is made for each link
-        if copied is not None and not self._copies(target):
+        if copied is not None and copied.node_path != path and not self._copies(target):
             group.links.append(Link(name, copied))
             return
         exporting = self.targets.export_location is not None
@@ -177,13 +193,46 @@ class Planner:
         if not own and (self._copies(target) or not can_be_named(str(target.source))):
             # it cannot be a link (into an HDF5 file), or should not be one
             self._copied_files.add(str(target.source))
-            self.targets.move(target, join(group.path, name))
-            self.member(target, group, name)
+            copy = self._copy_path(link) if self._is_fixed(link) else path
+            self.targets.move(target, copy)
+            if copy != path:
+                self._link(link, group)
+            else:
+                self.member(target, group, name)
             return
         reference = self.targets.reference_to(target)
         if own and reference.source != THIS_FILE:
             reference = ZarrReference(THIS_FILE, builder_path(target), reference.object_id)
         group.links.append(Link(name, reference))
+
+    def _is_fixed(self, link: Any) -> bool:
+        """Tell whether the schema allows nothing but a link to an object of its own place."""
+        return isinstance(link.builder, GroupBuilder) and link.name in self._link_names(link.parent)
+
+    def _copy_path(self, link: Any) -> str:
+        """Return the path for a copy that cannot be at its link: at another link, or as in its own file."""
+        for path, builder in builders_below(self.request.builder):
+            for each in builder.links.values() if isinstance(builder, GroupBuilder) else ():
+                if each.builder is link.builder and not self._is_fixed(each):
+                    return join(path, each.name)
+        path = relative(builder_path(link.builder))
+        self._lone[path] = link.builder
+        return path
+
+    def _add_lone(self) -> None:
+        """Copy the targets of links that have no other place to their own paths; `check_targets` refuses the rest."""
+        hierarchy = self.plan.hierarchy
+        while self._lone:  # copies may have such links too
+            path, builder = self._lone.popitem()
+            parent, name = split(path)
+            groups = [group for group in accumulate(parent.split("/"), join) if group not in hierarchy]
+            for group in groups:
+                if any(map(is_untyped, specs_at(self._catalog, hierarchy, group))):
+                    hierarchy.add(group, Group())
+            node = hierarchy.get(parent)
+            if isinstance(node, Group) and path not in hierarchy and find_link(node.attributes, name) is None:
+                self.member(builder, PlannedGroup(node, parent), name)
+                self.added.add([*groups, path][0])
 
     def _copies(self, target: Any) -> bool:
         """Tell whether a link to another file becomes a copy: to a dataset, on request; a group is not copied."""
@@ -442,7 +491,6 @@ class AppendPlanner(Planner):
         self.plan = WritePlan(hierarchy)
         self._resolver = Resolver(None, hierarchy, request.targets.location)
         self.changed: set[str] = set()
-        self.added: set[str] = set()
         # the last one as `KnownFields.is_unchanged`
         self._is_written, self._original, self._is_unchanged = is_written, original, is_unchanged
 
@@ -455,6 +503,7 @@ class AppendPlanner(Planner):
             remedy = "Read the file, change what was read and write that; or use mode 'w' to replace the file."
             raise ConflictError(problem, store=self.targets.location, path="/", remedy=remedy)
         self._merge_group(builder, root, "")
+        self._add_lone()
         return self.plan
 
     def _merge_group(self, builder: Any, node: Any, path: str) -> None:

@@ -232,6 +232,7 @@ _POINTS, _CHANNELS, _PIXELS = 600, 3, 320
 _PIECES, _REMOTE_PIECES = 32, 4
 _ROWS, _COLUMNS, _CELL = 5, 12, 60
 _NO_UNIT: Final = frozenset({"", "unknown", "na", "none", "nan", "unspecified"})
+_VOLTS: Final = frozenset({"v", "volt", "volts"})
 _ENDS: Final = ("start_time", "stop_time")
 _MONTH, _LATE = 30 * 86400.0, 1e8  # s
 _RECORDED: Final = ("acquisition/", "processing/", "stimulus/", "analysis/")
@@ -339,14 +340,11 @@ class DataView:
             self._remark("the series has no unit", path)
         elif readable(unit) != unit:
             self._remark("the unit is not UTF-8 text", path, readable(unit))
-        for name in ("electrodes", "rois"):
-            rows = self._reader.dataset(path, name)
-            count = None if rows is None else math.prod(rows[1].stored.shape)
-            width = self._width(path, axes)
-            if axes and count not in (None, width):
-                self._remark(f"channels and {name} differ in number", path, f"{width:,} and {count:,}")
-        if start is None:
-            stamps = self._reader.dataset(path, "timestamps")
+        self._check_width(path, axes)
+        stamps = self._reader.dataset(path, "timestamps")
+        if start is not None and stamps is not None:
+            self._remark("the series has a rate and timestamps", path, "the timestamps are used here")
+        if start is None or stamps is not None:
             if stamps is None or not stamps[1].stored.size or len(stamps[1].stored.shape) != 1:
                 return "no times", None
             length = stamps[1].stored.shape[0]
@@ -362,6 +360,14 @@ class DataView:
             return f"{rate:,.6g} Hz", None
         first = float(values[0])
         return f"{rate:,.6g} Hz", self._span(path, first, first + axes[0] / rate)
+
+    def _check_width(self, path: str, axes: tuple[int, ...]) -> None:
+        for name in ("electrodes", "rois"):
+            rows = self._reader.dataset(path, name)
+            count = None if rows is None else math.prod(rows[1].stored.shape)
+            width = self._width(path, axes)
+            if axes and count not in (None, width):
+                self._remark(f"channels and {name} differ in number", path, f"{width:,} and {count:,}")
 
     def _data(self, path: str) -> tuple[str, Dataset[Attributes]] | None:
         """Return the data of a series, None if there are none, or an array that stands for frames in other files."""
@@ -496,8 +502,13 @@ class DataView:
         lows, highs = np.sort([lows * factors + offset, highs * factors + offset], axis=0)  # a factor may be negative
         least, most = np.nanmin(lows, axis=1), np.nanmax(highs, axis=1)
         seen, unit = sum(len(block) for _, block in parts), readable(_unit(node))
-        if seen > 1 and np.nanmin(lows) == np.nanmax(highs):
-            self._remark("all values that were read are equal", path, f"{least[0]:.5g} {unit}")
+        low, high = float(np.nanmin(lows)), float(np.nanmax(highs))
+        if seen > 1 and low == high:
+            self._remark("all values that were read are equal", path, f"{low:.5g} {unit}")
+        is_raw = factor == 1 and own is None and all(block.dtype.kind in "iu" for _, block in parts)
+        if is_raw and unit.lower() in _VOLTS and max(-low, high) > 100:
+            detail = f"{low:.5g} to {high:.5g} {unit}"
+            self._remark("values are not plausible volts: is the conversion missing?", path, detail)
         names = [f"channel {number}: " if width > 1 else "" for number in range(channels)]
         labels = [f"{name}{low:.5g} to {high:.5g} {unit}" for name, low, high in zip(names, least, most, strict=True)]
         notes = [f"{channels} of {width:,} channels"] if channels < width else []

@@ -321,7 +321,8 @@ def _remarks(remarks: Sequence[Remark]) -> str:
     for group in _alike(remarks, lambda remark: remark[0], 2):
         places = [escape(", ".join(filter(None, [absolute(path), detail]))) for _, path, detail in group]
         text = f"<b>{escape(group[0][0])}</b>"
-        lines.append(f"{text}: {places[0]}" if len(group) == 1 else _opening(f"{text}: {len(group):,} places", places))
+        more = f"{text}: {places[0]} and {len(group) - 1:,} more"
+        lines.append(f"{text}: {places[0]}" if len(group) == 1 else _opening(more, places))
     items = "".join(f"<li>{line}</li>" for line in lines)
     where = "What to do: the guide <i>Look at a file, and compare files</i> of hdmf-zarr-backend, <i>Remarks</i>."
     return f'<div class="remarks"><h2>Remarks</h2><ul>{items}</ul><p>{where}</p></div>' if items else ""
