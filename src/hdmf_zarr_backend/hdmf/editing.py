@@ -55,6 +55,7 @@ from hdmf_zarr_backend.errors import (
     ReferenceTargetError,
     UnsupportedFileError,
     UsageError,
+    ValueRefusedError,
     at,
     warn,
 )
@@ -202,12 +203,46 @@ class Edit:
         self._check_not_needed(path, "it cannot be renamed", is_rename=True)
         for each, new in moves.items():
             self._move(each, new, is_link=is_link)
+        if not is_link:
+            self._check_renamed(path, moves[path])
         self._follow_all()
 
     def _check_free(self, parent: str, name: str, path: str, remedy: str = "Choose another name.") -> None:
         group = self.hierarchy.group(parent)
-        if name in group.members or find_link(group.attributes, name) is not None:
-            raise self._error(ConflictError, f"the group has a member {name!r} already", path, remedy)
+        is_attribute = name in visible(group.attributes).values()
+        if is_attribute or name in group.members or find_link(group.attributes, name) is not None:
+            kind = "an attribute" if is_attribute else "a member"  # which are one for hdmf
+            raise self._error(ConflictError, f"the group has {kind} {name!r} already", path, remedy)
+
+    def _check_renamed(self, old: str, new: str) -> None:
+        """Refuse a name that the schema has for another type, or for other values."""
+        (parent, name), node = split(new), self.hierarchy.get(new)
+        names, others = self._names_for(parent, node)
+        if name in others - names:
+            what = data_type_of(node) or "member of this kind"
+            raise self._error(ConflictError, f"{name!r} is no {what} in the schema", old, "Choose another name.")
+        if isinstance(node, Dataset) and name in names:
+            builder = ReadSession(self._file.store, self._file.parsed, self._manager).own.builder_at(old)
+            first = np.asarray(builder.data[:1] if shape_of(builder.data) else builder.data)
+            values: Any = None
+            with suppress(ValueRefusedError):
+                values, _ = converted(specs_at(self._catalog, self.hierarchy, new), first, builder, "")
+            if values is None or (first.dtype.kind in "biufc" and np.asarray(values).dtype != first.dtype):
+                problem = f"the schema has values of another type or shape under the name {name!r}"
+                raise self._error(ConflictError, problem, old, "Choose another name, or first replace the values.")
+
+    def _names_for(self, path: str, member: Any) -> tuple[set[str | None], set[str | None]]:
+        """Return the names that the schema has in a group for a member, with None for any, and all of its names."""
+        specs = [spec for spec in specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
+        members = [each for spec in specs for each in (*spec.groups, *spec.datasets)]
+        kind = DatasetSpec if isinstance(member, (Dataset, DatasetBuilder)) else GroupSpec
+        is_typed = data_type_of(member) is not None
+        fits = (
+            is_of(self._catalog, member, each.data_type) if is_typed else is_untyped(each) and isinstance(each, kind)
+            for each in members
+        )
+        names = {each.name for each, is_fit in zip(members, fits, strict=True) if is_fit}
+        return names, {each.name for each in members} | {each.name for spec in specs for each in spec.links}
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
         """Give a dataset other values that the schema allows, or add one that is missing, if the schema has it.
@@ -354,12 +389,11 @@ class Edit:
             self.hierarchy.add(path, node := Group())
         if not isinstance(node, Group) or f"{path}/".startswith(f"{self._specs}/"):
             raise self._nothing_at(path)
-        specs = [spec for spec in specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
-        members = [each for spec in specs for each in (*spec.groups, *spec.datasets)]
-        names = {each.name for each in members if is_of(self._catalog, builder, each.data_type)}
-        others = {each.name for each in members} | {each.name for spec in specs for each in spec.links}
-        if not specs or None in names:
+        names, others = self._names_for(path, builder)
+        if not others or None in names:
             remedy = "Choose another name."
+            if any(data_type_of(member) for member in getattr(builder, "groups", {}).values()):
+                remedy = f"Choose another name, or copy its members, with into={absolute(join(path, builder.name))!r}."
         elif "colnames" in builder.attributes:
             remedy = "The rows of two tables are not merged: add them row by row (electrodes: add_electrode)."
         else:
@@ -368,7 +402,7 @@ class Edit:
         problem = f"the schema has no place for a {data_type_of(builder)} {builder.name!r} in it"
         if LISTS & node.attributes.keys():
             problem = "a table lists its columns, which are added with its methods"
-        elif not specs or builder.name in names or (None in names and builder.name not in others):
+        elif not others or builder.name in names or (None in names and builder.name not in others):
             return PlannedGroup(node, path, taken=names_in(node))
         fixed = next(filter(None, names), None)
         remedy = "Copy it to another group." if fixed is None else f"Its name there is {fixed!r}."
