@@ -249,6 +249,11 @@ def test_files_of_013_become_format_3_and_014_reads_them(theirs, peer014, tmp_pa
         upgrade(path)
         assert [str(difference) for difference in compare(result[name], path)] == [], name
         result[f"{name}, upgraded"] = path
+        convert(theirs[name], tmp_path / f"{name}.both.nwb.zarr", zarr_format="both")
+        convert(theirs[name], copy := tmp_path / f"{name}.2.nwb.zarr", zarr_format=2)
+        upgrade(copy)  # dates are bytes in it, as in the original
+        assert [str(difference) for difference in compare(result[name], copy)] == [], name
+        result |= {f"{name}, both": tmp_path / f"{name}.both.nwb.zarr", f"{name}, copied and upgraded": copy}
     reported = used(peer014, result, tmp_path, "read")
     assert_only(failures(reported, "read"), CANNOT_READ, reported)
 

@@ -94,7 +94,6 @@ class ZarrPlanner:
         self.cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._resolver = Resolver(store, hierarchy)
-        self._is_ours = "version" in notes_of(hierarchy.root.attributes)
         # by group, the lengths of the axes that have names
         self._lengths: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
@@ -207,14 +206,13 @@ class ZarrPlanner:
 
     def _text(self, lazy: LazyArray, dtype_name: Any) -> PlannedArray:
         stored, values = stored_text(lazy.node.stored), lazy if lazy.shape else [lazy[()]]
-        is_new_text = stored == "bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3
-        if is_new_text and all_utf8(values, len(values)):
-            # dates and ASCII text, which hdmf-zarr 0.13 stored as bytes; format 3 has no such bytes
-            is_scalar = dtype_name == "scalar" or not lazy.shape
+        is_scalar = dtype_name == "scalar" or not lazy.shape
+        is_bytes = stored == "bytes"
+        if is_bytes and self.plan.hierarchy.zarr_format == 3 and all_utf8(values, len(values)):
+            # dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, and 0.14 reads only as text
             shape = () if is_scalar and lazy.size == 1 else lazy.shape
             new, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
             return PlannedArray(new, ElementSource(values, new.stored.shape, to_text), notes=notes)
-        is_bytes = stored == "bytes"
         new, _ = self._new_objects(lazy, UTF8, lazy.shape, as_bytes=is_bytes, keeps_filters=stored is not None)
         # hdmf-zarr declared 0, as zarr 2 does if none is given
         if isinstance(lazy.node.stored.fill_value, str):
