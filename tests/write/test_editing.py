@@ -334,7 +334,7 @@ def test_a_series_of_another_file_as_data_is_refused_and_its_array_is_linked(pat
         (("rename", "/units/tags", "description"), ConflictError, "the group has an attribute 'description'"),
         (("rename", "/units/tags", "waveform_mean"), ConflictError, "values of another type or shape under"),
         (("rename", "/units/tags", "electrode_group"), ConflictError, "values of another type or shape under"),
-        (("rename", "/general/devices/probe", "models"), ConflictError, "'models' is no Device in the schema"),
+        (("rename", "/general/devices/probe", "models"), ConflictError, "does not have 'models' for a Device"),
         (("rename", "/acquisition/raw/data", "values"), ConflictError, "a name that the schema has in TimeSeries"),
         (("rename", "/units/tags_index", "x"), UsageError, "index of the column"),
     ],

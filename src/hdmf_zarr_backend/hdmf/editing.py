@@ -219,8 +219,8 @@ class Edit:
         (parent, name), node = split(new), self.hierarchy.get(new)
         names, others = self._names_for(parent, node)
         if name in others - names:
-            what = data_type_of(node) or "member of this kind"
-            raise self._error(ConflictError, f"{name!r} is no {what} in the schema", old, "Choose another name.")
+            problem = f"the schema does not have {name!r} for a {data_type_of(node) or 'member of this kind'}"
+            raise self._error(ConflictError, problem, old, "Choose another name.")
         if isinstance(node, Dataset) and name in names:
             builder = ReadSession(self._file.store, self._file.parsed, self._manager).own.builder_at(old)
             first = np.asarray(builder.data[:1] if shape_of(builder.data) else builder.data)
