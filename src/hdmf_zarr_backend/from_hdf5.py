@@ -38,7 +38,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
 )
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, check_other_files, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
-from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References, ReferenceData
+from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
 from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, name_axes, newest_versions, specs_in
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
@@ -176,16 +176,14 @@ class Hdf5Planner:
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
     def _dataset(self, node: Any, placed: Placed) -> None:
-        data = Hdf5Data(placed.file, placed.raw)
+        data = Hdf5Data(placed.file, placed.raw, self._references)
         dataset = data.dataset()
         if self.rules is not None:
             check_allocated(dataset, self.rules)
         description = data.describe()
         description.note.update(self._named_type(node))
         values: Any = data
-        if description.kind in ("object", "compound"):
-            values = ReferenceData(placed.file, placed.raw, self._references)
-        elif data.shape and description.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
+        if data.shape and description.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             # at once, because the plan looks at the values, and the write reads them again
             values = data[tuple(slice(0, n) for n in data.shape)]
         options = Layout(compressor=None if self.codec == "keep" else self.codec)

@@ -16,6 +16,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -336,31 +337,28 @@ class DecodedH5Source:
 class RawH5Source(DecodedH5Source):
     """A source for a Zarr array with the chunks and codecs of the dataset: most chunks are copied as they are."""
 
-    _codec: ChunkCodec | None = None
-    _fill_chunk: bytes | None = None
-
     def encoded(self, index: Index) -> bytes | None:
         """Return the Zarr chunk at ``index``; one that HDF5 did not compress, or does not store, is encoded here."""
         position = self.raw.find(index)
         if position is None:
-            if self._fill_chunk is None:
-                self._fill_chunk = self._encode(self.decode(index))
             return self._fill_chunk
         with at(self.raw, self.raw.name):
             is_filtered = not position.mask & ((1 << len(self.pipeline.codecs)) - 1)
             data = self.raw.read_at(index, position) if is_filtered else None
             stored = None if data is None else self.pipeline.stored(data)
-        return stored if stored is not None else self._encode(self.decode(index))
+        return stored if stored is not None else self._codec.encode(np.ascontiguousarray(self.decode(index)))
 
     def decoded(self) -> DecodedH5Source:
         """Return a source of decoded values, for an array with other chunks or codecs."""
         return DecodedH5Source(self.raw, self.dtype, self.pipeline, self._fill)
 
-    def _encode(self, chunk: Array) -> bytes:
-        if self._codec is None:
-            pipeline = self.pipeline
-            self._codec = ChunkCodec(zarr_type(self.dtype), pipeline.filters, pipeline.compressor, "C")
-        return self._codec.encode(np.ascontiguousarray(chunk))
+    @cached_property
+    def _codec(self) -> ChunkCodec:
+        return ChunkCodec(zarr_type(self.dtype), self.pipeline.filters, self.pipeline.compressor, "C")
+
+    @cached_property
+    def _fill_chunk(self) -> bytes:
+        return self._codec.encode(np.full(self.chunks, self.fill_scalar()))
 
 
 # ---- HDF5 -> Zarr: datasets in one piece ----------------------------------------------------------------------------

@@ -71,11 +71,13 @@ Bounds: TypeAlias = list[tuple[int, int]]
 
 
 class Hdf5Data:
-    """The values of one dataset, which is opened when values are read; ``shape`` includes the axes of its elements."""
+    """The values of one dataset, which is opened when values are read; ``shape`` includes the axes of its elements.
 
-    def __init__(self, file: SourceFile, raw: bytes) -> None:
-        self._file = file
-        self._raw = raw
+    With ``references``, those to objects are JSON, also in rows.
+    """
+
+    def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References | None = None) -> None:
+        self._file, self._raw, self._references = file, raw, references
         node = file.open(raw)
         storable_type(node.get_type())  # raises an error for types that NumPy lacks
         self._dtype = numpy_type(node.get_type())
@@ -114,8 +116,25 @@ class Hdf5Data:
         return values if values.ndim else values[()]
 
     def _read(self, bounds: Bounds) -> Array:
-        node = self._file.open(self._raw)
-        return read_block(node, bounds, self._dtype, memory_type(node.get_type(), self._dtype, writing=False))
+        node, known = self._file.open(self._raw), self._references
+        tid = node.get_type()
+
+        def encoded(memory: Any) -> Array | None:
+            # read as numbers: h5py would make an object of each reference, and open its target
+            addresses = read_block(node, bounds, np.dtype("<u8"), memory)
+            return None if known is None else known.encode_addresses(addresses, self._file)
+
+        if known is not None and tid.equal(h5t.STD_REF_OBJ) and (references := encoded(tid)) is not None:
+            return references
+        values = read_block(node, bounds, self._dtype, memory_type(tid, self._dtype, writing=False))
+        for index in range(tid.get_nmembers()) if known is not None and tid.get_class() == h5t.COMPOUND else ():
+            member = tid.get_member_type(index)
+            if member.equal(h5t.STD_REF_OBJ):
+                memory = h5t.create(h5t.COMPOUND, member.get_size())
+                memory.insert(tid.get_member_name(index), 0, member)
+                if (references := encoded(memory)) is not None:
+                    values[text_of(tid.get_member_name(index))] = references
+        return values
 
 
 @contextmanager
@@ -209,35 +228,6 @@ class Hdf5References:
                     return None
                 table[position] = encode_reference(self._tree.reference_to(placed))
         return np.asarray(table[inverse.reshape(-1)].reshape(addresses.shape))
-
-
-class ReferenceData(Hdf5Data):
-    """The values of a dataset of references, or of rows with references, which are converted to JSON."""
-
-    def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References) -> None:
-        super().__init__(file, raw)
-        self._references = references
-
-    def _read(self, bounds: Bounds) -> Array:
-        tid = self._file.open(self._raw).get_type()
-        if tid.get_class() == h5t.REFERENCE:
-            references = self._encoded(bounds, tid)
-            return super()._read(bounds) if references is None else references
-        rows = super()._read(bounds)
-        for index in range(tid.get_nmembers()):
-            member = tid.get_member_type(index)
-            if member.equal(h5t.STD_REF_OBJ):
-                memory = h5t.create(h5t.COMPOUND, member.get_size())
-                memory.insert(tid.get_member_name(index), 0, member)
-                references = self._encoded(bounds, memory)
-                if references is not None:
-                    rows[text_of(tid.get_member_name(index))] = references
-        return rows
-
-    def _encoded(self, bounds: Bounds, memory: Any) -> Array | None:
-        # read as numbers: h5py would make an object of each reference, and open its target
-        addresses = read_block(self._file.open(self._raw), bounds, np.dtype("<u8"), memory)
-        return self._references.encode_addresses(addresses, self._file)
 
 
 # ---- regions ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -171,32 +171,27 @@ def _check(node: Dataset[Attributes], field: str | None) -> int:
         data_type, *shape = fields[field]
         axes = len(shape[0]) if shape else 0
     is_number = isinstance(data_type, str) and _NUMBER.fullmatch(data_type)
-    lacks = [f"the codec {codec!r}" for codec in _other_codecs(node)] if is_number else [f"the type {data_type!r}"]
-    if lacks:
-        raise UsageError(
-            f"TensorStore does not have {lacks[0]}",
-            remedy="Read the dataset through its container, or, for a codec, convert the file with codec='zstd'.",
-        )
-    return axes
-
-
-def _other_codecs(node: Dataset[Attributes]) -> Iterator[str]:
-    """Yield the names of the codecs that TensorStore does not have."""
     stored = node.stored
+    others: list[str] = []
     if stored.zarr_format == 2:
-        yield from (str(config["id"]) for config in stored.filters or ())
-        if stored.compressor is not None and stored.compressor["id"] not in _COMPRESSORS:
-            yield str(stored.compressor["id"])
-        return
+        others += [str(config["id"]) for config in stored.filters or ()]
+        others += [str(step["id"]) for step in [stored.compressor] if step and step["id"] not in _COMPRESSORS]
     # as they are written: format 3 has codecs in codecs
-    stack = list(zarr3.encode_node(node)["codecs"])
+    stack = list(zarr3.encode_node(node)["codecs"]) if stored.zarr_format == 3 and is_number else []
     while stack:
         codec = stack.pop()
         name = codec["name"] if isinstance(codec, dict) else codec
         if name == "sharding_indexed":
             stack += [*codec["configuration"]["codecs"], *codec["configuration"].get("index_codecs", ())]
         elif name not in _CODECS:
-            yield str(name)
+            others.append(str(name))
+    if others or not is_number:
+        lack = f"the codec {others[0]!r}" if is_number else f"the type {data_type!r}"
+        raise UsageError(
+            f"TensorStore does not have {lack}",
+            remedy="Read the dataset through its container, or, for a codec, convert the file with codec='zstd'.",
+        )
+    return axes
 
 
 def _key_value_store(store: Store, path: str) -> dict[str, Any]:

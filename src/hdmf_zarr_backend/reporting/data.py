@@ -14,7 +14,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -88,14 +88,10 @@ class NodeReader:
 
     def dataset(self, group: str, name: str) -> tuple[str, Dataset[Attributes]] | None:
         """Return path and node of a dataset in a group, also through links inside the file."""
-        path = join(group, name)
-        node = self.hierarchy.get(path)
-        if node is None:
-            try:
-                _, path, node = self.resolver.find_inside(THIS_FILE, path)
-            except ZarrBackendError:
-                return None
-        return (path, node) if isinstance(node, Dataset) else None
+        with suppress(ZarrBackendError):
+            _, path, node = self.resolver.find_inside(THIS_FILE, join(group, name))
+            return (path, node) if isinstance(node, Dataset) else None
+        return None
 
     def linked_from(self, path: str, name: str) -> str:
         """Return the other file to which a member of a group is a link, ``""`` if it is none."""

@@ -55,13 +55,31 @@ def session_of(reader: NodeReader, spans: Sequence[Span | None], intervals: Sequ
     start = re.sub(r"(?<=-\d\d)T", " ", text(_START))  # ISO 8601
     version, units = root.attributes.get("nwb_version"), _rows(hierarchy, "units")
     tables = [f"{split(path)[1]} ({n:,})" for path, n in _groups_in(hierarchy, "intervals").items() if n is not None]
+    # between the first and the last sample of all time series, or of the intervals
+    known = [span for span in spans if span is not None]
+    of = f" of {len(spans):,}" if len(known) < len(spans) else ""
+    where = f"{len(known):,}{of} time series" if known else f"{counted(len(intervals), 'table')} of intervals"
+    recorded = ""
+    if known := known or [*intervals]:
+        first, last = min(start for start, _ in known), max(stop for _, stop in known)
+        began, ended = (f"{time:,.3f}".rstrip("0").rstrip(".") for time in (first, last))
+        recorded = f"{duration_text(last - first)}, from {began} s to {ended} s in {where}"
+    electrodes = ""
+    if (count := _rows(hierarchy, _ELECTRODES)) is not None:
+        groups = [split(path)[1] for path in _objects_in(hierarchy, split(_ELECTRODES)[0])]
+        electrodes = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
+        column = hierarchy.get(f"{_ELECTRODES}/location")
+        is_known = isinstance(column, Dataset) and is_small(column.stored)
+        values = reader.read(f"{_ELECTRODES}/location") if is_known else None
+        names = sorted(set(map(str, () if values is None else values.reshape(-1).tolist())) - {""})
+        electrodes += f"; location: {_listed(names)}" if names else ""
     parts = [
         ("Subject", _subject(reader)),
         ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
-        ("Recorded time", _recorded_time(spans, intervals)),
+        ("Recorded time", recorded),
         *((label, text(path)) for label, path in _TEXTS),
         *((label, _members(reader, path, about)) for label, path, about in _MEMBERS),
-        ("Electrodes", _electrodes(reader)),
+        ("Electrodes", electrodes),
         ("Units", "" if units is None else f"{units:,}"),
         ("Intervals", ", ".join(tables)),
         ("NWB version", shortened(version) if isinstance(version, str) else text("nwb_version")),
@@ -103,19 +121,6 @@ def _members(reader: NodeReader, path: str, about: str) -> str:
     return _listed(names)
 
 
-def _electrodes(reader: NodeReader) -> str:
-    count = _rows(reader.hierarchy, _ELECTRODES)
-    if count is None:
-        return ""
-    groups = [split(path)[1] for path in _objects_in(reader.hierarchy, split(_ELECTRODES)[0])]
-    text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
-    column = reader.hierarchy.get(f"{_ELECTRODES}/location")
-    is_known = isinstance(column, Dataset) and is_small(column.stored)
-    values = reader.read(f"{_ELECTRODES}/location") if is_known else None
-    names = sorted(set(map(str, () if values is None else values.reshape(-1).tolist())) - {""})
-    return f"{text}; location: {_listed(names)}" if names else text
-
-
 def _rows(hierarchy: Hierarchy, path: str) -> int | None:
     """Return the number of rows of a table, None if there is no table."""
     # each DynamicTable has a column of ids
@@ -135,18 +140,6 @@ def _objects_in(hierarchy: Hierarchy, path: str) -> list[str]:
     """Return the paths of the groups in a group that have a type, without tables."""
     others = [member for member, rows in _groups_in(hierarchy, path).items() if rows is None]
     return [member for member in others if "neurodata_type" in hierarchy.group(member).attributes]
-
-
-def _recorded_time(spans: Sequence[Span | None], intervals: Sequence[Span]) -> str:
-    """Return the time between the first and the last sample of all time series, or of the intervals."""
-    known = [span for span in spans if span is not None]
-    of = f" of {len(spans):,}" if len(known) < len(spans) else ""
-    where = f"{len(known):,}{of} time series" if known else f"{counted(len(intervals), 'table')} of intervals"
-    if not (known := known or [*intervals]):
-        return ""
-    first, last = min(start for start, _ in known), max(stop for _, stop in known)
-    start, stop = (f"{time:,.3f}".rstrip("0").rstrip(".") for time in (first, last))
-    return f"{duration_text(last - first)}, from {start} s to {stop} s in {where}"
 
 
 def _listed(names: list[str]) -> str:
