@@ -2,21 +2,11 @@
 
 Types: what cannot be stored, memory types, and the kinds and layouts of elements; `encoding` has the `Element` of each.
 
-The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would otherwise be lost:
-
-    type     the HDF5 type as JSON, if it is not the `default_element` of the value
-    named    path of the named type of the attribute
-    space    "null" for an attribute without a dataspace
-    value, shape    an attribute with a type that Zarr lacks is kept only here: sequences of variable length, compounds
-             with text or references (both are how HDF5 stores dimension scales), null references
-
-A note that no longer fits the value, because somebody changed the attribute, is ignored.
+The note of an object has an entry for an attribute only where something would otherwise be lost. The keys of that note,
+and of that on the creation order of links and attributes, are in docs/format/format-2.md, "What an object was in HDF5".
 
 Conversely, HDF5 has no type for objects, lists of unlike values, and integers of any size. They become JSON in a
 compound of one field, `JSON_ROW`, by which it is recognised on the way back.
-
-The creation order of links and attributes, if an object keeps it (``track_order`` of h5py), is noted as ``[flags]``, or
-as ``[flags, names]`` if the names were not created in alphabetical order.
 
 Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy has.
 """

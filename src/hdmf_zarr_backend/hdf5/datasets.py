@@ -1,18 +1,7 @@
 """HDF5 datasets <-> Zarr arrays: kind of elements, type, chunks, filters, fill value, maximum shape.
 
-HDF5 -> Zarr: `describe`; Zarr -> HDF5: `creation_list`. The *note* has what Zarr cannot express. It is kept
-in the reserved attribute of the array, and Zarr -> HDF5 restores the same dataset from it::
-
-    chunks   list of int, for a chunked dataset
-    layout   "compact" if the values are in the header; without it and without chunks the dataset is contiguous
-    filters  list of [number, flags, [values]], in the order in which HDF5 applies them
-    enum     {name: value}, for an enumeration
-    charset  "utf-8", for text of fixed length
-    type     the type as JSON (`encoding.hdf5_types.to_note`), if it is not the one that is derived from the array
-    fill     "undefined", or {"value": JSON} if Zarr may not have exactly it: text, rows, NaN payloads, scalars
-    null     true, for a dataset without a dataspace
-    named    path of the named type of the dataset
-    attribute_order  see `attributes`, if the dataset keeps it
+HDF5 -> Zarr: `describe`; Zarr -> HDF5: `creation_list`. The *note* in a reserved attribute of the array has what Zarr
+cannot express, and restores the same dataset: docs/format/format-2.md, "What an object was in HDF5".
 
 Without a note a dataset gets the form that pynwb users expect. Numbers of more than 64 KiB that are compressed in Zarr
 are stored in chunks of at most 4 MiB, with the codecs of the array if every HDF5 library can read them (zlib, shuffle),

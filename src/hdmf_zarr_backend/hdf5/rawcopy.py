@@ -110,7 +110,7 @@ class RawChunks:
         self.location = str(dataset.file.filename)
         self.name = str(dataset.name)
         self._part: frozenset[int] | None = None
-        self._positions, self.where = _list_chunks(dataset)
+        self.positions, self.where = _list_chunks(dataset)
         self.file = plain_file(dataset) if not np.any(self.where["offset"] == _NOWHERE) else None
         self._dataset = dataset if self.file is None else None
         if self.file is not None and not self._compare(dataset):
@@ -126,7 +126,7 @@ class RawChunks:
         return self.__dict__
 
     def __len__(self) -> int:
-        return len(self._positions)
+        return len(self.positions)
 
     def find(self, index: Index) -> StoredChunk | None:
         """Return the position of the chunk at ``index``, None if it is not stored."""
@@ -135,8 +135,8 @@ class RawChunks:
             problem = f"the chunk {index} is not in this part of the dataset"
             remedy = "Read it from the dataset itself."
             raise UsageError(problem, store=self.location, path=self.name, remedy=remedy)
-        row = int(np.searchsorted(self._positions, position))
-        if row == len(self._positions) or self._positions[row] != position:
+        row = int(np.searchsorted(self.positions, position))
+        if row == len(self.positions) or self.positions[row] != position:
             return None
         return StoredChunk._make(self.where[row].item())
 
@@ -158,20 +158,13 @@ class RawChunks:
 
     def index_at(self, row: int) -> Index:
         """Return the index of the stored chunk in a row of ``where``."""
-        return tuple(int(i) for i in np.unravel_index(self._positions[row], self.grid))
+        return tuple(int(i) for i in np.unravel_index(self.positions[row], self.grid))
 
     def stored(self) -> Iterator[tuple[Index, StoredChunk]]:
         """Yield index and position of the stored chunks in the order of iteration, much faster than `find` for each."""
-        indices = [axis.tolist() for axis in np.unravel_index(self._positions, self.grid)] if len(self) else []
+        indices = [axis.tolist() for axis in np.unravel_index(self.positions, self.grid)] if len(self) else []
         where = map(StoredChunk._make, self.where.tolist())
         return zip(zip(*indices, strict=True), where, strict=True) if indices else iter(())
-
-    def is_partial(self) -> npt.NDArray[np.bool_]:
-        """Return for each chunk whether it extends beyond the edge of the array, in the order of iteration."""
-        partial = np.zeros(len(self), bool)
-        for axis, index in enumerate(np.unravel_index(self._positions, self.grid) if len(self) else ()):
-            partial |= (index + 1) * self.chunks[axis] > self.shape[axis]
-        return partial
 
     def part(self, indices: Iterable[Index]) -> RawChunks:
         """Return a copy that contains only the chunks at ``indices``, small enough to be sent with a task."""
@@ -180,12 +173,12 @@ class RawChunks:
             wanted &= self._part
         # not `numpy.isin`, which would sort all positions again for each task
         ordered = np.array(sorted(wanted), np.int64)
-        kept = np.searchsorted(self._positions, ordered)
+        kept = np.searchsorted(self.positions, ordered)
         is_stored = kept < len(self)
-        is_stored[is_stored] = self._positions[kept[is_stored]] == ordered[is_stored]
+        is_stored[is_stored] = self.positions[kept[is_stored]] == ordered[is_stored]
         kept = kept[is_stored]
         part = object.__new__(RawChunks)
-        part.__dict__.update(self.__dict__, _positions=self._positions[kept], where=self.where[kept], _part=wanted)
+        part.__dict__.update(self.__dict__, positions=self.positions[kept], where=self.where[kept], _part=wanted)
         return part
 
     def _position(self, index: Index) -> int:
@@ -476,7 +469,9 @@ def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
     raw, pipeline = source.raw, source.pipeline
     if not pipeline.codecs:
         return True
-    partial = raw.is_partial()
+    partial = np.zeros(len(raw), bool)  # chunks that extend beyond the edge of the array
+    for axis, numbers in enumerate(np.unravel_index(raw.positions, raw.grid) if len(raw) else ()):
+        partial |= (numbers + 1) * raw.chunks[axis] > raw.shape[axis]
     doubtful = np.flatnonzero(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
     for row in doubtful[:16]:
         index = raw.index_at(int(row))
