@@ -362,14 +362,10 @@ class Placement:
             written = note.get("soft") if isinstance(note, dict) else None
             self.links.append(NewLink(pending.path, "soft", written if isinstance(written, str) else absolute(path)))
             return
-        if is_other and not self._copies_links and not is_url(location):
-            # the HDF5 file that replaces the other file: that file itself, or one with the same stem
-            own = os.path.join(self._folder, os.path.basename(self.main.location), target.source)
-            bases = dict.fromkeys(path.removesuffix(_SUFFIX) for path in (os.path.normpath(own), location))
-            files = (base + suffix for base in bases for suffix in _NEIGHBOURS)
-            if (neighbour := next((path for path in files if holds(path, target.path)), None)) is not None:
-                self._add_external(pending.path, neighbour, target.path)
-                return
+        neighbour = self._neighbour(location, target) if is_other and not self._copies_links else None
+        if neighbour is not None:
+            self._add_external(pending.path, neighbour, target.path)
+            return
         result = self._find(pending.file, target)
         if result is None:
             self._warn_kept(pending)
@@ -402,6 +398,13 @@ class Placement:
             raise MissingTargetError(problem, store=pending.file.location, path=pending.path, remedy=remedy)
         self.nodes += (ZarrNode(path, file, path, Group()) for path in reversed(above))
         return own
+
+    def _neighbour(self, location: str, target: ZarrReference) -> str | None:
+        """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""
+        own = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), target.source))
+        bases = () if is_url(location) else dict.fromkeys(path.removesuffix(_SUFFIX) for path in (own, location))
+        files = (base + suffix for base in bases for suffix in _NEIGHBOURS)
+        return next((path for path in files if holds(path, target.path)), None)
 
     def _add_external(self, path: str, location: str, target: str) -> None:
         name = location if is_url(location) else os.path.relpath(location, self._folder).replace(os.sep, "/")
