@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.check.contents import without_target
+from hdmf_zarr_backend.check.contents import lost_chunks, without_target
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.attributes import strict_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
@@ -363,6 +363,8 @@ class Request:
     link_data: bool = True
     settings: Settings = field(default_factory=dict)
     layouts: dict[str, Layout] = field(default_factory=dict)
+    filled: list[str] = field(default_factory=list)
+    """What is said of the chunks of a Zarr file that the copy has fill values for."""
     zarr_format: int = 2
     has_both: bool = False
 
@@ -447,7 +449,13 @@ class Request:
         # in a file that states that all its chunks are stored, a missing one is an error: a copy would have fill values
         store.read_rules = replace(store.read_rules, is_copied=True)
         warn_of_pending(store)
-        return LinkedFile(store, parse(store).hierarchy, _location_of(self.source))
+        parsed = parse(store)
+        if self.reading.missing_chunks == "fill":
+            # the consolidated document may have a good copy of a scalar, which readers use
+            store, options = parsed.store(store), self.options
+            lost, self.filled = lost_chunks(store, parsed.hierarchy, options.executor, options.receiver)
+            store.read_rules = replace(store.read_rules, lost=lost)
+        return LinkedFile(store, parsed.hierarchy, _location_of(self.source))
 
     def open_target(self) -> Store:
         """Open the store of a new Zarr file, after checking that it may be written."""
@@ -539,7 +547,7 @@ class Request:
     def remarks(self, plan: WritePlan) -> list[str]:
         """Return what settings changed in a plan that was carried out, and whether shards had no effect."""
         is_idle = self.shards is not None and not any(array.node.stored.shards for array in plan.arrays.values())
-        return _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
+        return self.filled + _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
 
     def hdf5_to_zarr(self) -> ConversionReport:
         """Copy an HDF5 file."""
@@ -618,7 +626,7 @@ class Request:
         nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
         datasets = sum(isinstance(node, Dataset) for node in nodes)
         groups, links = len(nodes) - datasets, len(placement.links)
-        remarks = _remarks(_CHOSEN, layouts)
+        remarks = self.filled + _remarks(_CHOSEN, layouts)
         if writer.json_attributes:
             which = counted(len(writer.json_attributes), "attribute")
             remarks += [

@@ -252,6 +252,12 @@ class ChunkError(DamagedFileError):
     """A chunk cannot be decoded, or a required chunk is missing."""
 
 
+RESTORE_CHUNK = (
+    "Restore it from a copy, or save the rest with `zarrio convert --missing-chunks fill` (an HDF5 file: after `zarrio "
+    "convert --chunks keep`), which names each lost chunk and writes the fill value for it."
+)
+
+
 class ReferenceTargetError(DamagedFileError, KeyError):
     """A link or reference points to something that does not exist."""
 

@@ -10,6 +10,7 @@ Source: docs/explanation/bad-input.md, "Sizes"; CWE-409, for data that expand wh
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -142,7 +143,8 @@ class ReadOptions(_Options):
         that are written from.
     missing_chunks : {"fill", "error"}, optional
         How a chunk that is not stored is read: as the fill value, as Zarr does, or as a `ChunkError`. None: the fill
-        value; but an error if the chunk is copied, and the file records that all its chunks were stored.
+        value; but an error if the chunk is copied, and the file records that all its chunks were stored. With "fill",
+        `convert` decodes all chunks first, and writes the fill value for damaged ones too; its report names both.
     external_links : {"follow", "within", "never"}, optional
         Other files that links and references may lead to: any; those in the folder of the file and below; none. None:
         any from a local file, as with HDF5, and those in its folder from a remote file. A remote file never leads to a
@@ -181,6 +183,12 @@ class ReadRules(ReadOptions):
     is_whole: bool = False  # it states that all its chunks were stored
     is_copied: bool = False  # it is being copied
     is_linked: bool = False  # another file, not the user, named it
+    lost: Mapping[str, Collection[tuple[int, ...]]] = field(default_factory=dict, compare=False)
+    """The damaged chunks that are read as if they were not stored, by path."""
+
+    def is_lost(self, path: str, index: tuple[int, ...]) -> bool:
+        """Whether a chunk is read as if it were not stored."""
+        return bool(self.lost) and index in self.lost.get(path, ())
 
     @property
     def refuses_absent(self) -> bool:

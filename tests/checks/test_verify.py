@@ -15,7 +15,7 @@ import zarr
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from pynwb import NWBFile
 
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, upgrade, validate, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, upgrade, validate, verify
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
@@ -467,3 +467,83 @@ def test_what_is_no_file_is_an_error(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotZarrError):
         verify(tmp_path / "folder")
+
+
+# ---- what is lost, and saving the rest ------------------------------------------------------------------------------
+def damaged(path: Path, **form: Any) -> tuple[Path, np.ndarray]:
+    """Return a file with a chunk that is cut short and one that is gone, and what can be saved of its values."""
+    numbers = np.arange(1, 321, dtype="i2").reshape(40, 8)
+    shards = {"shards": (20, 4)} if form.get("zarr_format") == 3 else {}
+    trees.write_builder(
+        path, trees.root(trees.dataset("numbers", ZarrDataIO(numbers, chunks=(10, 4), **shards))), **form
+    )
+    if shards:
+        shard = path / "numbers" / "c" / "0" / "1"
+        shard.write_bytes(bytes(20) + shard.read_bytes()[20:])  # in its first chunk
+        (path / "numbers" / "c" / "1" / "0").unlink()
+        numbers[:10, 4:] = numbers[20:, :4] = 0
+    else:
+        chunk(path, "numbers", 3, 1).write_bytes(chunk(path, "numbers", 3, 1).read_bytes()[:-9])
+        chunk(path, "numbers", 2, 0).unlink()
+        numbers[30:, 4:] = numbers[20:30, :4] = 0
+    return path, numbers
+
+
+LOST = {
+    2: ("2 of 8 chunks", {"chunk-missing": ("2.0 [20:30, 0:4]",), "chunk-damaged": ("3.1 [30:40, 4:8]",)}),
+    3: ("3 of 8 chunks", {"chunk-missing": ("c/1/0 [20:40, 0:4]",), "chunk-damaged": ("c/0/1 [0:10, 4:8]",)}),
+}
+"""By format, that with shards: what is filled, and the chunks of each finding."""
+
+
+@pytest.mark.parametrize("zarr_format", LOST)
+def test_a_finding_names_the_chunk_and_what_it_holds(tmp_path, zarr_format):
+    path, _ = damaged(tmp_path / "file.zarr", zarr_format=zarr_format)
+    problems = verify(path).problems
+    assert {problem.kind: problem.chunks for problem in problems} == LOST[zarr_format][1]
+    assert all(problem.chunks[0] in problem.message for problem in problems)
+    assert all(problem.as_json()["chunks"] == list(problem.chunks) for problem in problems)
+    assert all("zarrio convert --missing-chunks fill" in problem.remedy for problem in problems)
+
+
+def test_all_missing_chunks_are_listed_and_a_few_are_in_the_message(tmp_path):
+    path = tmp_path / "file.zarr"
+    trees.write_builder(path, trees.root(trees.dataset("a", ZarrDataIO(np.ones(1200, "i1"), chunks=(1,)))))
+    for index in range(1, 15):
+        (path / "a" / str(index)).unlink()
+    (problem,) = verify(path).problems
+    assert problem.message.endswith(": 1 [1:2], 2 [2:3], 3 [3:4], 4 [4:5], 5 [5:6] and 9 more")
+    assert problem.chunks == tuple(f"{n} [{n}:{n + 1}]" for n in range(1, 15))
+    for index in range(15, 1200):
+        (path / "a" / str(index)).unlink()
+    (problem,) = verify(path).problems
+    assert problem.message.startswith("1,199 chunks are missing")
+    assert len(problem.chunks) == 1000
+
+
+@pytest.mark.parametrize("target", ["saved.zarr", "saved.h5"])
+@pytest.mark.parametrize(("zarr_format", "settings"), [(2, {}), (3, {}), (3, {"numbers": {"chunks": (40, 2)}})])
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_conversion_saves_the_rest_and_names_what_it_filled(tmp_path, zarr_format, settings, target, executor):
+    """The damaged chunk too, which would be copied or end the conversion; also where chunks are encoded again."""
+    path, left = damaged(tmp_path / "file.zarr", zarr_format=zarr_format)
+    fill, writing = ReadOptions(missing_chunks="fill"), WriteOptions(executor=executor)
+    with pytest.raises(ChunkError, match=r"is not stored|cannot be decoded") as caught:
+        convert(path, tmp_path / target, settings=settings)
+    assert "`zarrio convert --missing-chunks fill`" in caught.value.cli_text()
+    report = convert(path, tmp_path / target, settings=settings, read_options=fill, write_options=writing)
+    count, lost = LOST[zarr_format]
+    assert report.remarks[0] == f"{count} of /numbers were filled: {', '.join(one for (one,) in lost.values())}"
+    assert verify(tmp_path / target).is_sound
+    again = tmp_path / "again.zarr"
+    convert(tmp_path / target, again)
+    assert np.array_equal(trees.read_builder(again)["numbers"].data[:], left)
+    whole = convert(tmp_path / "again.zarr", tmp_path / "whole.zarr", read_options=fill)
+    assert whole.remarks == ()
+
+
+def test_a_scalar_is_saved_from_the_consolidated_document(store, tmp_path):
+    chunk(store, "scalar").write_bytes(b"??") if is_v3(store) else chunk(store, "scalar", 0).write_bytes(b"??")
+    report = convert(store, tmp_path / "saved.zarr", read_options=ReadOptions(missing_chunks="fill"))
+    assert report.remarks == ()
+    assert trees.read_builder(tmp_path / "saved.zarr")["scalar"].data == 3.5

@@ -69,7 +69,7 @@ def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(a, b, zarrio):
     (b / "another/0").write_bytes(b"damaged")
     captured = zarrio("compare", a, b, "--ignore", "chunks,attribute", code=1)
     lines = captured.out.splitlines()
-    assert lines[0].startswith("/another unreadable: readable | the chunk '0' cannot be decoded")
+    assert lines[0].startswith("/another unreadable: readable | the chunk '0 [0:5]' cannot be decoded")
     assert lines[1:] == [
         "/data value[0]['a'] (5 elements, largest difference 1): 0 | 1",
         "2 differences: 1 unreadable, 1 value",

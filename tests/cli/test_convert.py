@@ -1,5 +1,6 @@
 """`zarrio convert`: which file becomes which, what is said, how it ends."""
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +9,15 @@ from types import ModuleType
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 
+from hdmf_zarr_backend import ZarrDataIO
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.options import CODECS, ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
+from tests import trees
 
 DEFAULTS = {
     "to": None, "overwrite": False, "check": True, "zarr_format": None, "link_data": True, "codec": "keep",
@@ -208,3 +212,18 @@ def test_the_help_is_in_groups(capsys):
     ):
         (number,) = (number for number, line in enumerate(lines) if line.startswith(option))
         assert place[title] < number < place[after]
+
+
+def test_the_chunks_that_were_filled_are_named(tmp_path, zarrio):
+    path = trees.write_builder(
+        tmp_path / "a.zarr", trees.root(trees.dataset("a", ZarrDataIO(np.ones((4, 2)), chunks=(1, 2))))
+    )
+    (path / "a" / "3.0").unlink()
+    (path / "a" / "1.0").write_bytes(b"damaged")
+    call, remark = (
+        ["convert", "--missing-chunks", "fill", path, tmp_path / "b.zarr", "--overwrite"],
+        ("2 of 4 chunks of /a were filled: 3.0 [3:4, 0:2], 1.0 [1:2, 0:2]"),
+    )
+    assert f"\n  {remark}\n" in zarrio(*call).out
+    (done,) = json.loads(zarrio(*call, "--json").out)
+    assert done["remarks"] == [remark]

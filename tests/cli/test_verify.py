@@ -39,7 +39,7 @@ def test_json(whole, zarrio):
     (report,) = json.loads(zarrio("verify", whole, "--json").out)
     assert report["sound"] is True
     assert report["counts"] == {"unwritten": 1, "unchecked": 1}
-    assert report["remarks"][0].keys() == {"path", "kind", "message", "remedy"}
+    assert report["remarks"][0].keys() == {"path", "kind", "message", "remedy", "chunks"}
     assert report["looked_at"]["chunks"] == 2
 
 

@@ -75,7 +75,7 @@ def test_a_chunk_of_another_length_is_damaged(zarr_format, codec, length):
     files["a/0" if zarr_format == 2 else "a/c/0"] = bytes(codec.encode(numbers) if codec else numbers.tobytes())
     array = trees.read_builder(files)["a"].data
     for selection in (slice(None), slice(0, 1), slice(-1, None)):
-        with pytest.raises(ChunkError, match=r"chunk '(c/)?0' cannot be decoded"):
+        with pytest.raises(ChunkError, match=r"chunk '(c/)?0 \[0:100\]' cannot be decoded"):
             array[selection]
     assert {(problem.kind, problem.path) for problem in verify(files).problems} == {("chunk-damaged", "/a")}
 
@@ -88,7 +88,7 @@ def test_numbers_of_pcodec_are_read_if_there_are_as_many_as_the_chunk_has():
     assert trees.read_builder(files)["a"].data[:].tolist() == list(range(1000))
     for length in (999, 1001):
         files["a/0"] = bytes(codec.encode(np.arange(length, dtype="<i4")))
-        with pytest.raises(ChunkError, match="chunk '0' cannot be decoded"):
+        with pytest.raises(ChunkError, match=r"chunk '0 \[0:1000\]' cannot be decoded"):
             trees.read_builder(files)["a"].data[:]
 
 

@@ -158,7 +158,7 @@ def test_damage_in_a_block_names_the_chunk():
     frame[position : position + 4] = b"\xff\xff\xff\x7f"  # the length of a stream
     put(keys, "a/0", bytes(frame))
     assert np.array_equal(lazy[:100], values[:100])
-    with pytest.raises(ChunkError, match="the chunk '0' cannot be decoded"):
+    with pytest.raises(ChunkError, match=r"the chunk '0 .* cannot be decoded"):
         lazy[399_900:399_990]
 
 
@@ -245,5 +245,5 @@ def test_a_damaged_chunk_among_those_that_threads_decode_is_named():
     values = np.random.default_rng(1).integers(0, 99, (100_000, 64), dtype="i2")
     keys, lazy = stored(values, 10_000)
     put(keys, "a/6.0", b"nonsense")
-    with pytest.raises(ChunkError, match=r"the chunk '6\.0' cannot be decoded"):
+    with pytest.raises(ChunkError, match=r"the chunk '6\.0 \[60000:70000, 0:64\]' cannot be decoded"):
         lazy[:]

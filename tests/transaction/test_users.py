@@ -712,7 +712,7 @@ def test_an_array_with_a_damaged_chunk_is_not_cut_and_other_changes_are_written(
     with ZarrIO(store, "r+") as io:
         x, y = (io.read_builder()[name].data for name in "xy")
         y[0, 0] = 2
-        with pytest.raises(ChunkError, match=re.escape("'1.0' cannot be decoded")):
+        with pytest.raises(ChunkError, match=r"'1\.0 \[.*\]' cannot be decoded"):
             x.resize((6, 2))
         x[:4, :4] = 3
     x, y = (trees.read_builder(store)[name].data for name in "xy")

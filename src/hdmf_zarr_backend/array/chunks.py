@@ -36,7 +36,7 @@ from hdmf_zarr_backend.encoding.lindi import external_of
 from hdmf_zarr_backend.encoding.references import CELLS
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.encoding.zarr3 import has_records
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
+from hdmf_zarr_backend.errors import RESTORE_CHUNK, ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import StoredArray, join
 from hdmf_zarr_backend.store.base import DOCUMENTS, OpenValue, Store
@@ -330,16 +330,16 @@ def _blocked_named(store: Store, *chunks: tuple[str, str]) -> Iterator[None]:
         raise
 
 
-def absent_chunk(name: str) -> ChunkError:
+def absent_chunk(array: StoredArray, index: Index) -> ChunkError:
     """Return the error for a chunk that is not stored, where that is refused."""
     return ChunkError(
-        f"the chunk {name!r} is not stored",
+        f"the chunk {array.chunk_text(index)!r} is not stored",
         remedy='Restore it, or read with missing_chunks="fill".',
-        remedy_cli="Restore it, or convert it with `zarrio convert --missing-chunks fill`.",
+        remedy_cli=RESTORE_CHUNK,
     )
 
 
-def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
+def check_stored_form(array: StoredArray, index: Index, data: bytes) -> None:
     """Check what the stored bytes of a chunk state about themselves, without decoding them."""
     configs = array.codecs
     identity = str(configs[-1].get("id")) if configs else ""
@@ -348,8 +348,9 @@ def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
     if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
         nbytes = None  # other codecs before it change the number
     if not data or (check is not None and not check(data, nbytes)):
+        name = array.chunk_text(index)
         problem = f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk"
-        raise ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
+        raise ChunkError(problem, remedy=RESTORE_CHUNK)
 
 
 _CHECKS: dict[str, Callable[[bytes, int | None], bool]] = {
@@ -447,11 +448,16 @@ class ChunkReader:
     def _stored(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
         self._check_chunk()
+        if self._is_lost(index):
+            return None
         if index in self._fetched_chunks:
             return self._fetched_chunks[index]
         if self._shards is not None:
             return self._shards.get(index)
         return stored_chunk(self.store, self.path, self.array.chunk_name(index))
+
+    def _is_lost(self, index: Index) -> bool:
+        return self.store.read_rules.is_lost(self.path, index)
 
     def _check_chunk(self) -> None:
         """Refuse to read chunks that are larger than the limit, before memory is allocated for one."""
@@ -564,7 +570,7 @@ class ChunkReader:
     def _fetched(self, indices: list[Index]) -> ChunkReader:
         """Return a reader that holds the stored bytes of those of some chunks that are not decoded already."""
         names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
-        missing = [index for index in indices if self.cache.get(names[index]) is None]
+        missing = [index for index in indices if self.cache.get(names[index]) is None and not self._is_lost(index)]
         if self.changed is not None:
             missing = [index for index in missing if self.changed(index) is None]
         reader = copy.copy(self)  # threads that read other parts do not see these
@@ -634,7 +640,8 @@ class ChunkReader:
         """Return the blocks of a chunk, maybe of a file that ``files`` closes; one without goes to the cache."""
         self._check_chunk()
         nbytes = math.prod(self.array.chunks) * self.codec.dtype.itemsize
-        value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if self._opens else None
+        opens = self._opens and not self._is_lost(index)
+        value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if opens else None
         if value is not None and (blocks := find_blocks(files.enter_context(value), nbytes)) is not None:
             return blocks
         data = self._stored(index)
@@ -757,7 +764,7 @@ class ChunkReader:
         try:
             if data is None:
                 if self.store.read_rules.refuses_absent:
-                    raise absent_chunk(self.array.chunk_name(index))
+                    raise absent_chunk(self.array, index)
                 # it would read as the fill value; the document is read again for arrays that may get larger chunks, and
                 # in files that have all chunks
                 is_few = self.array.shards is None and math.prod(self.array.grid) <= FEW
@@ -776,7 +783,7 @@ class ChunkReader:
         return self.changed is None or bool(self.is_closed and self.is_closed())
 
     def _named(self, index: Index) -> str:
-        return f"the chunk {self.array.chunk_name(index)!r}"
+        return f"the chunk {self.array.chunk_text(index)!r}"
 
     def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
         """Return an error with its place, or that of an array that was changed while it was open."""

@@ -111,7 +111,7 @@ class ShardReader:
         start, length = offsets[_in_shard(index, self._grid)].tolist()
         if start == _ABSENT and length == _ABSENT:
             return None
-        what = f"the chunk {index} in the shard {self.key(shard_of(self._array, index))!r} has {length:,} bytes"
+        what = f"the chunk {self._array.chunk_text(index)!r} has {length:,} bytes"
         self._store.read_rules.limits.check("max_stored_bytes", length, what)
         return start, start + length
 
@@ -121,7 +121,7 @@ class ShardReader:
         chunks = {}
         for index, (start, stop) in run.extents.items():
             if data is None or len(data) < stop - first:
-                problem = f"the shard {run.key!r} ends before the chunk {index}"
+                problem = f"the shard {run.key!r} ends before the chunk {self._array.chunk_text(index)!r}"
                 raise ChunkError(problem, remedy="Restore it from a copy.")
             chunks[index] = data[start - first : stop - first]
         return chunks

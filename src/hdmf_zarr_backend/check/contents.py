@@ -52,14 +52,16 @@ from hdmf_zarr_backend.model.nodes import (
     absolute,
     indices_of,
     join,
+    relative,
 )
-from hdmf_zarr_backend.model.render import FEW, counted, few
+from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
-from hdmf_zarr_backend.write.tasks import Index, Runner, chunk_bytes, task_bytes_for
+from hdmf_zarr_backend.write.tasks import Index, Runner, chunk_bytes, runner, task_bytes_for
 
 _TASK_CHUNKS = 4096
+_MOST_NAMED = 1000  # chunks of a finding
 # A flipped bit in a chunk of another codec decodes to other values, without an error: Blosc has no checksum.
 _CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
 # RFC 8878, section 3.1.1.1.1: the frame header descriptor follows the magic number; bit 2 states a checksum
@@ -118,10 +120,11 @@ def _check_count(store: Store, count: int) -> None:
 
 @dataclass(slots=True)
 class Decoded:
-    """The outcome of a `DecodeTask`: kind and message of each problem, chunks that are not stored, and counts."""
+    """The outcome of a `DecodeTask`: kind, message and chunk of each problem, what is not stored, and counts."""
 
-    problems: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[tuple[str, str, Index]] = field(default_factory=list)
     missing: list[Index] = field(default_factory=list)
+    lost: list[Index] = field(default_factory=list)  # stored, and their bytes do not decode
     chunks: int = 0
     nbytes: int = 0  # as stored
     unchecked: int = 0  # without a checksum
@@ -151,9 +154,9 @@ class DecodeTask:
         has_checksum = any(config.get("id") in _CHECKED for config in configs)
         is_zstd = bool(configs) and configs[-1].get("id") == "zstd"  # each chunk states whether it has one
         for index in self.indices:
-            name = self.node.stored.chunk_name(index) if shards is None else str(index)
+            key = join(self.path, self.node.stored.chunk_name(index))
             try:
-                data = shards.get(index) if shards is not None else self.store.get(join(self.path, name))
+                data = shards.get(index) if shards is not None else self.store.get(key)
                 if data is None:
                     decoded.missing.append(index)
                     continue
@@ -161,10 +164,12 @@ class DecodeTask:
             except ResourceError:
                 raise  # the chunk may be whole
             except ZarrBackendError as error:
-                decoded.problems.append((kind_of(error), error.problem))
+                decoded.problems.append((kind_of(error), error.problem, index))
+                decoded.lost += [index] if isinstance(error, ChunkError) else []
                 continue
             except OSError as error:  # a bad sector: the other chunks can still be checked
-                decoded.problems.append(("chunk-damaged", f"the chunk {name!r} cannot be read ({error})"))
+                what = f"the chunk {self.node.stored.chunk_text(index)!r} cannot be read ({error})"
+                decoded.problems.append(("chunk-damaged", what, index))
                 continue
             decoded.chunks += 1
             decoded.nbytes += len(data)
@@ -218,6 +223,8 @@ class ChunkCheck:
             (path, node) for path, node in arrays if path not in reported or math.prod(node.stored.grid) > 1
         ]
         self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
+        self.lost: dict[str, set[Index]] = {}  # by path: stored, and their bytes do not decode
+        self.present: Counter[str] = Counter()  # by path: how many of the others are stored
 
     @property
     def nbytes(self) -> int:
@@ -232,29 +239,38 @@ class ChunkCheck:
         """Decode all chunks, with at most ``memory_budget`` bytes of values in flight."""
         done = 0
         missing: dict[str, list[Index]] = {}
-        reported: set[tuple[str, str, str]] = set()  # several tasks may find the same damaged index of a shard
+        counts: Counter[str] = Counter()  # of those that are missing
+        damaged: dict[tuple[str, str, str], list[Index]] = {}  # the index of a shard: of all chunks in it
         for task, decoded in runner.run(self._tasks(runner.workers), in_order=True):
-            for kind, message in decoded.problems:
-                if (task.path, kind, message) not in reported:
-                    reported.add((task.path, kind, message))
-                    self._report.add(task.path, kind, message)
+            for kind, message, index in decoded.problems:
+                damaged.setdefault((task.path, kind, message), []).append(index)
             if decoded.missing:
-                missing.setdefault(task.path, []).extend(decoded.missing[:FEW])
+                listed = missing.setdefault(task.path, [])
+                listed += decoded.missing[: _MOST_NAMED - len(listed)]
+                counts[task.path] += len(decoded.missing)
+            if decoded.lost:
+                self.lost.setdefault(task.path, set()).update(decoded.lost)
+            self.present[task.path] += decoded.chunks + len(decoded.problems) - len(decoded.lost)
             self._report.chunks += decoded.chunks
             self._report.nbytes += decoded.nbytes
             self._report.unchecked += decoded.unchecked
             progress.advance(absolute(task.path), decoded.done)
             done += decoded.done
         progress.advance("/", max(0, self.nbytes - done))  # chunks that are not stored
+        arrays = dict(self._arrays)
         for path, indices in missing.items():
-            self._add_missing(path, None, [str(index) for index in indices])
+            self._add_missing(path, counts[path], [arrays[path].stored.chunk_text(index) for index in indices])
+        for (path, kind, message), indices in damaged.items():
+            labels = [arrays[path].stored.chunk_text(index) for index in indices[:_MOST_NAMED]]
+            shown = f"{message}: {few(labels, count=len(indices))}" if len(indices) > 1 else message
+            self._report.add(path, kind, shown, chunks=tuple(labels))
 
-    def _add_missing(self, path: str, count: int | None, names: list[str]) -> None:
-        number = "chunks are" if count is None else "a chunk is" if count == 1 else f"{count:,} chunks are"
+    def _add_missing(self, path: str, count: int, labels: list[str]) -> None:
+        number = "a chunk is" if count == 1 else f"{count:,} chunks are"
         kind, what = "unwritten", "not stored"
         if self._should_all_be_stored:  # else it is not known whether the writer left them out: Zarr reads fill values
             kind, what = "chunk-missing", "missing, although all were stored"
-        self._report.add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:FEW])}")
+        self._report.add(path, kind, f"{number} {what}: {few(labels, count=count)}", chunks=tuple(labels))
 
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:
@@ -294,16 +310,41 @@ class ChunkCheck:
             # a folder with the name of a chunk reads as a missing chunk, so Zarr would give fill values
             blocked, _ = stored.sort(self._store.names_without_values(path))
             if blocked:
-                shown = few(list(map(node.chunk_name, sorted(blocked))))
-                what = "a folder, a pipe or a device has the name of"
-                self._report.add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
+                labels = [node.chunk_text(index, is_object=True) for index in sorted(blocked)]
+                what = f"a folder, a pipe or a device has the name of {counted(len(blocked), 'chunk')}: {few(labels)}"
+                self._report.add(path, "chunk-damaged", what, chunks=tuple(labels[:_MOST_NAMED]))
             # of 10**9 chunks a few may be stored: no more are looked at than needed to find the first missing ones
             there = indices | blocked
-            first = (index for index in islice(indices_of(stored.grid), len(there) + FEW) if index not in there)
-            if names := list(map(node.chunk_name, islice(first, FEW))):
-                self._add_missing(path, count - len(there), names)
+            most = len(there) + _MOST_NAMED
+            first = (index for index in islice(indices_of(stored.grid), most) if index not in there)
+            if labels := [node.chunk_text(index, is_object=True) for index in islice(first, _MOST_NAMED)]:
+                self._add_missing(path, count - len(there), labels)
         for index in sorted(indices):
             yield from chunks_in_shard(node, index)
+
+
+def lost_chunks(
+    store: Store, hierarchy: Hierarchy, executor: Any, progress: Progress
+) -> tuple[dict[str, set[Index]], list[str]]:
+    """Decode all chunks; return the damaged ones by path, and what a copy says that fills them and missing ones."""
+    report, labels = Report(store.location, "chunks"), dict[str, list[str]]()
+    check = ChunkCheck(store, hierarchy, report)
+    progress.start(check.nbytes)
+    try:
+        with runner(executor) as workers:
+            check.run(workers, progress)
+    finally:
+        progress.finish()
+    for problem in (*report.problems, *report.remarks):
+        if problem.kind in ("chunk-missing", "chunk-damaged", "unwritten"):
+            labels.setdefault(relative(problem.path), []).extend(problem.chunks)
+    remarks = []
+    for path, listed in labels.items():
+        stored = hierarchy.array(path).stored
+        count = (total := math.prod(stored.grid)) - check.present[path]
+        what = f"{count:,} of {counted(total, 'chunk')} of {absolute(path)} {'was' if count == 1 else 'were'} filled"
+        remarks.append(f"{what}: {few(listed, count=max(len(listed), count if stored.shards is None else 0))}")
+    return check.lost, remarks
 
 
 # ---- links and references --------------------------------------------------------------------------------------------

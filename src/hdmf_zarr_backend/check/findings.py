@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from hdmf_zarr_backend.encoding.reserved import OLDER
-from hdmf_zarr_backend.errors import printable
+from hdmf_zarr_backend.errors import RESTORE_CHUNK, printable
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, finding_lines, limited, verdict
 
@@ -55,8 +55,8 @@ DAMAGE: Final[dict[str, str]] = {
     "reference-damaged": _REWRITE,
     "reference-dangling": "Put the target back, or write the reference again.",
     "reference-wrong-target": "If the target was replaced on purpose, write the reference again.",
-    "chunk-missing": _RESTORE,
-    "chunk-damaged": _RESTORE,
+    "chunk-missing": RESTORE_CHUNK,
+    "chunk-damaged": RESTORE_CHUNK,
     "table-uneven": "Append the rows that are missing, or cut those that are too many (`dataset.resize`).",
     "index-invalid": "Set its numbers in ascending order, up to the length of the column: each is where the values of "
     "a row end.",
@@ -126,6 +126,9 @@ class Problem:
         converting the file does.
     advice : str
         What to do about this one, in place of the advice for its kind: which library to install.
+    chunks : tuple of str
+        The chunks that are missing or damaged, at most 1,000: the object in the store, and the part of the array that
+        is lost, as ``"3.1 [3000:4000, 8:16]"``.
     """
 
     path: str
@@ -133,6 +136,7 @@ class Problem:
     message: str
     is_repairable: bool = False
     advice: str = ""
+    chunks: tuple[str, ...] = ()
 
     @property
     def is_damage(self) -> bool:
@@ -145,9 +149,10 @@ class Problem:
         repair = REPAIRABLE.get(self.kind) if self.is_repairable else None
         return self.advice or repair or DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
 
-    def as_json(self) -> dict[str, str]:
-        """Return the finding with its remedy for a JSON document."""
-        return {"path": self.path, "kind": self.kind, "message": self.message, "remedy": self.remedy}
+    def as_json(self) -> dict[str, str | list[str]]:
+        """Return the finding with its remedy for a JSON document, and its chunks if it is about some."""
+        chunks = {"chunks": list(self.chunks)} if self.chunks else {}
+        return {"path": self.path, "kind": self.kind, "message": self.message, "remedy": self.remedy, **chunks}
 
     def __str__(self) -> str:
         return printable(f"{self.path}: {self.kind}: {self.message}. {self.remedy}")
@@ -261,9 +266,9 @@ class Report(View):
         summary = f"{verdict(name, 'no damage found', len(self.problems), 'problem', form)} ({self.looked_at})"
         return [*lines, "; ".join([summary, *notes])]
 
-    def add(self, path: str, kind: str, message: str, *, is_repairable: bool = False, advice: str = "") -> None:
-        """Add a `Problem` with ``path``, ``kind``, ``message``, ``is_repairable`` and ``advice`` to the findings."""
-        problem = Problem(absolute(path), kind, message, is_repairable, advice)
+    def add(self, path: str, kind: str, message: str, **more: Any) -> None:
+        """Add a `Problem` with ``path``, ``kind``, ``message`` and ``more`` of its fields to the findings."""
+        problem = Problem(absolute(path), kind, message, **more)
         (self.problems if problem.is_damage else self.remarks).append(problem)
 
 

@@ -43,8 +43,8 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
         cli.argument(
             "--missing-chunks",
             choices=("fill", "error"),
-            help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the "
-            "file records that all chunks were stored)",
+            help="from Zarr: check all chunks first, write the fill value for missing and damaged ones, and say which; "
+            "or stop with an error at a missing one (default: error, if the file records that all were stored)",
         ),
         cli.flag(
             "--no-link-data", "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)"

@@ -29,6 +29,7 @@ from hdmf_zarr_backend.encoding.data_types import library_type
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.errors import (
+    RESTORE_CHUNK,
     ChunkError,
     LimitError,
     MetadataError,
@@ -655,7 +656,7 @@ class ChunkCodec:
         if self.plug_ins and not isinstance(error, PlugInError):
             reason += f"; codec {', '.join(map(repr, self.plug_ins))}"
         problem = f"{what} cannot be decoded ({reason})"
-        return ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
+        return ChunkError(problem, remedy=RESTORE_CHUNK)
 
     def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> Elements | None:
         """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""

@@ -548,12 +548,12 @@ class Filler:
         if fill is None or fill.tobytes() != fill_array(stored, dtype, ()).tobytes():
             missing = chunk_codec(stored).encode(fill_array(stored, dtype, stored.chunks))
         for index in indices_of(stored.grid):
-            name = stored.chunk_name(index)
-            data = stored_chunk(store, target.placed.own, name)
+            is_lost = store.read_rules.is_lost(target.placed.own, index)
+            data = None if is_lost else stored_chunk(store, target.placed.own, stored.chunk_name(index))
             if data is not None:
-                check_stored_form(stored, name, data)
+                check_stored_form(stored, index, data)
             elif store.read_rules.refuses_absent:
-                raise absent_chunk(name)
+                raise absent_chunk(stored, index)
             yield index, missing if data is None else data
             count = math.prod(lengths_of(region_of(stored, index)))
             self.advance(absolute(target.placed.path), count * dtype.itemsize)

@@ -164,6 +164,13 @@ class StoredArray:
         """Return the key of the chunk, or shard, at ``index``, relative to the array."""
         return self.chunk_keys.name(index if self.stored_axes is None else index[: self.stored_axes])
 
+    def chunk_text(self, index: tuple[int, ...], *, is_object: bool = False) -> str:
+        """Return the key of the object with a chunk, and its region in the array; ``is_object``: of a whole shard."""
+        outer = self.chunks if self.shards is None else self.shards.shape
+        region = chunk_region(index, outer if is_object else self.chunks, self.shape)
+        own = index if is_object else tuple(i * c // n for i, c, n in zip(index, self.chunks, outer, strict=True))
+        return f"{self.chunk_name(own)} [{', '.join(f'{part.start}:{part.stop}' for part in region)}]"
+
     @property
     def first_chunk(self) -> str:
         """The key of the first chunk, or shard, relative to the array."""

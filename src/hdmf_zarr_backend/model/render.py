@@ -188,9 +188,10 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s'[: count != 1]}"
 
 
-def few(names: Sequence[str], separator: str = ", ") -> str:
-    """Return the first few of some names, for a message."""
-    return separator.join(names[:FEW]) + (f"{separator}..." if len(names) > FEW else "")
+def few(names: Sequence[str], separator: str = ", ", *, count: int | None = None) -> str:
+    """Return the first few of some names, for a message, and how many there are more if their ``count`` is known."""
+    more = f"{separator}..." if count is None else f" and {count - FEW:,} more"
+    return separator.join(names[:FEW]) + (more if len(names) > FEW else "")
 
 
 def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]]:

@@ -254,10 +254,11 @@ class StoredChunks:
 
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
         """Return the chunk at ``index`` as stored, None if it is missing."""
+        if self._store.read_rules.is_lost(self._path, index):
+            return None
         stored = self._node.stored
-        name = stored.chunk_name(index)
         if stored.shards is None:
-            data = self._store.get(join(self._path, name))
+            data = self._store.get(join(self._path, stored.chunk_name(index)))
         else:
             # one reader for all chunks, because it caches the indices of shards
             self._reader = self._reader or ShardReader(self._store, self._path, stored)
@@ -265,7 +266,7 @@ class StoredChunks:
         # a chunk that is copied is not decoded, but damage that its header shows must not be copied with it
         if data is not None:
             with at(self._store, self._path):
-                check_stored_form(stored, name, data)
+                check_stored_form(stored, index, data)
         return data
 
     def read(self, region: Region) -> Array:
