@@ -35,6 +35,7 @@ from hdmf_zarr_backend.errors import (
     UnreadTypeWarning,
     UnsupportedFileError,
     UsageError,
+    ValueRefusedError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.hdmf.schema import ContainerError
@@ -426,6 +427,17 @@ def test_an_array_where_a_group_is_named(store):
     shutil.copytree(store / "identifier", store / "acquisition")
     with pytest.warns(UnreadTypeWarning, match="/acquisition in .* is a dataset, and a group in the schema"):
         read(store)
+
+
+def test_waveforms_of_different_electrodes_are_to_be_padded(tmp_path):
+    nwbfile = samples.plain_nwbfile()
+    for electrodes in (3, 2):
+        nwbfile.add_unit(spike_times=[1.0], waveform_mean=np.ones((4, electrodes)).tolist())
+    with pytest.raises(ValueRefusedError, match="rows differ in length") as caught:
+        samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
+    assert "pad waveform_mean with NaN" in caught.value.remedy
+    assert "another type" not in str(caught.value)
+    assert caught.value.path == "/units/waveform_mean"
 
 
 def test_a_failed_read_does_not_leave_half_a_tree(store):

@@ -29,7 +29,13 @@ from hdmf_zarr_backend.encoding.references import (
     encode_link,
 )
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, refused_version, root_notes
-from hdmf_zarr_backend.errors import DamagedFileError, UnsupportedFileError, WriteError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    MissingTargetError,
+    UnsupportedFileError,
+    WriteError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.hdf5.attributes import (
     attribute_names,
     note_orders,
@@ -40,8 +46,8 @@ from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, check_othe
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
-from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, name_axes, newest_versions, specs_in
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
+from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, link_names, name_axes, newest_versions, specs_in
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, ReadRules
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.write.plan import ShardsOfFile, WritePlan, ask_for_shards, checked_name
@@ -96,11 +102,26 @@ class Hdf5Planner:
                 assert node is not None
                 node.attributes[NOTES] = note
         planned, hierarchy = PlannedKeys(self.plan, self.tree.target), self.plan.hierarchy
+        schema = schema_of(planned, hierarchy, or_installed=or_installed)
         if is_checked:
+            self._check_copies(link_names(schema))
             check_planned(self.tree.main.location, planned, hierarchy)
-        name_axes(self.plan, schema_of(planned, hierarchy, or_installed=or_installed))
+        name_axes(self.plan, schema)
         hierarchy.zarr_format = zarr_format
         return self.plan
+
+    def _check_copies(self, fixed: Callable[[Any], set[Any]]) -> None:
+        """Refuse a copy of an object of another file where pynwb reads a link only, which no other group has."""
+        for parent, links in self.tree.notes.items():
+            for name in links.keys() & fixed(self.plan.hierarchy.group(parent)):
+                target = f"{links[name]['path']} of {links[name]['source']}"
+                raise MissingTargetError(
+                    f"the schema allows only a link here, and no group of the file has its target, {target}",
+                    store=self.tree.main.location,
+                    path=absolute(join(parent, name)),
+                    remedy="Copy it with NWBZarrIO(target, 'w').export(NWBHDF5IO(source, 'r')), or with check=False.",
+                    remedy_cli="Export it with NWBZarrIO, or use --no-check.",
+                )
 
     def _plan(self, placed: Placed, notes: dict[str, dict[str, Any]]) -> None:
         parent, name = split(placed.path)

@@ -29,6 +29,7 @@ Shape = tuple[int, ...]
 
 _SHOWN_LETTERS = 60
 _MIXED = "Give each kind its own dataset; a missing number is NaN, and missing text is an empty string."
+UNEVEN = "Give as many elements in each row."
 _LARGE = "Give smaller integers, or store these as text."
 _CONVERT = "Convert the values, or write them to a dataset of another type."
 _ROWS = (
@@ -175,7 +176,7 @@ def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]
         if len(set(lengths)) > 1:
             n = next(n for n, length in enumerate(lengths) if length != lengths[0])
             problem = f"the data are not an array: rows differ in length, {_shown(level[n])} and {_shown(level[0])}"
-            raise location.refused(_unravel(n, shape), problem, "Give as many elements in each row.")
+            raise location.refused(_unravel(n, shape), problem, UNEVEN)
         shape.append(len(level[0]))
         level = list(itertools.chain.from_iterable(level))
     return tuple(shape), level

@@ -25,7 +25,7 @@ from hdmf.spec import DatasetSpec, GroupSpec, RefSpec, SpecReader, SpecWriter
 from hdmf.term_set import TermSetWrapper
 
 from hdmf_zarr_backend.encoding import dtypes
-from hdmf_zarr_backend.encoding.casting import cast, flatten, infer
+from hdmf_zarr_backend.encoding.casting import UNEVEN, cast, flatten, infer
 from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.reserved import (
     NAMESPACE,
@@ -451,9 +451,12 @@ def _check(given: Any, converted: Any, builder: Any, name: str | None, location:
             _check_text([given], is_ascii=True)
     except ValueRefusedError as error:
         what = "" if name is None else f"the attribute {name!r}: "
-        problem = f"{what}{error.problem}: the schema has another type, and hdmf would change the value"
-        path = builder_path(builder)
-        raise ValueRefusedError(problem, store=location, path=path, remedy=_REMEDY) from error.__cause__
+        problem, remedy, path = f"{what}{error.problem}", _REMEDY, builder_path(builder)
+        if error.remedy == UNEVEN:
+            remedy = f"The schema wants one shape for all rows: pad {name or builder.name} with NaN."
+        else:
+            problem += ": the schema has another type, and hdmf would change the value"
+        raise ValueRefusedError(problem, store=location, path=path, remedy=remedy) from error.__cause__
 
 
 def _check_arrays(given: Any, converted: Any) -> None:
