@@ -43,7 +43,7 @@ from hdmf_zarr_backend.hdf5.filters import (
 )
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, lengths_of
 from hdmf_zarr_backend.store.base import resource_failure
-from hdmf_zarr_backend.write.sources import cache_of
+from hdmf_zarr_backend.write.sources import ArraySource, IndexedSource, cache_of
 
 Index = tuple[int, ...]
 
@@ -551,7 +551,7 @@ class VirtualSource:
     dtype: np.dtype[Any]
     location: str
     fill: Array
-    read: Callable[[Region], Array]
+    values: ArraySource
     encoded: Callable[[Index], bytes | None]
     """Returns the chunk at an index as the array stores it."""
     stored: Callable[[], Iterable[Piece]] = tuple
@@ -562,6 +562,14 @@ class VirtualSource:
     """Whether every chunk is stored."""
     filters: list[Config] | None = None
     compressor: Config | None = None
+
+    def read(self, region: Region) -> Array:
+        """Return the values of ``region``."""
+        return self.values.read(region)
+
+    def decoded(self) -> ArraySource:
+        """Return a source of values, for an array with other chunks or codecs."""
+        return self.values
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the stored chunks."""
@@ -591,7 +599,7 @@ def _virtual_chunks(source: DecodedH5Source, file: FileBytes | RemoteFile) -> Vi
     inlined = (len(raw) - (0 if never else max(filtered, plain))) * nbytes
     codecs = (None, None) if is_plain else (pipeline.filters, pipeline.compressor)
     form = source.shape, source.chunks, source.dtype, file.path, fill
-    return VirtualSource(*form, whole.read, encoded, stored, inlined, len(raw) == math.prod(raw.grid), *codecs)
+    return VirtualSource(*form, whole.decoded(), encoded, stored, inlined, len(raw) == math.prod(raw.grid), *codecs)
 
 
 def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
@@ -615,7 +623,7 @@ def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
 
     inlined = nbytes * sum(not piece.size for piece in stored())
     form = shape, chunks, dtype, source.file.path, np.zeros((), dtype)
-    return VirtualSource(*form, source.read, encoded, stored, inlined, is_complete=True)
+    return VirtualSource(*form, source, encoded, stored, inlined, is_complete=True)
 
 
 def virtual_source(source: object) -> VirtualSource | None:
@@ -643,11 +651,8 @@ def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
     dtype, fill = description.dtype, description.fill_value
     value = np.zeros((), dtype) if fill is None else np.asarray(fill, dtype)
     chunks, location = whole_rows(shape, dtype.itemsize), str(dataset.file.filename)
-
-    def read(region: Region) -> Array:
-        return np.broadcast_to(value, lengths_of(region))
-
-    return VirtualSource(shape, chunks, dtype, location, value, read, lambda index: None)
+    values = IndexedSource(np.broadcast_to(value, shape), dtype)
+    return VirtualSource(shape, chunks, dtype, location, value, values, lambda index: None)
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ from hdmf_zarr_backend.options import ChunkKeyEncoding, WriteOptions
 from hdmf_zarr_backend.store.base import Store, is_document
 from hdmf_zarr_backend.store.files import partial_path
 from hdmf_zarr_backend.store.journal import JOURNAL
-from hdmf_zarr_backend.write.sources import Array, ArraySource, Region, row_blocks
+from hdmf_zarr_backend.write.sources import ArraySource, row_blocks
 
 
 @dataclass(slots=True)
@@ -250,18 +250,6 @@ def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
 _BLOCK_CELLS = 65536
 
 
-class ValuesOnly:
-    """The values of a source whose encoded chunks cannot be used, because the array is encoded differently."""
-
-    def __init__(self, source: ArraySource) -> None:
-        self.shape = source.shape
-        self._source = source
-
-    def read(self, region: Region) -> Array:
-        """Return the values of ``region``."""
-        return self._source.read(region)
-
-
 def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:
     """Convert the new arrays of a plan for format 3 to their stored form. For format 2 it only refuses shards."""
     is_3 = plan.hierarchy.zarr_format == 3
@@ -317,7 +305,7 @@ def _encode_again(planned: PlannedArray, before: tuple[Any, ...]) -> None:
     """Take the values of a source, not its encoded chunks, if an array was encoded in another way ``before``."""
     source: Any = planned.source
     if hasattr(source, "encoded") and _encoding(planned.node.stored) != before:
-        planned.source = source.decoded() if hasattr(source, "decoded") else ValuesOnly(source)
+        planned.source = source.decoded()
 
 
 def _encoding(stored: StoredArray) -> tuple[Any, ...]:
