@@ -115,13 +115,9 @@ class Hdf5Planner:
         for parent, links in self.tree.notes.items():
             for name in links.keys() & fixed(self.plan.hierarchy.group(parent)):
                 target = f"{links[name]['path']} of {links[name]['source']}"
-                raise MissingTargetError(
-                    f"the schema allows only a link here, and no group of the file has its target, {target}",
-                    store=self.tree.main.location,
-                    path=absolute(join(parent, name)),
-                    remedy="Copy it with NWBZarrIO(target, 'w').export(NWBHDF5IO(source, 'r')), or with check=False.",
-                    remedy_cli="Export it with NWBZarrIO, or use --no-check.",
-                )
+                problem = f"the schema allows only a link here, and no group of the file has its target, {target}"
+                remedy = "Export the file with NWBZarrIO, which adds that, or use check=False (--no-check)."
+                raise MissingTargetError(problem, store=self.tree.main.location, path=join(parent, name), remedy=remedy)
 
     def _plan(self, placed: Placed, notes: dict[str, dict[str, Any]]) -> None:
         parent, name = split(placed.path)

@@ -124,7 +124,7 @@ class Planner:
         manager = self.targets.source_manager or self.targets.manager
         self._catalog = getattr(manager, "namespace_catalog", None)
         self._link_names = link_names(None if self._catalog is None else specs_in(self._catalog))
-        self._lone: dict[str, Any] = {}  # builders that are copied to their own paths, where no link contains them
+        self._apart: list[Any] = []  # builders that are copied to other paths than those of their links
         self.plan = WritePlan()
         self.added: set[str] = set()
 
@@ -133,7 +133,7 @@ class Planner:
         root: Group[Attributes] = Group()
         self.plan.hierarchy = Hierarchy(root, self.request.zarr_format)
         self.fill_group(builder, root, "")
-        self._add_lone()
+        self._add_apart()
         return self.plan
 
     def fill_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
@@ -211,19 +211,19 @@ class Planner:
 
     def _copy_path(self, link: Any) -> str:
         """Return the path for a copy that cannot be at its link: at another link, or as in its own file."""
-        for path, builder in builders_below(self.request.builder):
-            for each in builder.links.values() if isinstance(builder, GroupBuilder) else ():
-                if each.builder is link.builder and not self._is_fixed(each):
-                    return join(path, each.name)
-        path = relative(builder_path(link.builder))
-        self._lone[path] = link.builder
-        return path
+        self._apart.append(link.builder)
+        groups = ((path, each) for path, each in builders_below(self.request.builder) if isinstance(each, GroupBuilder))
+        links = (
+            (path, each) for path, group in groups for each in group.links.values() if each.builder is link.builder
+        )
+        places = (join(path, each.name) for path, each in links if not self._is_fixed(each))
+        return next(places, relative(builder_path(link.builder)))
 
-    def _add_lone(self) -> None:
-        """Copy the targets of links that have no other place to their own paths; `check_targets` refuses the rest."""
+    def _add_apart(self) -> None:
+        """Add the copies that no link has added, at their own paths; `check_targets` refuses what has no place."""
         hierarchy = self.plan.hierarchy
-        while self._lone:  # copies may have such links too
-            path, builder = self._lone.popitem()
+        for builder in self._apart:  # it grows: copies may have such links too
+            path = self.targets.reference_to(builder).node_path
             parent, name = split(path)
             groups = [group for group in accumulate(parent.split("/"), join) if group not in hierarchy]
             for group in groups:
@@ -503,7 +503,7 @@ class AppendPlanner(Planner):
             remedy = "Read the file, change what was read and write that; or use mode 'w' to replace the file."
             raise ConflictError(problem, store=self.targets.location, path="/", remedy=remedy)
         self._merge_group(builder, root, "")
-        self._add_lone()
+        self._add_apart()
         return self.plan
 
     def _merge_group(self, builder: Any, node: Any, path: str) -> None:
