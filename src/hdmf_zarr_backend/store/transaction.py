@@ -846,7 +846,7 @@ class ResumableChange(StagedChange):
 
     def __init__(self, writer: Writer, resumption: Resumption, *, exclusive: bool) -> None:
         self._resumption = resumption
-        target = writer.store.folder or writer.store.zip_file or ""
+        target = writer.store.folder or ""
         with os_errors(target, "written"):
             self._new = resumption.begin(target, writer.store.location, writer.discard)
         super().__init__(writer, exclusive=exclusive, new=self._new)

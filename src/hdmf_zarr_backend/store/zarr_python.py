@@ -60,10 +60,8 @@ _UNKNOWN_ARRAY = {
 """What the document of an array says until its own is set, besides its shape."""
 
 _READ_ONLY = Abilities(write=False, change=False, why="this store was opened for reading, or cannot be written")
-_ZIP_IS_OPEN = Abilities(
-    write=False,
-    change=False,
-    why="a ZipStore that is open is read only here; give the path of the zip file to write it",
+_ZIP_IS_OPEN = replace(
+    _READ_ONLY, why="a ZipStore that is open is read only here; give the path of the zip file to write it"
 )
 
 
