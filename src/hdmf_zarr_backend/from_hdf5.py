@@ -38,7 +38,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.hdf5.attributes import (
     attribute_names,
-    note_orders,
+    noted_orders,
     read_attribute,
     storable_type,
 )
@@ -136,9 +136,7 @@ class Hdf5Planner:
                 datatypes[name]["attributes"] = attributes
         elif placed.kind == "group":
             note = notes.setdefault(placed.path, {})
-            orders: dict[str, Any] = {}
-            note_orders(node, node.get_create_plist(), orders)
-            if orders:
+            if orders := noted_orders(node, node.get_create_plist()):
                 note.setdefault(HDF5, {}).update(orders)
             attributes = self._attributes(node, placed, note)
             self.plan.hierarchy.add(placed.path, Group(attributes))

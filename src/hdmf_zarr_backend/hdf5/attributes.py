@@ -393,8 +393,9 @@ def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
         yield text_of(name), h5a.open(node, name)
 
 
-def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
-    """Add the creation orders that a group or dataset keeps to its note."""
+def noted_orders(node: Any, created: Any) -> dict[str, Any]:
+    """Return the note of the creation orders that a group or dataset keeps."""
+    note: dict[str, Any] = {}
     flags = created.get_attr_creation_order()
     if flags & _TRACKED:
         names: list[bytes] = []
@@ -404,6 +405,7 @@ def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
         note[ATTRIBUTE_ORDER] = [flags, *_unsorted(names)]
     if isinstance(node, h5g.GroupID) and (flags := created.get_link_creation_order()) & _TRACKED:
         note[LINK_ORDER] = [flags, *_unsorted(_links(node))]
+    return note
 
 
 def _unsorted(names: list[bytes]) -> list[list[str]]:

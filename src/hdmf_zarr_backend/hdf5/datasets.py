@@ -32,7 +32,7 @@ from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, warn
 from hdmf_zarr_backend.hdf5.attributes import (
     is_same_layout,
     kind_of,
-    note_orders,
+    noted_orders,
     numpy_type,
     set_orders,
     storable_type,
@@ -108,7 +108,7 @@ def describe(dataset: Any) -> Description:
         note["layout"] = "compact"
     if filters := filters_of(created):
         note["filters"] = filters
-    note_orders(dataset.id, created, note)
+    note |= noted_orders(dataset.id, created)
     # `encoding.elements.describe` reads this one: with it, the stored integers are an enumeration. The ``type`` of the
     # note is added only if that is not the one of the file (`hdf5.plan.plan_described`); `Described.noted` reads it.
     if "enum" in (noted := as_dict(to_note(element))):

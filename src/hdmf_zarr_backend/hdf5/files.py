@@ -279,8 +279,7 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
         error.locate(location, path)
         raise
     except H5_ERRORS as error:
-        lack = resource_failure(error, "read", store=location, path=path)
-        if lack is not None:
+        if lack := resource_failure(error, "read", store=location, path=path):
             raise lack from error
         names = [] if dataset is None else _raw_names(dataset.get_create_plist())
         missing = [name for name in names if not os.path.exists(_raw_location(name, location))]
@@ -419,8 +418,7 @@ def opened_file(location: str) -> Any:
     try:
         return h5py.File(location, "r")
     except H5_ERRORS as error:
-        lack = resource_failure(error, "opened", store=location)
-        if lack is not None:
+        if lack := resource_failure(error, "opened", store=location):
             raise lack from error
         return None
 
@@ -505,8 +503,7 @@ class SourceFile(OpenGroups):
         except H5_ERRORS as error:
             if isinstance(error, ZarrBackendError):  # an error of the server
                 raise
-            lack = resource_failure(error, "opened", store=location, what="the HDF5 file")
-            if lack is not None:
+            if lack := resource_failure(error, "opened", store=location, what="the HDF5 file"):
                 raise lack from error
             problem = f"HDF5 cannot open this file ({error})"
             if "unable to lock" in str(error):

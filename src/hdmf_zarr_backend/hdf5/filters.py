@@ -81,7 +81,15 @@ class CodecPipeline:
 
     def stored(self, data: bytes) -> bytes | None:
         """Return a chunk to which all filters were applied as Zarr stores it, None if it must be encoded again."""
-        return lz4_from_hdf5(data) if self.reframed else data
+        if not self.reframed:
+            return data
+        try:
+            total, blocks = _lz4_blocks(data)
+        except ValueError as error:
+            raise ChunkError(f"a chunk of HDF5 cannot be decoded ({error})", remedy=_DAMAGED) from error
+        length, block = blocks[0]
+        is_kept = len(blocks) == 1 and len(block) != length and total < 2**31
+        return total.to_bytes(4, "little") + block.tobytes() if is_kept else None
 
     def decode(self, data: bytes, nbytes: int, *, mask: int = 0) -> memoryview:
         """Return the ``nbytes`` decoded bytes of a chunk as HDF5 stores it."""
@@ -367,18 +375,6 @@ def _lz4_decoded(data: Any, most: int) -> bytes:
         block if len(block) == length else codec.decode(length.to_bytes(4, "little") + block.tobytes())
         for length, block in blocks
     )
-
-
-def lz4_from_hdf5(data: bytes) -> bytes | None:
-    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None if it must be encoded again."""
-    try:
-        total, blocks = _lz4_blocks(data)
-    except ValueError as error:
-        raise ChunkError(f"a chunk of HDF5 cannot be decoded ({error})", remedy="The HDF5 file is damaged.") from error
-    length, block = blocks[0]
-    if len(blocks) > 1 or len(block) == length or total >= 2**31:
-        return None
-    return total.to_bytes(4, "little") + block.tobytes()
 
 
 def lz4_to_hdf5(data: bytes) -> bytes:

@@ -264,24 +264,25 @@ def _uncertain(dataset: Any) -> UsageError:
 _numbers = itertools.count()
 
 
+@dataclass(eq=False)
 class DecodedH5Source:
     """The values of a chunked dataset, decoded without the HDF5 library; picklable if ``raw.file`` is not None."""
 
-    def __init__(self, raw: RawChunks, dtype: np.dtype[Any], pipeline: CodecPipeline, fill: bytes) -> None:
-        self.raw = raw
-        self.dtype = dtype
-        self.pipeline = pipeline
-        self.shape = raw.shape
-        self.chunks = raw.chunks
-        self._fill = fill
+    raw: RawChunks
+    dtype: np.dtype[Any]
+    pipeline: CodecPipeline
+    fill: bytes
+
+    def __post_init__(self) -> None:
+        self.shape, self.chunks = self.raw.shape, self.raw.chunks
         self._number = next(_numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.raw, self.dtype, self.pipeline, self._fill))
+        return (type(self), (self.raw, self.dtype, self.pipeline, self.fill))
 
     def part(self, indices: Iterable[Index]) -> DecodedH5Source:
         """Return a source that contains only the chunks at ``indices``, small enough to be sent with a task."""
-        return type(self)(self.raw.part(indices), self.dtype, self.pipeline, self._fill)
+        return type(self)(self.raw.part(indices), self.dtype, self.pipeline, self.fill)
 
     def covering(self, regions: Iterable[Region]) -> set[Index]:
         """Return the indices of all chunks that overlap one of ``regions``."""
@@ -299,7 +300,7 @@ class DecodedH5Source:
 
     def fill_scalar(self) -> Array:
         """Return the fill value as an array without axes."""
-        return np.frombuffer(self._fill, self.dtype).reshape(())
+        return np.frombuffer(self.fill, self.dtype).reshape(())
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``, which may be read-only."""
@@ -343,7 +344,7 @@ class RawH5Source(DecodedH5Source):
 
     def decoded(self) -> DecodedH5Source:
         """Return a source of decoded values, for an array with other chunks or codecs."""
-        return DecodedH5Source(self.raw, self.dtype, self.pipeline, self._fill)
+        return DecodedH5Source(self.raw, self.dtype, self.pipeline, self.fill)
 
     @cached_property
     def _codec(self) -> ChunkCodec:

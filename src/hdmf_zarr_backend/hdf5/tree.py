@@ -443,7 +443,6 @@ def holds(location: str, path: str) -> bool:
         with file:
             return path in file
     except H5_ERRORS as error:
-        lack = resource_failure(error, "read", store=location)
-        if lack is not None:
+        if lack := resource_failure(error, "read", store=location):
             raise lack from error
         return False

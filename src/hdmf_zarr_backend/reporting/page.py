@@ -114,7 +114,10 @@ def report(
         view = DataView(reader)
         session = session_of(reader, view.spans, view.intervals)
         data = view.sections()
-        checks = _checks(reader, source, level, reading) if check else _unchecked(location)
+        damage, schema = _command("verify", location), _command("validate", location)
+        checks = f"<p>The file was not checked. Run {damage} to look for damage, and {schema} to check the schema.</p>"
+        if check:
+            checks = _checks(reader, source, level, reading)
     parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
     amount = f"{size_text(reader.read_bytes)} of values were read for this page, of at most {size_text(reader.most)}."
     body = [
@@ -285,11 +288,6 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
 
 
 # ---- the results of `verify` and `validate` --------------------------------------------------------------------------
-
-
-def _unchecked(location: str) -> str:
-    damage, schema = _command("verify", location), _command("validate", location)
-    return f"<p>The file was not checked. Run {damage} to look for damage, and {schema} to check the schema.</p>"
 
 
 def _checks(reader: NodeReader, source: FileSource, level: Level, reading: dict[str, Any]) -> str:
