@@ -145,6 +145,8 @@ def use_structured(node: Dataset[Attributes]) -> None:
     """Let the ``zarr.json`` of rows call them ``structured``, with a fill value in Base64; others stay as they are."""
     # zarr-python has that type since 3.1, and ``struct``, by which files of format 3 only call it, since 3.2. One data
     # type that it does not know makes a whole file unreadable to it.
+    if not isinstance(node.stored.data_type, list) and not zarr3.has_records(node.stored):
+        return  # only rows have such a type
     document = zarr3.encode_node(node)
     stored = document["data_type"]
     named = as_structured(stored)
