@@ -160,3 +160,11 @@ def test_a_cluster_converts_into_a_bucket(pytestconfig):
     answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "cluster of two workers: " in answer.stdout
+
+
+@pytest.mark.slow
+def test_both_formats_are_compared_with_one(pytestconfig):
+    command = [sys.executable, pytestconfig.rootpath / "benchmarks" / "bench_both.py", "--quick"]
+    answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "write 10 series in both formats, by format 2: " in answer.stdout
