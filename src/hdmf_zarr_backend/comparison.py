@@ -527,10 +527,8 @@ def compare(
     Source: HDF5 reference manual, for the properties of objects that are compared.
     """
     if unknown := set(ignore) - KINDS:
-        raise UsageError(
-            f"no such kinds of differences: {', '.join(sorted(unknown))}",
-            remedy=f"The kinds are {', '.join(sorted(KINDS))}.",
-        )
+        problem = f"no such kinds of differences: {', '.join(sorted(unknown))}"
+        raise UsageError(problem, remedy=f"The kinds are {', '.join(sorted(KINDS))}.")
     known: list[tuple[str, Any]] = []
     for file in (a, b):
         is_opened = isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")

@@ -401,12 +401,10 @@ class Request:
                 ends = (("from", from_format), ("to", to_format))
                 purpose = " ".join(["conversions", *(f"{end} {_NAMES[kind]}" for end, kind in ends if kind)])
             option = _OPTIONS.get(name) or f"--{name}".replace("_", "-")
-            raise UsageError(
-                f"{name} does not apply here: it is for {purpose}",
-                store=_location_of(self.target),
-                remedy=f"Leave {name}= out.{_COPY_LINKED if name == 'link_data' else ''}",
-                remedy_cli=f"Leave {option} out.{_COPY_LINKED if name == 'link_data' else ''}",
-            )
+            more = _COPY_LINKED if name == "link_data" else ""
+            remedies = {"remedy": f"Leave {name}= out.{more}", "remedy_cli": f"Leave {option} out.{more}"}
+            problem = f"{name} does not apply here: it is for {purpose}"
+            raise UsageError(problem, store=_location_of(self.target), **remedies)
 
     def choose_format(self, source_format: Format, to: str, zarr_format: ZarrFormat | None) -> None:
         """Set the Zarr format, and check it and the options that depend on it."""
@@ -461,12 +459,10 @@ class Request:
         """Open the store of a new Zarr file, after checking that it may be written."""
         store = self.open(self.target)
         if self.resume and not may_resume(store):
-            raise UsageError(
-                "only a conversion to a local folder or to a bucket can be resumed",
-                store=store.location,
-                remedy="Run it without resume=True, which starts again; overwrite=True replaces an incomplete target.",
-                remedy_cli="Run it without --resume, which starts again; --overwrite replaces an incomplete target.",
-            )
+            problem = "only a conversion to a local folder or to a bucket can be resumed"
+            remedy = "Run it without resume=True, which starts again; overwrite=True replaces an incomplete target."
+            cli = remedy.replace("resume=True", "--resume").replace("overwrite=True", "--overwrite")
+            raise UsageError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
         check_abilities(store, "w")
         check_outside(store, is_new=True)
         # what an interrupted conversion has left in a bucket is compared with this one later, with the lock

@@ -242,10 +242,8 @@ def dry_run(
             return _of_hdf5(copy, zarr_format, estimate=estimate)
         is_export = isinstance(source, HDMFIO)
         if not is_export and not hasattr(source, "container_source"):
-            raise UsageError(
-                f"a {type(source).__name__} cannot be written",
-                remedy="Give a container, an open io, or the path of an HDF5 file.",
-            )
+            problem = f"a {type(source).__name__} cannot be written"
+            raise UsageError(problem, remedy="Give a container, an open io, or the path of an HDF5 file.")
         # not imported: it is loaded where there is one of its containers, and not needed elsewhere
         pynwb: Any = sys.modules.get("pynwb")
         if manager is None:

@@ -362,9 +362,8 @@ def _check_read(source: str, read: Callable[[], T]) -> T:
             problem = f"pynwb cannot read this file here: {error.problem}"
             raise UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
         remedies = {name: text + _MENDED for name, text in _ANYWAY.items()}
-        raise UnsupportedFileError(
-            f"pynwb cannot read this file ({_reason(error)})", store=source, **remedies
-        ) from error
+        problem = f"pynwb cannot read this file ({_reason(error)})"
+        raise UnsupportedFileError(problem, store=source, **remedies) from error
 
 
 def _reason(error: BaseException) -> str:

@@ -130,9 +130,8 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
     except StoreNotFoundError as error:
         raise _missing(error, store, mode) from error
     if parsed.is_foreign and not is_read:
-        raise ReadOnlyStoreError(
-            "a LINDI file can only be read", store=store.location, remedy="Export it to a new file, and change that."
-        )
+        problem = "a LINDI file can only be read"
+        raise ReadOnlyStoreError(problem, store=store.location, remedy="Export it to a new file, and change that.")
     if writer is not None:
         check_derivable(store, parsed.state)
         check_not_lost(store, parsed.hierarchy, parsed.state)
@@ -538,9 +537,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             The file is closed.
         """
         if not self._is_open:
-            raise UnsupportedModeError(
-                "Cannot read data from a closed file", store=self.source, remedy="Open it again."
-            )
+            problem = "Cannot read data from a closed file"
+            raise UnsupportedModeError(problem, store=self.source, remedy="Open it again.")
         return self._session().root()
 
     def _session(self, *, is_lazy: bool = False) -> ReadSession:
@@ -800,10 +798,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """
         # a text would be a collection of its letters, and True is what one expects of this name
         if isinstance(expandable, (bool, str)):
-            raise WrongArgumentError(
-                f"expandable={expandable!r} is not a collection of names",
-                remedy="Name the data types, such as ['VectorData'].",
-            )
+            problem = f"expandable={expandable!r} is not a collection of names"
+            raise WrongArgumentError(problem, remedy="Name the data types, such as ['VectorData'].")
         if self.zarr_format == BOTH and not self._options.consolidate_metadata:
             problem = "a file of both formats has consolidated documents"
             raise WrongArgumentError(problem, store=self.source, remedy="Leave consolidate_metadata out.")
@@ -1148,9 +1144,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         source = None if src_io.source is None else full_location(str(src_io.source))
         # hdmf-zarr 0.13 left an empty file here: opening for writing deleted the source
         if source is not None and is_same_place(source, self.source):
-            raise StoreExistsError(
-                "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
-            )
+            problem = "a file cannot be exported onto itself"
+            raise StoreExistsError(problem, store=self.source, remedy="Export to another path.")
         # While it is copied, a chunk that the source should have and lacks is an error, and not fill values in the
         # copy.
         copied: AbstractContextManager[None] = nullcontext()

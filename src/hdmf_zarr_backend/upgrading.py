@@ -162,11 +162,8 @@ def upgrade(
     >>> report = upgrade("session.nwb.zarr", keep=True)  # both formats
     """
     if drop not in (None, 2, 3) or (keep and drop is not None):
-        raise UsageError(
-            f"keep={keep!r} and drop={drop!r} cannot be combined",
-            remedy="Give keep=True, drop=2 or drop=3.",
-            remedy_cli="Give --keep, --drop 2 or --drop 3.",
-        )
+        remedy, cli = "Give keep=True, drop=2 or drop=3.", "Give --keep, --drop 2 or --drop 3."
+        raise UsageError(f"keep={keep!r} and drop={drop!r} cannot be combined", remedy=remedy, remedy_cli=cli)
     options = write_options or WriteOptions()
     options.check_used("upgrade", "executor", "memory_budget", "progress", "chunk_key_encoding")
     store = open_store(source, storage_options)
@@ -210,12 +207,8 @@ def _upgrade(
     if keep:
         return _with_both(store, parsed, change, options)
     if drop == 2 and parsed.zarr_format == 2 and parsed.state is None:
-        raise UsageError(
-            "the file has Zarr format 2 only",
-            store=store.location,
-            remedy="Leave drop= out, to convert it to format 3.",
-            remedy_cli="Leave --drop out, to convert it to format 3.",
-        )
+        remedy, cli = (f"Leave {option} out, to convert it to format 3." for option in ("drop=", "--drop"))
+        raise UsageError("the file has Zarr format 2 only", store=store.location, remedy=remedy, remedy_cli=cli)
     if parsed.state is not None:
         return _without_format_2(store, parsed, change)
     if parsed.zarr_format == 2:

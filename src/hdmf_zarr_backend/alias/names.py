@@ -126,10 +126,8 @@ class ReadsOnly:
         **options: Any,
     ) -> None:
         if mode not in _READING:
-            raise ModeError(
-                f"{type(self).__name__} only reads, and the mode is {mode!r}",
-                remedy="Use ZarrIO or NWBZarrIO to write.",
-            )
+            problem = f"{type(self).__name__} only reads, and the mode is {mode!r}"
+            raise ModeError(problem, remedy="Use ZarrIO or NWBZarrIO to write.")
         self._allow_pickle = allow_pickle
         super().__init__(path, mode, manager, storage_options=storage_options, **options)  # type: ignore[call-arg] # of the io class
 
@@ -298,9 +296,8 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         try:
             builder = self._session().own.resolve(reference)
         except ReferenceTargetError as error:
-            raise UsageError(
-                f"the reference to {reference.path} has no target", store=self.source, remedy=str(error)
-            ) from error
+            problem = f"the reference to {reference.path} has no target"
+            raise UsageError(problem, store=self.source, remedy=str(error)) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
         # a group as zarr-python opens it: users of hdmf-zarr call its methods

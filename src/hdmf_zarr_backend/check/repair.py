@@ -143,12 +143,9 @@ def consolidate(
         lost = [problem for problem in report.problems if problem.kind in _LOST]
         if lost and structure is not None and structure.is_consolidated:
             shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
-            raise ConflictError(
-                f"this would drop what only the consolidated document has: {shown}",
-                store=store.location,
-                remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio "
-                "consolidate --forget`.",
-            )
+            problem = f"this would drop what only the consolidated document has: {shown}"
+            remedy = "Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio "
+            raise ConflictError(problem, store=store.location, remedy=f"{remedy}consolidate --forget`.")
         if structure is not None:
             check_not_lost(store, structure.hierarchy, state)
         if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):

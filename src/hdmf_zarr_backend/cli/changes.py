@@ -216,9 +216,8 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         elif not is_url(source):
             target = os.path.join(os.path.dirname(source.rstrip("/")), name)
         if target in pairs:  # a.nwb of two folders: the second would replace the first, or be refused hours later
-            raise UsageError(
-                f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
-            )
+            problem = f"{pairs[target]} and {source} would both become {target}"
+            raise UsageError(problem, remedy="Convert them to different folders.")
         pairs[target] = source
     if folder is not None and not is_url(folder):
         try:
@@ -238,10 +237,8 @@ def _checked_folder(target: str, paths: list[str]) -> str:
             remedy="Give a source and a target; or several sources and a folder, with a / at its end if it is new.",
         )
     if cli.is_zarr(target) or ends_with(target, (*ZARR_SUFFIXES, ".json")):
-        raise UsageError(
-            f"{paths[0]} is a folder of files, and {target} is the name of one file",
-            remedy="Give a folder for the new files.",
-        )
+        problem = f"{paths[0]} is a folder of files, and {target} is the name of one file"
+        raise UsageError(problem, remedy="Give a folder for the new files.")
     return target
 
 

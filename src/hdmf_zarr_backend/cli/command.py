@@ -288,10 +288,8 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
     for pair in arguments.storage_option:
         name, mark, text = pair.partition("=")
         if not (name and mark):
-            raise UsageError(
-                f"the storage option {pair!r} does not have the form NAME=VALUE",
-                remedy="Write -O anon=true, for example.",
-            )
+            problem = f"the storage option {pair!r} does not have the form NAME=VALUE"
+            raise UsageError(problem, remedy="Write -O anon=true, for example.")
         try:
             options[name] = json.loads(text)  # true, 3, {"key": "value"}
         except ValueError:

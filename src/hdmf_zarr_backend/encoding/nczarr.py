@@ -111,12 +111,8 @@ _TEXTS = "|S128"
 def check_format(zarr_format: int, location: str, *, nczarr: bool) -> None:
     """Refuse attributes of NCZarr in format 3."""
     if nczarr and zarr_format == 3:
-        raise WrongArgumentError(
-            "NCZarr has no attributes in format 3",
-            store=location,
-            remedy="Leave nczarr= out, or use format 2.",
-            remedy_cli="Leave --nczarr out, or use --zarr-format 2.",
-        )
+        remedy, cli = "Leave nczarr= out, or use format 2.", "Leave --nczarr out, or use --zarr-format 2."
+        raise WrongArgumentError("NCZarr has no attributes in format 3", store=location, remedy=remedy, remedy_cli=cli)
 
 
 def is_nczarr(hierarchy: Hierarchy) -> bool:

@@ -142,12 +142,12 @@ def unwrap(document: Any) -> dict[str, Any]:
     """Return ``{key: document}`` of a ``.zmetadata`` document."""
     metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
     if not isinstance(metadata, dict):
-        raise MetadataError(
+        problem, cli = (
             f"{CONSOLIDATED} is not a consolidated document",
-            path="/",
-            remedy="Open with mode='r-' to ignore it, and run `zarrio verify`.",
-            remedy_cli="Run `zarrio verify`, then `zarrio consolidate`.",
+            "Run `zarrio verify`, then `zarrio consolidate`.",
         )
+        remedy = "Open with mode='r-' to ignore it, and run `zarrio verify`."
+        raise MetadataError(problem, path="/", remedy=remedy, remedy_cli=cli)
     return metadata
 
 

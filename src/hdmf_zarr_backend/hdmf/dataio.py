@@ -151,9 +151,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     @dataset.setter
     def dataset(self, value: Any) -> None:
         if self._dataset is not None:
-            raise UsageError(
-                "an array was written with these settings already", remedy="Create a new wrapper for each file."
-            )
+            problem = "an array was written with these settings already"
+            raise UsageError(problem, remedy="Create a new wrapper for each file.")
         self._dataset = value
 
     @property
@@ -204,23 +203,18 @@ def _shards(
     if shards is None:
         return None
     if is_unfilled:  # filling it by parts would rewrite each shard for each part
-        raise UsageError(
-            "a sharded array cannot be filled later", remedy="Give the data, an iterator, or leave shards out."
-        )
+        problem = "a sharded array cannot be filled later"
+        raise UsageError(problem, remedy="Give the data, an iterator, or leave shards out.")
     if isinstance(shards, str) and shards == "auto":
         return "auto"
     lengths = _lengths(shards, "shards")
     if chunks is not None and len(chunks) != len(lengths):
         axes = ["1 axis" if len(each) == 1 else f"{len(each)} axes" for each in (lengths, chunks)]
-        raise UsageError(
-            f"shards {lengths} are for {axes[0]}, and chunks {chunks} for {axes[1]}",
-            remedy="Give one length for each axis of the data.",
-        )
+        problem = f"shards {lengths} are for {axes[0]}, and chunks {chunks} for {axes[1]}"
+        raise UsageError(problem, remedy="Give one length for each axis of the data.")
     if chunks is not None and any(n % c for n, c in zip(lengths, chunks, strict=True)):
-        raise UsageError(
-            f"shards {lengths} are not a whole number of chunks {chunks}",
-            remedy="Give shards whose lengths are multiples of those of the chunks.",
-        )
+        problem = f"shards {lengths} are not a whole number of chunks {chunks}"
+        raise UsageError(problem, remedy="Give shards whose lengths are multiples of those of the chunks.")
     return lengths
 
 
@@ -261,13 +255,9 @@ def _chosen_chunks(
         parts = None if ratio is None else tuple(float(part) for part in ratio)
         count = None if elements is None else operator.index(elements)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"chunk_elements {elements!r} and chunk_aspect_ratio {ratio!r} are not valid",
-            remedy="Give a whole number, and a number for each axis.",
-        ) from error
+        problem = f"chunk_elements {elements!r} and chunk_aspect_ratio {ratio!r} are not valid"
+        raise UsageError(problem, remedy="Give a whole number, and a number for each axis.") from error
     if not all(0 < number < math.inf for number in (count, *(parts or ())) if number is not None):
-        raise UsageError(
-            f"chunk_elements {elements!r} or chunk_aspect_ratio {ratio!r} is not positive",
-            remedy="Give positive numbers.",
-        )
+        problem = f"chunk_elements {elements!r} or chunk_aspect_ratio {ratio!r} is not positive"
+        raise UsageError(problem, remedy="Give positive numbers.")
     return count, parts

@@ -215,9 +215,8 @@ class Targets:
         if isinstance(target, ZarrReference):
             # Zarr v2, "Logical storage paths"
             if not {".", ".."}.isdisjoint(target.node_path.split("/")):
-                raise ValueRefusedError(
-                    f"{target.path!r} is not a path of a node", remedy='Leave "." and ".." out of it.'
-                )
+                problem = f"{target.path!r} is not a path of a node"
+                raise ValueRefusedError(problem, remedy='Leave "." and ".." out of it.')
             return target
         if isinstance(target, RegionReference):
             return replace(self.reference_to(target.builder), region=target.region)

@@ -51,13 +51,9 @@ def check_strict(hierarchy: Hierarchy, location: str) -> None:
         try:
             dump(node.attributes, strict=True)
         except ValueError as error:
-            raise UsageError(
-                "the file has attributes that are not strict JSON: NaN or an infinity",
-                store=location,
-                path=absolute(path),
-                remedy="Leave strict_json out, or export the file with strict_json=True.",
-                remedy_cli="Leave --strict-json out.",
-            ) from error
+            problem = "the file has attributes that are not strict JSON: NaN or an infinity"
+            remedy, cli = "Leave strict_json out, or export the file with strict_json=True.", "Leave --strict-json out."
+            raise UsageError(problem, store=location, path=absolute(path), remedy=remedy, remedy_cli=cli) from error
 
 
 def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:

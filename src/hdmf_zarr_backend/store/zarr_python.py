@@ -332,12 +332,9 @@ class _View(getattr(zarr.storage, "Store", object)):  # type: ignore[misc]
         # most documents have no such codec, and are not parsed
         filters = load(data, key=key).get("filters") if b"pickle" in data else None
         if any(isinstance(config, dict) and config.get("id") == "pickle" for config in filters or ()):
-            raise UnsafeDataError(
-                "zarr-python 2 would run code to decode this array",
-                store=self._store.location,
-                path=absolute(key.rpartition("/")[0]),
-                remedy="Index the dataset itself, which decodes pickles as data.",
-            )
+            problem, path = "zarr-python 2 would run code to decode this array", absolute(key.rpartition("/")[0])
+            remedy = "Index the dataset itself, which decodes pickles as data."
+            raise UnsafeDataError(problem, store=self._store.location, path=path, remedy=remedy)
 
     def __setitem__(self, *_: object) -> None:
         raise _zarr.errors.ReadOnlyError

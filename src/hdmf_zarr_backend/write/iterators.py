@@ -51,9 +51,8 @@ class Texts:
             self._is_utf8 = False
             return bytes(item)
         if not self._is_utf8:
-            raise ValueRefusedError(
-                f"{item!r} is text among bytes that are not UTF-8", remedy="Give only bytes, or only text."
-            )
+            problem = f"{item!r} is text among bytes that are not UTF-8"
+            raise ValueRefusedError(problem, remedy="Give only bytes, or only text.")
         self._has_text = True
         return to_text(item).encode("utf-8")
 
@@ -97,9 +96,8 @@ def plan_iterator(data: Any, builder_dtype: Any, options: Layout) -> PlannedArra
     dtype = _dtype(data, builder_dtype)
     itemsize = OBJECT_BYTES if dtype is None else dtype.itemsize
     if options.chunks is not None and len(options.chunks) != len(maxshape):
-        raise UsageError(
-            f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
-        )
+        problem = f"chunks {options.chunks} do not fit the maxshape {maxshape}"
+        raise UsageError(problem, remedy="Give one length for each axis.")
     # the initial shape that the iterator recommends, as HDF5IO uses it; zeros where it has none
     advised = _hint(data, "recommended_data_shape", len(maxshape)) or (0,) * len(maxshape)
     pairs = zip((int(n or 0) for n in advised), maxshape, strict=True)

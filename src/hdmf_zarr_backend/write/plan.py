@@ -270,11 +270,9 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
     if describe(node).form == "plain" and not is_expressible(stored.filters, stored.compressor):
         codecs = ", ".join(str(step["id"]) for step in stored.codecs)
         if planned.has_given_codecs:
-            raise UsageError(
-                f"Zarr format 3 cannot express the codecs {codecs} in this order",
-                remedy="Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2.",
-                remedy_cli="Use --zarr-format 2.",
-            )
+            problem = f"Zarr format 3 cannot express the codecs {codecs} in this order"
+            remedy = "Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2."
+            raise UsageError(problem, remedy=remedy, remedy_cli="Use --zarr-format 2.")
         message = f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
         message += f"{DEFAULT_COMPRESSOR['id']} instead"
         warn(message, FilterReplacedWarning)
@@ -355,10 +353,8 @@ def check_names(paths: Iterable[str], store: Store) -> None:
     if 0 < most <= size:
         what = f"a path of {len(longest):,} letters, {longest.count('/') + 1:,} groups deep,"
         with at(store.folder, f"{absolute(longest)[:_LETTERS]}..."):
-            raise NestingError(
-                f"{what} is too long for this file system ({most:,} bytes with the folder)",
-                remedy="Write to a zip file or an object store, or nest less deeply.",
-            )
+            problem = f"{what} is too long for this file system ({most:,} bytes with the folder)"
+            raise NestingError(problem, remedy="Write to a zip file or an object store, or nest less deeply.")
 
 
 def warn_of_names(paths: Iterable[str], location: str) -> None:

@@ -398,9 +398,8 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
         problem = f"a worker died ({kind}: {error})"
         remedy = "The data written so far are incomplete; run again, with a smaller memory_budget if memory ran out."
         raise WorkerLostError(problem, path=path, remedy=remedy) from error
-    raise WriteError(
-        f"a worker failed ({kind}: {error})", path=path, remedy="The data written so far are incomplete; run again."
-    ) from error
+    problem = f"a worker failed ({kind}: {error})"
+    raise WriteError(problem, path=path, remedy="The data written so far are incomplete; run again.") from error
 
 
 # by the names of their classes, so that dask need not be imported
