@@ -31,7 +31,9 @@ def type_name(namespace: str) -> str:
     return f"{namespace.removeprefix('ndx-').title()}Series"
 
 
-def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO, knob: str = "knob") -> Place:
+def write_with(
+    path: Place, *namespaces: str, backend: Any = NWBZarrIO, knob: str = "knob", cache_spec: bool = True
+) -> Place:
     type_map = get_type_map()
     nwbfile = samples.plain_nwbfile()
     for namespace in namespaces:
@@ -40,7 +42,7 @@ def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO, knob: st
         result = type_map.get_dt_container_cls(type_name(name), name)
         nwbfile.add_acquisition(result(name=name, data=[1.0, 2.0], unit="m", rate=1.0, **{knob: np.uint8(7)}))
     with backend(str(path), "w", extensions=type_map) as io:
-        io.write(nwbfile)
+        io.write(nwbfile, cache_spec=cache_spec)
     return path
 
 

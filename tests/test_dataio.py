@@ -154,6 +154,13 @@ def test_numpy_sees_the_data():
     assert wrapped[1] == 2
 
 
+@pytest.mark.parametrize("data", [(i for i in range(3)), map(int, "12")], ids=["generator", "map"])
+def test_the_advice_for_a_generator(data):
+    with pytest.raises(UsageError, match=r"data cannot be a \w+, which has no shape. .*DataChunkIterator\(data=...\)"):
+        ZarrDataIO(data)
+    assert ZarrDataIO(DataChunkIterator(data=data)).valid
+
+
 def test_the_largest_shape_is_that_of_the_data_where_none_is_given():
     assert ZarrDataIO(np.zeros((2, 3))).maxshape == (2, 3)
     assert ZarrDataIO(DataChunkIterator(data=iter([1]), maxshape=(None,))).maxshape == (None,)

@@ -1,16 +1,21 @@
 """What the DANDI archive demands of a Zarr file, and the checksum that it has there."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hdmf.build import GroupBuilder
+from pynwb import TimeSeries
+from pynwb.file import Subject
 
-from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, verify
 from hdmf_zarr_backend.check import verify as checking
 from hdmf_zarr_backend.check.findings import Report
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.store.base import Abilities
 from hdmf_zarr_backend.store.memory import MemoryStore
@@ -95,3 +100,61 @@ def test_on_the_command_line(tmp_path, capsys):
     (document,) = json.loads(capsys.readouterr().out)
     assert document["dandi"]["checksum"] == checksum
     assert main(["verify", str(path), "--dandi", "--conformance"]) == 2
+
+
+def kinds(path: Path, level: str = "chunks") -> dict[str, str]:
+    return {problem.path: problem.kind for problem in verify(path, level, dandi=True).problems}
+
+
+def test_links_to_other_files_are_refused_and_an_export_copies_them(tmp_path, zarr_format):
+    nwbfile, other = samples.plain_nwbfile(), samples.plain_nwbfile()
+    other.add_acquisition(TimeSeries(name="shared", data=[1.0, 2.0], unit="V", timestamps=[0.0, 0.5]))
+    samples.write_zarr(tmp_path / "a.nwb.zarr", other, zarr_format=zarr_format)
+    nwbfile.subject = Subject(subject_id="m1", species="Mus musculus", sex="F", age="P90D")
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as source:
+        series = source.read().acquisition["shared"]
+        nwbfile.add_acquisition(series)
+        nwbfile.add_stimulus(TimeSeries(name="linked", data=series.data, unit="V", timestamps=series.timestamps))
+        with NWBZarrIO(tmp_path / "b.nwb.zarr", "w", manager=source.manager, zarr_format=zarr_format) as io:
+            io.write(nwbfile)
+    linked = ("/acquisition/shared", "/stimulus/presentation/linked/data", "/stimulus/presentation/linked/timestamps")
+    assert kinds(tmp_path / "b.nwb.zarr") == dict.fromkeys(linked, "link-external")
+    assert verify(tmp_path / "b.nwb.zarr").is_sound
+    for name, options in (("c", {"link_data": False}), ("d", {})):
+        with NWBZarrIO(tmp_path / "b.nwb.zarr", "r") as source, NWBZarrIO(tmp_path / f"{name}.nwb.zarr", "w") as io:
+            io.export(source, source.read(), write_args=options)
+    assert verify(tmp_path / "d.nwb.zarr").is_sound  # a link leads to another one, and from there to the other file
+    assert set(kinds(tmp_path / "d.nwb.zarr").values()) == {"link-external"}
+    shutil.rmtree(tmp_path / "a.nwb.zarr")
+    assert kinds(tmp_path / "c.nwb.zarr") == {}
+    with NWBZarrIO(tmp_path / "c.nwb.zarr", "r") as io:
+        copied = io.read()
+        for series in (copied.acquisition["shared"], copied.stimulus["linked"]):
+            assert (series.data[:].tolist(), series.timestamps[:].tolist()) == ([1.0, 2.0], [0.0, 0.5])
+
+
+def test_references_to_other_files_are_refused(tmp_path):
+    trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", np.arange(3))))
+    path = tmp_path / "b.zarr"
+    marks = {"mark": ZarrReference("../a.zarr", "/data"), "own": ZarrReference(".", "/there")}
+    trees.write_builder(path, GroupBuilder("root", attributes=marks, groups={"there": GroupBuilder("there")}))
+    assert kinds(path) == {"/": "reference-external"}
+    assert verify(path).is_sound
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (None, "the file has no subject"),
+        ({"sex": "F", "age": "P90D"}, "the subject has no subject_id and no species"),
+        ({"subject_id": "m1", "species": "Mus musculus"}, "the subject has no sex and no age"),
+    ],
+    ids=["none", "id", "age"],
+)
+def test_a_subject_is_required(tmp_path, fields, says):
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.subject = None if fields is None else Subject(**fields)
+    samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
+    (problem,) = verify(tmp_path / "a.nwb.zarr", "structure", dandi=True).problems
+    assert (problem.kind, problem.path, problem.message) == ("dandi-subject", "/general/subject", says)
+    assert verify(tmp_path / "a.nwb.zarr").is_sound

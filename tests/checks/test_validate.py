@@ -17,8 +17,10 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, validate,
 from hdmf_zarr_backend.check.findings import KINDS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.hdmf.schema import ContainerError
 from hdmf_zarr_backend.options import ReadOptions
 from tests import documents, samples
+from tests.extensions import extension, write_with
 
 TRACE = "acquisition/trace"
 SHANK = "general/extracellular_ephys/shank0"
@@ -206,6 +208,26 @@ def test_a_version_of_nwb_that_is_not_that_of_the_schema_is_told(plain, options)
     report = validate(plain, **options)
     assert (report.is_valid, report.namespaces["core"], report.nwb_version) == (True, version, "2.99.0")
     assert str(report).endswith("; its nwb_version is 2.99.0)")
+
+
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")
+def test_an_extension_that_is_not_known_is_a_remark(tmp_path):
+    schema = extension(tmp_path, "ndx-lab")
+    path = write_with(tmp_path / "a.nwb.zarr", schema, cache_spec=False)
+    with pytest.raises(ContainerError, match=r'Import the package.*extensions="ndx-lab.namespace.yaml"') as caught:
+        NWBZarrIO(path, "r").read().acquisition["ndx-lab"]
+    assert "Pass a manager" not in str(caught.value)
+    result = validate(path)
+    (remark,) = result.remarks
+    assert (remark.path, remark.kind) == ("/acquisition/ndx-lab", "type-unknown")
+    assert remark.message == "'ndx-lab' is not known: 1 object was not checked"
+    assert result.is_valid
+    assert remark.message in str(result)
+    with NWBZarrIO(path, "r", extensions=schema) as source, NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as io:
+        io.export(source, source.read())
+    result = validate(tmp_path / "b.nwb.zarr")
+    assert (result.remarks, list(result.namespaces)) == ([], ["ndx-lab"])
+    assert [remark.kind for remark in validate(tmp_path / "b.nwb.zarr", use_cached=False).remarks] == ["type-unknown"]
 
 
 def test_a_namespace_by_name(plain):

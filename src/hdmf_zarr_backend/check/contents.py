@@ -490,8 +490,10 @@ class _Checker:
         if key in self._known:
             return self._known[key]
         problem: _Problem | None = None
+        main = self._resolver.main
         try:
-            file, _, node = self._resolver.find(self._resolver.main, reference.source, reference.node_path)
+            file = self._resolver.file(main, reference.source)
+            _, _, node = self._resolver.find(main, reference.source, reference.node_path)
         except CircularLinkError as error:
             problem = "circular", error.problem
         except LinkRefusedError as error:
@@ -508,6 +510,9 @@ class _Checker:
                 if expected is not None and isinstance(actual, str) and expected != actual:
                     problem = "wrong-target", f"{what} has the object_id {actual}, not {expected}"
                     break
+        is_alone = self._report.dandi is not None and (problem is None or problem[0] == "refused")
+        if is_alone and self._resolver.locate(main, reference.source) != main.location:
+            problem = "external", f"it leads to {reference.source!r}, which an asset of the archive cannot reach"
         self._known[key] = problem
         return problem
 

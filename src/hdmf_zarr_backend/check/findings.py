@@ -67,6 +67,11 @@ DAMAGE: Final[dict[str, str]] = {
     "--chunk-key-encoding v2`), or nest groups less deeply.",
     "dandi-name": "Rename it.",
     "dandi-size": "Write it with smaller chunks or shards.",
+    "dandi-subject": "Fill it in, in mode 'r+': nwbfile.subject = Subject(subject_id=..., species=..., sex=..., "
+    "age=...), then io.write(nwbfile).",
+    "link-external": 'Upload one file: io.export(source, source.read(), write_args={"link_data": False}) copies linked '
+    "data and objects.",
+    "reference-external": "Copy the object into this file (`io.copy`), and refer to the copy.",
 }
 """Kinds of damage, with what to do about them. Later releases only add kinds."""
 
@@ -97,6 +102,8 @@ REMARKS: Final[dict[str, str]] = {
     "reference-refused": _FOLLOW,
     "reference-range": "These samples cannot be read. The series became shorter, or an interval ends after it: remove "
     "the rows, or give them the range (-1, -1), which stands for no samples.",
+    "type-unknown": "Import the extension in Python, and validate with namespace= its name. To let the file have the "
+    "schema, write or export it while the extension is imported.",
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
     "unwritten": "It reads as the fill value, which may be intended: the file does not state that it is complete.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
@@ -344,7 +351,8 @@ class Validation(View):
     findings : list of Finding
         What the schema does not allow, without duplicates, in the order of the file; at the end links to nothing.
     remarks : list of Problem
-        Links and references to other files that were not followed, and whose targets were therefore not checked.
+        What was not checked: targets of links and references to other files that were not followed, and objects whose
+        namespace is not known.
     nwb_version : str or None
         The attribute of the root. It does not choose the schema; the command prints it if it is not that of core.
     """

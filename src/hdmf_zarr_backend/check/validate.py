@@ -16,14 +16,14 @@ from hdmf.validate import ValidatorMap
 from hdmf_zarr_backend.check.contents import without_target
 from hdmf_zarr_backend.check.findings import Finding, Problem, Report, Validation
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
-from hdmf_zarr_backend.encoding.reserved import refused_version
+from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version
 from hdmf_zarr_backend.errors import IsHdf5Error, MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.files import ReadSession
-from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, newest_versions
+from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, is_registered, newest_versions
 from hdmf_zarr_backend.hdmf.schema import load_cached_namespaces
-from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy
+from hdmf_zarr_backend.model.nodes import Attributes, Hierarchy, absolute
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, open_store
@@ -204,6 +204,10 @@ def _findings(
     """Return what hdmf's validator finds, or its error; what it misses may be behind a link that ``remarks`` name."""
     links = {remark.path for remark in remarks if remark.kind == "link-refused"}
     links |= {f"{path.rpartition('/')[0] or '/'}: a type" for path in links}
+    for namespace, paths in _of_other_namespaces(parsed.hierarchy, catalog, namespaces).items():
+        were = "object was" if len(paths) == 1 else "objects were"
+        message = f"{namespace!r} is not known: {len(paths):,} {were} not checked"
+        remarks.append(Problem(absolute(paths[0]), "type-unknown", message))
     version = parsed.hierarchy.root.attributes.get("nwb_version")
     refused = "" if version is None else refused_version(version)
     findings = [Finding("/", "nwb_version", "version", refused)] if refused else []
@@ -223,6 +227,16 @@ def _findings(
                 found = ((error, _finding_of(error)) for error in errors)
                 findings += [finding for error, finding in found if _missed(error, finding) not in links]
     return list(dict.fromkeys(findings))  # core and an extension that includes it find the same
+
+
+def _of_other_namespaces(hierarchy: Hierarchy, catalog: Any, namespaces: list[str]) -> dict[Any, list[str]]:
+    """Return the paths of the objects, by the namespace of their type, that hdmf's validator does not check."""
+    paths: dict[Any, list[str]] = {}
+    for path, node in hierarchy.walk():
+        data_type = data_type_of(node)
+        if data_type and not any(is_registered(catalog, name, data_type) for name in namespaces):
+            paths.setdefault(node.attributes.get("namespace"), []).append(path)
+    return paths
 
 
 def _missed(error: Any, finding: Finding) -> str:

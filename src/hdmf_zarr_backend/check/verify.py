@@ -66,7 +66,8 @@ def verify(
         Decodes chunks; None: this thread, which always reads HDF5.
     dandi : bool
         Also check the requirements of the DANDI archive for a Zarr file (depth and names of its keys, number and size
-        of its objects), and compute its checksum there, which reads all data.
+        of its objects, subject; no links to other files, from the level ``links`` on), and compute its checksum there,
+        which reads all data.
     progress : bool or Progress
         True: show a bar of tqdm, in a terminal or a notebook. A `Progress` receives the number of bytes of the values
         that were decoded.
@@ -105,6 +106,8 @@ def verify(
     # also of a file that is too damaged for the other checks
     if dandi:
         report.dandi = check_dandi(store, report)
+    if dandi and structure is not None and (lack := lack_of_subject(structure.hierarchy)):
+        report.add("general/subject", "dandi-subject", lack)
     if structure is None or level == "structure":
         return report
     check_targets(Resolver(store, structure.hierarchy), report)
@@ -221,6 +224,19 @@ def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArr
 
 # ---- the DANDI archive -----------------------------------------------------------------------------------------------
 # dandi-cli refuses such a file before it is uploaded, which may be long after it was written.
+
+
+def lack_of_subject(hierarchy: Hierarchy) -> str:
+    """Return what DANDI requires of the subject of an NWB file, and the file lacks; "" if nothing."""
+    subject = hierarchy.get("general/subject")
+    if "nwb_version" not in hierarchy.root.attributes:
+        return ""
+    if not isinstance(subject, Group):
+        return "the file has no subject"
+    missing = [name for name in ("subject_id", "species", "sex") if name not in subject.members]
+    missing += [] if subject.members.keys() & {"age", "date_of_birth"} else ["age"]
+    return f"the subject has no {' and no '.join(missing)}" if missing else ""
+
 
 DEEPEST = 7
 """Maximum number of names in a key, including the name of the object itself."""

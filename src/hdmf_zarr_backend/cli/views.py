@@ -388,8 +388,8 @@ def _exists(output: str) -> StoreExistsError:
     ),
     cli.flag(
         "--dandi",
-        "also check the requirements of the DANDI archive (depth, names, number and size of objects), and print the "
-        "checksum that the file has there",
+        "also check the requirements of the DANDI archive (depth, names, number and size of objects, subject, no links "
+        "to other files), and print the checksum that the file has there",
     ),
     cli.flag(
         "--strict",

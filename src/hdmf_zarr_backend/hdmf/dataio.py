@@ -70,9 +70,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Raises
     ------
     UsageError
-        An unknown codec; ``compressor`` and ``compressors`` at once; chunks or shards that are not lengths; shards that
-        are not a multiple of chunks, or are of an array to be filled later; chunks that are given and to be chosen at
-        once.
+        A generator that is not in a DataChunkIterator; an unknown codec; ``compressor`` and ``compressors`` at once;
+        chunks or shards that are not lengths; shards that are not a multiple of chunks, or are of an array to be filled
+        later; chunks that are given and to be chosen at once.
     ValueError
         Only one of ``shape`` and ``dtype`` is given.
 
@@ -109,6 +109,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         chunk_aspect_ratio: Sequence[float] | None = None,
         shards: Any = None,
     ) -> None:
+        if isinstance(data, Iterator) and not isinstance(data, AbstractDataChunkIterator):
+            remedy = "Wrap it, row by row: ZarrDataIO(DataChunkIterator(data=...)), from hdmf.data_utils."
+            raise UsageError(f"data cannot be a {type(data).__name__}, which has no shape", remedy=remedy)
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)
         self.chunks: tuple[int, ...] | None = None if chunks is None or chunks is True else _lengths(chunks)
         self.chunk_elements, self.chunk_aspect_ratio = _chosen_chunks(chunk_elements, chunk_aspect_ratio, self.chunks)

@@ -54,6 +54,7 @@ from hdmf_zarr_backend.write.array_planner import first_leaf, shape_of
 # hdmf-zarr writes the bare tokens NaN and Infinity, which are no JSON (hdmf-zarr#381); strict writers have these texts.
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
+_EXTENSION = 'Import the package of the extension before, or pass extensions="{}.namespace.yaml", its schema.'
 
 
 def is_untyped(spec: Any) -> bool:
@@ -190,9 +191,9 @@ class TypeCheck:
         if not isinstance(data_type, str):
             raise self._error(f"{data_type!r} is not the name of a type", builder, "Store the attribute as text.")
         if namespace not in self._types:
-            loaded = f"The loaded namespaces are: {', '.join(sorted(self._types))}. " if self._types else ""
-            problem = f"the namespace {namespace!r} of the type {data_type!r} is not loaded"
-            raise self._error(problem, builder, f"{loaded}{_OTHER_SCHEMA}")
+            remedy = f"The loaded namespaces are: {', '.join(sorted(self._types))}. " if self._types else ""
+            remedy += _EXTENSION.format(namespace) if "core" in self._types else _OTHER_SCHEMA
+            raise self._error(f"the namespace {namespace!r} of the type {data_type!r} is not loaded", builder, remedy)
         if data_type not in self._types[namespace]:
             # a warning: hdmf leaves out what it has no class for, and an NWB file with an unknown extension is readable
             what = f"The type {data_type!r} of {builder_path(builder)} in {self._source}"

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
+from hdmf_zarr_backend.check.verify import lack_of_subject
 from hdmf_zarr_backend.encoding.elements import describe_any, type_label
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.reserved import data_type_of, refused_version, shown_attributes
@@ -314,15 +315,8 @@ class DataView:
         start = self._reader.text("session_start_time")[:4]
         if start.isdecimal() and int(start) < 1950:
             self._remark(f"the session starts in {start}, which may stand for an unknown date", "session_start_time")
-        subject = self._reader.hierarchy.get("general/subject")
-        if not isinstance(subject, Group):
-            self._remark("the file has no subject", "general/subject")
-            return
-        names = subject.members.keys()
-        missing = [name for name in ("species", "sex") if name not in names]
-        missing += [] if names & {"age", "date_of_birth"} else ["age"]
-        if missing:
-            self._remark(f"the subject has no {' and no '.join(missing)}", "general/subject")
+        if lack := lack_of_subject(self._reader.hierarchy):
+            self._remark(lack, "general/subject")
 
     # ---- times ------------------------------------------------------------------------------------------------------
 
