@@ -693,3 +693,41 @@ def test_an_append_copies_what_the_schema_only_links_to_its_own_path(tmp_path):
     nwbfile = read_nwb(tmp_path / "a.nwb.zarr")
     assert nwbfile.devices["device"] is nwbfile.acquisition["a"].device is nwbfile.acquisition["b"].device
     assert verify(tmp_path / "a.nwb.zarr").problems == []
+
+
+# ---- the table of the guide -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"link_data": False}], ids=["default", "no links to data"])
+@pytest.mark.parametrize("reads", [False, True], ids=["as it is", "what was read"])
+@pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO], ids=["Zarr", "HDF5"])
+def test_which_links_an_export_keeps(tmp_path, io, reads, options):
+    shared = series("there", timestamps=[0.0, 0.5, 1.0])
+    nwbfile = new("other")
+    nwbfile.add_acquisition(shared)
+    suffix = ".nwb.zarr" if io is NWBZarrIO else ".nwb"
+    other = write(tmp_path / f"other{suffix}", nwbfile, io)
+    kept = {}
+    for kind in ("data", "group"):
+        nwbfile, target = new(kind), tmp_path / f"new {kind}.nwb.zarr"
+        with io(other, "r") as source:
+            there = source.read().acquisition["there"]
+            linked = TimeSeries(name="linked", data=there.data, unit="V", rate=1.0)
+            nwbfile.add_acquisition(there if kind == "group" else linked)
+            own = series("own", timestamps=[0.0, 0.5, 1.0])
+            nwbfile.add_acquisition(own)
+            nwbfile.add_acquisition(series("shares", timestamps=own))
+            with io(tmp_path / f"{kind}{suffix}", "w", manager=source.manager) as file:
+                file.write(nwbfile)
+        with io(tmp_path / f"{kind}{suffix}", "r") as source, NWBZarrIO(target, "w") as file:
+            file.export(source, source.read() if reads else None, write_args=options)
+        attributes = json.loads((target / ".zmetadata").read_text())["metadata"]
+        links = [(path, link) for path, value in attributes.items() for link in value.get("zarr_link", [])]
+        kept |= {f"{path.rpartition('/')[0]}/{link['name']}": link["source"] for path, link in links}
+        assert kept.pop("acquisition/shares/timestamps") == "."
+    far: set[str] = set()
+    if io is NWBZarrIO:
+        far |= set() if options else {"acquisition/linked/data"}
+        far |= set() if reads else {"acquisition/there"}
+        far |= {"acquisition/there/data", "acquisition/there/timestamps"} if reads and not options else set()
+    assert kept == dict.fromkeys(far, "../other.nwb.zarr")
