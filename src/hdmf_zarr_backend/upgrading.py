@@ -77,7 +77,7 @@ class UpgradeReport:
         if self.dry_run:
             parts = []
             if self.kept or self.encoded:
-                arrays = f" ({printable(', '.join(self.encoded_arrays))})" if self.encoded else ""
+                arrays = f" ({printable(few(self.encoded_arrays, count=self.encoded))})" if self.encoded else ""
                 parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again{arrays}"]
             if self.removed:
                 parts.append(f"{counted(self.removed, 'key')} of format {5 - self.formats[0]} removed")

@@ -361,5 +361,5 @@ def test_command_continues_after_a_file_that_cannot_be_read(broken, tmp_path, ca
     assert report["valid"] is False
     assert report["counts"] == {"missing": 2, "dtype": 1}
     (finding,) = [finding for finding in report["findings"] if finding["kind"] == "dtype"]
-    assert finding.keys() == {"path", "attribute", "kind", "message", "rule", "remedy"}
-    assert finding["attribute"] == "conversion"
+    assert finding.keys() == {"path", "attribute", "kind", "message", "rule", "place", "remedy"}
+    assert (finding["attribute"], finding["place"]) == ("conversion", f"{finding['path']}.conversion")

@@ -75,6 +75,16 @@ def test_problems_and_files_that_cannot_be_read_are_told_apart(files, zarrio):
     ]
 
 
+def test_remarks_are_told_apart_from_problems(files, zarrio):
+    """With ``--strict``, for which they count."""
+    (files[3] / "data" / "notes.txt").write_text("an unknown file")
+    assert zarrio("verify", files[0], files[3]).out.splitlines()[-1] == "2 of 2 files without damage"
+    assert zarrio("verify", "--strict", files[0], files[3], code=1).out.splitlines()[-2:] == [
+        "1 of 2 files without damage and remarks",
+        f"  remarks found: {files[3]}",
+    ]
+
+
 def test_each_file_is_told_when_it_is_done(files, capsys, monkeypatch):
     from hdmf_zarr_backend.check import repair
 

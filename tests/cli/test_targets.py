@@ -49,6 +49,13 @@ def test_a_folder_that_is_a_file_is_told(tmp_path, zarrio):
         assert "Name a folder." in said
 
 
+def test_the_folder_of_one_new_file_is_made_as_that_of_a_batch(nwb, tmp_path, zarrio):
+    zarrio("convert", nwb, tmp_path / "new" / "below" / "a.nwb.zarr")
+    assert (tmp_path / "new" / "below" / "a.nwb.zarr" / ".zgroup").exists()
+    (tmp_path / "file").write_text("")
+    assert "Name a folder." in zarrio("convert", nwb, tmp_path / "file" / "a.nwb.zarr", code=2).err
+
+
 def test_a_batch_of_zarr_files_becomes_one_of_the_other_format(nwb, tmp_path, capsys):
     assert main(["convert", str(nwb), "-o", str(tmp_path / "two")]) == 0
     assert main(["convert", str(tmp_path / "two/a.nwb.zarr"), "-o", str(tmp_path / "three"), "--zarr-format", "3"]) == 0

@@ -146,3 +146,14 @@ def test_an_address_that_is_none_and_a_library_that_is_missing(source, tmp_path,
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'hdmf-zarr-backend\[dask\]'"):
         convert(source, tmp_path / "a.zarr", write_options=WriteOptions(executor="tcp://127.0.0.1:8786"))
+
+
+def test_workers_that_are_paused_are_not_waited_for(source, tmp_path):
+    """Dask pauses a worker that needs 80 percent of its memory, which one of 50 MB does before it has a task."""
+    with scheduler(tmp_path) as (address, _):
+        limit = ("--memory-limit", "50MB", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path))
+        with running("dask_worker", address, *limit, folder=tmp_path):
+            options = WriteOptions(executor=f"tcp://{address}")
+            with pytest.raises(WorkerLostError, match="all workers of the cluster are paused for lack of memory"):
+                convert(source, tmp_path / "a.zarr", codec="zlib", write_options=options)
+    assert not (tmp_path / "a.zarr").exists()

@@ -288,7 +288,7 @@ def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, zarr_format: Any, op
     before = stats(path)
     planned = upgrade(path, dry_run=True, **arguments(**options))
     assert stats(path) == before
-    assert all(name in str(planned) for name in planned.encoded_arrays)
+    assert all(name in str(planned) for name in planned.encoded_arrays[:5])
     done = upgrade(path, **arguments(**options))
     assert replace(planned, dry_run=False) == done
     assert done.encoded == len(done.encoded_arrays)

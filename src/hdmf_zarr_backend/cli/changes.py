@@ -206,6 +206,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         target = paths.pop()
         # one file to one file; all else needs a folder
         if len(paths) == 1 and not _is_folder(target) and not cli.is_folder_of_files(paths[0]):
+            _make_folder(os.path.dirname(target.rstrip("/")))
             return [(paths[0], target)]
         folder = _checked_folder(target, arguments.paths)
     pairs: dict[str, str] = {}
@@ -219,12 +220,16 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
             problem = f"{pairs[target]} and {source} would both become {target}"
             raise UsageError(problem, remedy="Convert them to different folders.")
         pairs[target] = source
-    if folder is not None and not is_url(folder):
+    _make_folder(folder)
+    return [(source, target) for target, source in pairs.items()]
+
+
+def _make_folder(folder: str | None) -> None:
+    if folder and not is_url(folder):
         try:
             os.makedirs(folder, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
-    return [(source, target) for target, source in pairs.items()]
 
 
 def _checked_folder(target: str, paths: list[str]) -> str:

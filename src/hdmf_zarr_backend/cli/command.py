@@ -464,12 +464,13 @@ def each_file(
     labels: tuple[str, str] | None,
     as_json: Callable[[T], dict[str, Any]],
     is_good: Callable[[T], bool] = lambda _: True,
+    found: Callable[[T], str] = lambda _: "problems found",
     is_skipped: Callable[[T], bool] = lambda _: False,
     about: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> Exit:
     """Do the same work with each file, and write the JSON of all or the totals of several, also after Ctrl-C."""
     documents: list[dict[str, Any]] = []
-    bad: list[str] = []
+    bad: list[tuple[str, str]] = []
     failed: dict[str, str] = {}
     code, skipped, count, began, queue = Exit.OK, 0, len(paths), time.time(), list(paths)
     unsearched = arguments.unsearched if getattr(arguments, "strict", False) else []
@@ -494,7 +495,7 @@ def each_file(
                 code = Exit.INTERRUPTED
                 queue.clear()  # which ends the loop
         for result in results:
-            bad += [] if is_good(result) else [path]
+            bad += [] if is_good(result) else [(found(result), path)]
             skipped += is_skipped(result)
             if arguments.json:
                 document |= as_json(result)
@@ -507,11 +508,7 @@ def each_file(
     elif (count > 1 or unsearched) and labels is not None:
         done = len(documents) - len(bad) - len(failed) - skipped
         print(f"{done} of {count} files {labels[0]}{f', {skipped} skipped' if skipped else ''}")
-        lines = [
-            f"  {what}: {path}"
-            for what, some in (("problems found", bad), ("not searched", unsearched))
-            for path in some
-        ]
+        lines = [f"  {what}: {path}" for what, path in [*bad, *(("not searched", path) for path in unsearched)]]
         for line in [*lines, *(f"  {labels[1]}: {path}: {reason}" for path, reason in failed.items())]:
             say(line)
     return code or (Exit.FAILED if failed else Exit.FOUND if bad or unsearched else Exit.OK)

@@ -250,7 +250,7 @@ def compare_command(arguments: Namespace) -> cli.Exit:
     """Show the differences between two files.
 
     Show all differences between two files: groups, datasets, links, types, shapes, values, references and
-    attributes. Nothing is printed if the files are equal. Rows of tables are compared by their id, and other
+    attributes. If there are none, a line has what was compared. Rows of tables are compared by their id, and other
     datasets of different lengths in their common part. Values that are damaged are a difference, and the other
     datasets follow. Two files of one format are also compared by their chunks and codecs, which
     --ignore chunks,filters leaves out; a Zarr file and an HDF5 file only where a dataset was converted from
@@ -438,7 +438,8 @@ def verify_command(arguments: Namespace) -> cli.Exit:
         cli.files(arguments, "HDF5", "Zarr"),
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         lambda path, report: cli.show(report, arguments, path),
-        labels=("without damage", "not checked"),
+        labels=("without damage" + (" and remarks" if arguments.strict else ""), "not checked"),
+        found=lambda report: "remarks found" if report.is_sound else "problems found",
         as_json=lambda report: {
             "level": report.level,
             "sound": report.is_sound,
@@ -497,7 +498,9 @@ def validate_command(arguments: Namespace) -> cli.Exit:
             **asdict(validation),
             "valid": validation.is_valid,
             "counts": validation.counts,
-            "findings": [{**asdict(finding), "remedy": finding.remedy} for finding in validation.findings],
+            "findings": [
+                {**asdict(finding), "place": finding.place, "remedy": finding.remedy} for finding in validation.findings
+            ],
             "remarks": [remark.as_json() for remark in validation.remarks],
         },
         is_good=lambda validation: validation.is_valid,

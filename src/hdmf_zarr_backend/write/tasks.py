@@ -212,7 +212,7 @@ def encode_shard(stored: StoredArray, source: ArraySource, shard: Index, write: 
 
 
 SECONDS = 15
-"""How long to wait for the answer of a scheduler, and then for a worker."""
+"""How long to wait for the answer of a scheduler, then for a worker, and for a task before workers are looked at."""
 
 
 @contextmanager
@@ -242,6 +242,16 @@ def opened(executor: Any) -> Iterator[Any]:
             problem = f"the dask scheduler at {executor} has no workers"
             raise WorkerLostError(problem, remedy="Start some with: dask worker ADDRESS.") from error
         yield client
+
+
+def _check_paused(client: Any) -> None:
+    """Refuse to wait for the workers of a dask cluster if all are paused, which begin no task, and none has one."""
+    workers = client.scheduler_info()["workers"].values()
+    counts = [each["metrics"].get("task_counts", each["metrics"]) for each in workers]  # by the release of dask
+    is_idle = not any(count.get("executing") for count in counts)
+    if workers and is_idle and all(each["status"] == "paused" for each in workers):
+        problem = "all workers of the cluster are paused for lack of memory: each needs 256 MB or more (--memory-limit)"
+        raise WorkerLostError(problem, remedy="Start workers with more memory, and run again.")
 
 
 WINDOW = 2
@@ -349,7 +359,9 @@ class Sink(Generic[R]):
     def finished(self, *, in_order: bool) -> Iterator[tuple[Task[R], R]]:
         """Wait for at least one task, and yield those that have ended; raise the error of one that failed."""
         futures = [future for future, _ in self.running]
-        wait(futures[:1] if in_order else futures, return_when=FIRST_COMPLETED)
+        client = getattr(self._pool, "_client", None)  # of dask, whose workers may never begin
+        while not wait(futures[:1] if in_order else futures, SECONDS if client else None, FIRST_COMPLETED).done:
+            _check_paused(client)
         # each future is asked once: between two questions another one may end, and its place in the order be taken
         ended = [future.done() for future in futures]
         done = list(compress(self.running, ended))
