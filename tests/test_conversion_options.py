@@ -86,13 +86,6 @@ def test_a_dry_run_refuses_what_a_conversion_of_hdf5_refuses(
     assert not (tmp_path / "a.zarr").exists()
 
 
-@pytest.mark.parametrize("url", ["https://example.org/a.nwb", "s3://bucket/a.h5", "memory://a.hdf5"])
-def test_an_hdf5_file_at_a_url_is_not_copied(tmp_path: Path, url: str) -> None:
-    with pytest.raises(UsageError, match='to="virtual"') as caught:
-        convert(url, tmp_path / "a.zarr")
-    assert url in str(caught.value)
-
-
 def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr_format: Any) -> None:
     def refuse(token: str) -> None:
         raise AssertionError(token)

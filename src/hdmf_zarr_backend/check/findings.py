@@ -102,8 +102,8 @@ REMARKS: Final[dict[str, str]] = {
     "reference-refused": _FOLLOW,
     "reference-range": "These samples cannot be read. The series became shorter, or an interval ends after it: remove "
     "the rows, or give them the range (-1, -1), which stands for no samples.",
-    "type-unknown": "Import the extension in Python, and validate with namespace= its name. To let the file have the "
-    "schema, write or export it while the extension is imported.",
+    "type-unknown": "Import the extension in Python, and validate against its namespace there. To let the file have "
+    "the schema, write or export it while the extension is imported.",
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
     "unwritten": "It reads as the fill value, which may be intended: the file does not state that it is complete.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
