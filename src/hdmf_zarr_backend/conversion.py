@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.check.contents import lost_chunks, without_target
@@ -587,7 +587,7 @@ class Request:
     def zarr_to_hdf5(self, target: str) -> ConversionReport:
         """Convert to HDF5; the new file is written beside the target, and moved there when it is complete."""
         # on use: few conversions need what writes HDF5
-        from hdmf_zarr_backend.hdf5.tree import Placement
+        from hdmf_zarr_backend.hdf5.tree import LinkNames, Placement
         from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 
         progress = self.options.receiver
@@ -597,8 +597,12 @@ class Request:
         check_outside(store, is_new=True)
         typed = check_zarr(main) if self.check else {}
         resolver = Resolver(main.store, main.hierarchy, main.location)
-        fixed = link_names(schema_of(main.store, main.hierarchy, or_installed=True) if self.check else None)
-        placement = Placement(resolver, target, fixed, copies_links=not self.link_data)
+
+        @cache
+        def names() -> LinkNames:
+            return link_names(schema_of(main.store, main.hierarchy, or_installed=True) if self.check else None)
+
+        placement = Placement(resolver, target, names, copies_links=not self.link_data)
         arrays = {placed.path: placed.node for placed in placement.nodes if isinstance(placed.node, Dataset)}
         layouts = layouts_of(self.settings, arrays, main.hierarchy, main.location)
         if any(layout.shards is not None for layout in layouts.values()):

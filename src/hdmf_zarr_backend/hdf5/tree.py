@@ -299,7 +299,9 @@ class _PendingLink(NamedTuple):
 class Placement:
     """The objects of a Zarr file in a new HDF5 file: ``nodes``, parents before members, and ``links``."""
 
-    def __init__(self, resolver: Resolver, target: str, link_names: LinkNames, *, copies_links: bool = False) -> None:
+    def __init__(
+        self, resolver: Resolver, target: str, link_names: Callable[[], LinkNames], *, copies_links: bool = False
+    ) -> None:
         self.main = main = resolver.main
         self._resolver = resolver
         self.target, self._folder = target, os.path.dirname(target)
@@ -331,9 +333,11 @@ class Placement:
             for name in sorted(node.members, reverse=True):
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
-            fixed = self._link_names(node)
             for link in file.links(here, node):
-                pending = _PendingLink(join(path, link.name), file, link, notes.get(link.name), link.name in fixed)
+                # the schema is read only if there is a link to another file
+                is_copied = file is not self.main or link.target.source != THIS_FILE
+                is_fixed = is_copied and link.name in self._link_names()(node)
+                pending = _PendingLink(join(path, link.name), file, link, notes.get(link.name), is_fixed)
                 (self._fixed if pending.is_fixed else self._pending).append(pending)
 
     def _was_external(self, path: str, file: LinkedFile, note: Any) -> bool:
