@@ -24,7 +24,7 @@ import hdmf_zarr_backend
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, read_nwb, repair, validate, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.encoding.references import ZarrReference
-from hdmf_zarr_backend.errors import LimitError, MissingTargetError, WrongTargetWarning
+from hdmf_zarr_backend.errors import LimitError, MissingTargetError, UnreadTypeWarning, WrongTargetWarning
 from tests import trees
 from tests.places import store_files, stored_files
 from tests.trees import read_builder, write_builder
@@ -662,6 +662,16 @@ def test_a_copy_is_where_the_schema_allows_more_than_a_link(tmp_path, source, ta
         assert nwbfile.stimulus_template["pics"] is pictures
         assert nwbfile.devices["device"] is device
     assert validate(copy).is_valid
+
+
+def test_a_group_where_the_schema_has_a_link_is_left_out_with_a_warning(tmp_path):
+    path = pictured(tmp_path, NWBHDF5IO, NWBHDF5IO, is_contained=False)
+    with h5py.File(path, "r+") as file:
+        del file["stimulus/presentation/shown"]
+    convert(path, tmp_path / "copy.nwb.zarr", check=False)
+    with pytest.warns(UnreadTypeWarning, match="/acquisition/a/device in .* a link in the schema: left out"):
+        nwbfile = read_nwb(tmp_path / "copy.nwb.zarr")
+        assert nwbfile.acquisition["a"].device is None
 
 
 def test_a_target_that_has_no_place_is_named(tmp_path):

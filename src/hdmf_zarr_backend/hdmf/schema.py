@@ -214,6 +214,9 @@ class TypeCheck:
             if kind == "dataset":
                 problem = "the file has a group where the schema names a dataset"
                 raise self._error(problem, member, "Restore the dataset from a copy.")
+            if kind == "link":
+                message = f"{builder_path(member)} in {self._source} is a group, and a link in the schema: left out."
+                warn(message, UnreadTypeWarning)
             if kind == "group" and wanted.data_type is None:
                 self._check_members(member, wanted)
         for name, member in builder.datasets.items():
