@@ -51,7 +51,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
 )
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
-from hdmf_zarr_backend.model.render import FEW, PLAIN, Form, View, counted, limited, readable
+from hdmf_zarr_backend.model.render import FEW, PLAIN, Form, View, counted, few, limited, readable
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
@@ -158,9 +158,7 @@ class Difference:
 class Differences(View, list[Difference]):
     """The differences between two files: a list, which prints as the command prints it."""
 
-    __slots__ = ("compared",)
-    compared: str
-    """What both files have, as ``"2 groups, 3 datasets"``."""
+    compared = ""  # what both files have, as "2 groups, 3 datasets"
 
     def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
         """Return what the command prints in a ``form``, whatever the ``name``: differences and their number."""
@@ -179,8 +177,7 @@ def _ids(ids: Any, change: str) -> str:
     """Return how many rows only one file has, and the first of their ids."""
     if not ids:
         return ""
-    more = f" and {len(ids) - FEW:,} more" if len(ids) > FEW else ""
-    return f"{len(ids):,} {change} (id {', '.join(map(str, ids[:FEW]))}{more})"
+    return f"{len(ids):,} {change} (id {few(list(map(str, ids)), count=len(ids))})"
 
 
 def _words(value: object, other: object) -> str:

@@ -53,6 +53,7 @@ from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, ends_wit
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, gc_paused, relative
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size_text
 from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
+from hdmf_zarr_backend.progress import reporting
 from hdmf_zarr_backend.store.base import Abilities, Store
 from hdmf_zarr_backend.store.files import RECORD, Resumption, may_resume
 from hdmf_zarr_backend.store.journal import warn_of_pending
@@ -363,8 +364,7 @@ class Request:
     link_data: bool = True
     settings: Settings = field(default_factory=dict)
     layouts: dict[str, Layout] = field(default_factory=dict)
-    filled: list[str] = field(default_factory=list)
-    """What is said of the chunks of a Zarr file that the copy has fill values for."""
+    filled: list[str] = field(default_factory=list)  # remarks on chunks that were missing or damaged
     zarr_format: int = 2
     has_both: bool = False
 
@@ -590,7 +590,6 @@ class Request:
         from hdmf_zarr_backend.hdf5.tree import LinkNames, Placement
         from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 
-        progress = self.options.receiver
         store = LocalStore(target)
         check_free(store, overwrite=self.overwrite, empty_folder=False)
         main = self.open_source()
@@ -617,11 +616,8 @@ class Request:
             writer = Hdf5Writer(
                 path, placement, typed=typed, allows_null=not is_nwb, options=self.options, layouts=layouts
             )
-            progress.start(nbytes)
-            try:
+            with reporting(self.options.receiver, nbytes):
                 writer.write()
-            finally:
-                progress.finish()
         is_counted = _is_content(main.hierarchy)
         nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
         datasets = sum(isinstance(node, Dataset) for node in nodes)

@@ -183,8 +183,8 @@ class ReadRules(ReadOptions):
     is_whole: bool = False  # it states that all its chunks were stored
     is_copied: bool = False  # it is being copied
     is_linked: bool = False  # another file, not the user, named it
+    # the damaged chunks that are read as if they were not stored, by path
     lost: Mapping[str, Collection[tuple[int, ...]]] = field(default_factory=dict, compare=False)
-    """The damaged chunks that are read as if they were not stored, by path."""
 
     def is_lost(self, path: str, index: tuple[int, ...]) -> bool:
         """Whether a chunk is read as if it were not stored."""

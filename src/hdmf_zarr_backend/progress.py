@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -28,6 +30,16 @@ class Progress:
 
 
 SILENT = Progress()
+
+
+@contextmanager
+def reporting(progress: Progress, total: int) -> Iterator[None]:
+    """Start the progress of the block, and end it, also before the message of an error."""
+    progress.start(total)
+    try:
+        yield
+    finally:
+        progress.finish()
 
 
 class BarProgress(Progress):

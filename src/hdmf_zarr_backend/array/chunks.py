@@ -332,11 +332,8 @@ def _blocked_named(store: Store, *chunks: tuple[str, str]) -> Iterator[None]:
 
 def absent_chunk(array: StoredArray, index: Index) -> ChunkError:
     """Return the error for a chunk that is not stored, where that is refused."""
-    return ChunkError(
-        f"the chunk {array.chunk_text(index)!r} is not stored",
-        remedy='Restore it, or read with missing_chunks="fill".',
-        remedy_cli=RESTORE_CHUNK,
-    )
+    problem = f"the chunk {array.chunk_text(index)!r} is not stored"
+    return ChunkError(problem, remedy='Restore it, or read with missing_chunks="fill".', remedy_cli=RESTORE_CHUNK)
 
 
 def check_stored_form(array: StoredArray, index: Index, data: bytes) -> None:

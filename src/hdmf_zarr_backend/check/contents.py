@@ -56,7 +56,7 @@ from hdmf_zarr_backend.model.nodes import (
 )
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import MEMORY_BUDGET
-from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.progress import Progress, reporting
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.write.tasks import Index, Runner, chunk_bytes, runner, task_bytes_for
 
@@ -248,8 +248,7 @@ class ChunkCheck:
                 listed = missing.setdefault(task.path, [])
                 listed += decoded.missing[: _MOST_NAMED - len(listed)]
                 counts[task.path] += len(decoded.missing)
-            if decoded.lost:
-                self.lost.setdefault(task.path, set()).update(decoded.lost)
+            self.lost.setdefault(task.path, set()).update(decoded.lost)
             self.present[task.path] += decoded.chunks + len(decoded.problems) - len(decoded.lost)
             self._report.chunks += decoded.chunks
             self._report.nbytes += decoded.nbytes
@@ -329,12 +328,8 @@ def lost_chunks(
     """Decode all chunks; return the damaged ones by path, and what a copy says that fills them and missing ones."""
     report, labels = Report(store.location, "chunks"), dict[str, list[str]]()
     check = ChunkCheck(store, hierarchy, report)
-    progress.start(check.nbytes)
-    try:
-        with runner(executor) as workers:
-            check.run(workers, progress)
-    finally:
-        progress.finish()
+    with reporting(progress, check.nbytes), runner(executor) as workers:
+        check.run(workers, progress)
     for problem in (*report.problems, *report.remarks):
         if problem.kind in ("chunk-missing", "chunk-damaged", "unwritten"):
             labels.setdefault(relative(problem.path), []).extend(problem.chunks)

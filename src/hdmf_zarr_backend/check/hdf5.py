@@ -17,7 +17,7 @@ from hdmf_zarr_backend.model.content import DatasetContent, GroupContent, LinkCo
 from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Reference, Sequence, Target
 from hdmf_zarr_backend.model.nodes import grid_of
 from hdmf_zarr_backend.model.render import counted
-from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.progress import Progress, reporting
 from hdmf_zarr_backend.store.base import Store
 
 _WITH_CHECKSUM = frozenset({"deflate", "fletcher32", "bzip2"})
@@ -36,12 +36,10 @@ def verify_hdf5(store: Store, report: Report, progress: Progress) -> None:
         return
     with closing(content):
         datasets = dict(_checked(content, report))
-        progress.start(sum(math.prod(node.shape or ()) * element_bytes(node.dtype) for node in datasets.values()))
-        try:
+        total = sum(math.prod(node.shape or ()) * element_bytes(node.dtype) for node in datasets.values())
+        with reporting(progress, total):
             for path, node in datasets.items():
                 _read(path, node, report, progress)
-        finally:
-            progress.finish()
 
 
 def _checked(content: Hdf5Content, report: Report) -> Iterator[tuple[str, DatasetContent]]:

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.model.links import ends_with
 from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.progress import SILENT, Progress, as_progress
+from hdmf_zarr_backend.progress import SILENT, Progress, as_progress, reporting
 from hdmf_zarr_backend.store.base import Store, node_of
 from hdmf_zarr_backend.store.opening import FileSource, open_store
 from hdmf_zarr_backend.store.remote import at_once
@@ -154,13 +154,9 @@ def _check_chunks(store: Store, structure: Structure, report: Report, executor: 
     separate = _separate(store) if structure.state == "alike" else None
     if separate is not None:
         checks.append(ChunkCheck(store, separate, report, has_other_chunks=True))
-    progress.start(sum(check.nbytes for check in checks))
-    try:
-        with runner(executor) as workers:
-            for check in checks:
-                check.run(workers, progress)
-    finally:
-        progress.finish()
+    with reporting(progress, sum(check.nbytes for check in checks)), runner(executor) as workers:
+        for check in checks:
+            check.run(workers, progress)
     # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
     # note of `encoding.registry` change then, so the values themselves are compared. Chunks that cannot be read are
     # reported by the check of each format.
@@ -256,7 +252,6 @@ _SUFFIXES = (".zarr", ".ngff")
 # S3 allows 1,024 bytes; the archive puts a file below zarr/ and its UUID
 _LONGEST_KEY = 1024 - len("zarr/00000000-0000-0000-0000-000000000000/")
 _PIECE = 2**22
-_SHOWN = 3
 
 
 def check_dandi(store: Store, report: Report) -> DandiAsset:
@@ -291,8 +286,7 @@ def check_dandi(store: Store, report: Report) -> DandiAsset:
         for key in filter(is_refused, sizes):
             by_node.setdefault(node_of(key), []).append(key)
         for node, keys in sorted(by_node.items()):
-            more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-            report.add(node, kind, f"{what}: {', '.join(sorted(keys)[:_SHOWN])}{more}")
+            report.add(node, kind, f"{what}: {few(sorted(keys), count=len(keys))}")
     digests = dict(zip(sizes, at_once(md5, sizes), strict=True))
     depth = max((key.count("/") + 1 for key in sizes), default=0)
     return DandiAsset(checksum(digests, sizes), len(sizes), sum(sizes.values()), depth)

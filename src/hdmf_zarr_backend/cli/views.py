@@ -498,9 +498,7 @@ def validate_command(arguments: Namespace) -> cli.Exit:
             **asdict(validation),
             "valid": validation.is_valid,
             "counts": validation.counts,
-            "findings": [
-                {**asdict(finding), "place": finding.place, "remedy": finding.remedy} for finding in validation.findings
-            ],
+            "findings": [{**asdict(each), "place": each.place, "remedy": each.remedy} for each in validation.findings],
             "remarks": [remark.as_json() for remark in validation.remarks],
         },
         is_good=lambda validation: validation.is_valid,

@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, Value
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
+from hdmf_zarr_backend.progress import reporting
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.files import Resumption
 from hdmf_zarr_backend.store.journal import Root
@@ -197,8 +198,7 @@ class PlanWriter:
 
     def _write_arrays(self, growing: dict[str, PlannedArray], *, one_by_one: bool) -> None:
         """Write the chunks of all arrays."""
-        self._progress.start(self._total)
-        try:
+        with reporting(self._progress, self._total):
             self._write_sources()
             if not growing:
                 return
@@ -213,8 +213,6 @@ class PlanWriter:
                         if not one_by_one:
                             waiting.append(blocks)
                             break
-        finally:
-            self._progress.finish()  # also before the message of an error
 
     def _write_sources(self) -> None:
         """Write the chunks of all arrays with a source: large plain ones by the executor, the others here."""
