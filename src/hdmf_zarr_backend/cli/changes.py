@@ -379,9 +379,8 @@ def _rows(text: str) -> list[int] | slice:
             return [int(number) for number in text.split(",")]
         first, last = (int(number) if number else None for number in text.split(":"))
     except ValueError as error:
-        raise ArgumentTypeError(
-            f"{text!r} are not rows. Give numbers, such as 0,5, or a range, such as 0:5."
-        ) from error
+        problem = f"{text!r} are not rows. Give numbers, such as 0,5, or a range, such as 0:5."
+        raise ArgumentTypeError(problem) from error
     return slice(first, last)
 
 

@@ -152,11 +152,8 @@ def _shards(text: str) -> tuple[int, ...] | str:
 def _setting(text: str) -> tuple[str, dict[str, Any]]:
     pattern, _, listed = text.rpartition(":")
     options = dict(entry.partition("=")[::2] for entry in listed.split())
-    if not (pattern.strip() and options and all(options.values())) or not options.keys() <= {
-        "chunks",
-        "codec",
-        "shards",
-    }:
+    is_known = options.keys() <= {"chunks", "codec", "shards"}
+    if not (pattern.strip() and options and all(options.values()) and is_known):
         example = "'acquisition/*/data: chunks=30000,64 codec=zstd shards=auto'"
         raise ArgumentTypeError(f"invalid setting: {text!r}; write, for example, {example}")
     return pattern.strip(), {name: value if name == "codec" else _shards(value) for name, value in options.items()}

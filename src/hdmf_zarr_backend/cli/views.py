@@ -368,9 +368,8 @@ def _check_report(arguments: Namespace, output: str) -> None:
 
 
 def _exists(output: str) -> StoreExistsError:
-    return StoreExistsError(
-        "the page already exists", store=output, remedy="Use --overwrite, or name another file with -o."
-    )
+    remedy = "Use --overwrite, or name another file with -o."
+    return StoreExistsError("the page already exists", store=output, remedy=remedy)
 
 
 # ---- verify, validate ------------------------------------------------------------------------------------------------
