@@ -784,6 +784,8 @@ def test_a_result_of_another_copy_of_the_session_is_copied(other, target):
     with NWBZarrIO(target, "r+") as io:
         io.remove("/processing/ecephys/LFP", "/processing/ecephys/power")
         io.rename("/acquisition/raw", "first")
+        with pytest.raises(ConflictError, match="Choose another name, or copy its members with into='/processing/ec"):
+            io.copy(probe.processing["ecephys"])
         io.copy(probe.processing["ecephys"]["LFP"])
         io.remove("/acquisition/copy")
         io.copy(probe.acquisition["copy"], "/processing/ecephys")

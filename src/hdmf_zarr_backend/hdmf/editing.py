@@ -391,9 +391,11 @@ class Edit:
             raise self._nothing_at(path)
         names, others = self._names_for(path, builder)
         if not others or None in names:
-            remedy = "Choose another name."
-            if any(data_type_of(member) for member in getattr(builder, "groups", {}).values()):
-                remedy = f"Choose another name, or copy its members, with into={absolute(join(path, builder.name))!r}."
+            there = join(path, builder.name)
+            own = (spec for spec in specs_at(self._catalog, self.hierarchy, there) if isinstance(spec, GroupSpec))
+            has_members = any(each.name is None for spec in own for each in spec.groups)
+            more = f", or copy its members with into={absolute(there)!r}" if has_members else ""
+            remedy = f"Choose another name{more}."
         elif "colnames" in builder.attributes:
             remedy = "The rows of two tables are not merged: add them row by row (electrodes: add_electrode)."
         else:
