@@ -357,7 +357,7 @@ def test_a_damaged_chunk_has_one_remedy(nwb, shown):
     good = chunk.read_bytes()
     chunk.write_bytes(b"short")
     said = shown("verify", nwb, code=1)
-    assert "Restore it from a copy." in said
+    assert "Restore it from a copy, or save the rest" in said
     assert "repair" not in said
     chunk.write_bytes(good)
     (nwb / "identifier/0").write_bytes(b"short")
