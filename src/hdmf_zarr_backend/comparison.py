@@ -30,8 +30,8 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
-    DatatypeContent,
     FileContent,
+    GroupContent,
     LinkContent,
     NodeContent,
     Selection,
@@ -699,8 +699,9 @@ def _compare_nodes(path: str, a: NodeContent, b: NodeContent, tables: _Tables | 
         yield Difference(path, "type", a.kind, b.kind)
         return
     yield from _compare_attributes(path, a.attributes, b.attributes)
-    if isinstance(a, DatatypeContent) and isinstance(b, DatatypeContent):
-        yield from _compare_types(path, a.dtype, b.dtype)
+    if not isinstance(a, GroupContent) and not isinstance(b, GroupContent):
+        for kind in sorted(_type_changes(a.dtype, b.dtype)):
+            yield Difference(path, kind, a.dtype, b.dtype)
     if isinstance(a, DatasetContent) and isinstance(b, DatasetContent):
         column = None if tables is None else tables.column(path, a, b)
         yield from _compare_storage(path, a, b, by_rows=column is not None)
@@ -728,10 +729,6 @@ def _compare_attributes(
         findings = Findings(left.dtype, right.dtype, path, name, kind)
         findings.add(left.value, right.value)
         yield from findings.by_kind.values()
-
-
-def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
-    return (Difference(path, kind, a, b) for kind in sorted(_type_changes(a, b)))
 
 
 def _inner_types(element: Element) -> dict[str | None, Element]:
@@ -775,7 +772,6 @@ def _parts(element: Element) -> tuple[Any, ...]:
 
 
 def _compare_storage(path: str, a: DatasetContent, b: DatasetContent, *, by_rows: bool) -> Iterator[Difference]:
-    yield from _compare_types(path, a.dtype, b.dtype)
     if a.shape != b.shape and not by_rows:  # the shape follows from the rows, which are compared
         yield Difference(path, "shape", a.shape, b.shape)
     # a dataset that was written in Zarr has chunks and filters that it never had in HDF5

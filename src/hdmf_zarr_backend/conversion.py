@@ -623,11 +623,9 @@ class Request:
         datasets = sum(isinstance(node, Dataset) for node in nodes)
         groups, links = len(nodes) - datasets, len(placement.links)
         remarks = self.filled + _remarks(_CHOSEN, layouts)
-        if writer.json_attributes:
-            which = counted(len(writer.json_attributes), "attribute")
-            remarks += [
-                f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"
-            ]
+        if names := writer.json_attributes:
+            which = f"{counted(len(names), 'attribute')}, which a conversion to Zarr restores: {few(names)}"
+            remarks.append(f"HDF5 has no type for {which}")
         return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
 
     def hdf5_to_references(self, zarr_format: ZarrFormat | None) -> ConversionReport:
@@ -636,7 +634,19 @@ class Request:
         if not isinstance(source, str) or not isinstance(target, str):
             problem = "a virtual conversion needs an HDF5 file as source and a JSON file as target"
             raise UsageError(problem, store=_location_of(target), remedy="Give paths or URLs.")
-        number = _check_virtual(source, target, zarr_format)
+        if zarr_format not in (None, 2, 3):
+            remedies = {"remedy": "Use zarr_format=2 or 3.", "remedy_cli": "Use --zarr-format 2 or 3."}
+            raise UsageError(f"a virtual file has one Zarr format, not {zarr_format!r}", store=target, **remedies)
+        if not ends_with(target, ".json"):
+            remedy = "Use a name that ends in '.zarr.json'."
+            raise UsageError("references are written to one JSON file", store=target, remedy=remedy)
+        if is_url(target) and not is_url(source):
+            problem = "references on a server cannot point to a local file"
+            remedy = "Upload the HDF5 file first and give its URL, or write the references here and upload both."
+            raise UsageError(problem, store=target, remedy=remedy)
+        if not is_url(target) and os.path.isdir(target):
+            raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
+        number = zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
         if not is_url(source) and not os.path.lexists(source):
             raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
         check_apart(source, target)
@@ -651,16 +661,14 @@ class Request:
         with closing(Hdf5Tree(source, target, self.storage, self.reading)) as tree:
             plan, text = references(tree, number, options.receiver, is_checked=is_nwb)
         if len(text) > Limits().max_document_bytes:
+            what = f"{target} has {len(text):,} bytes, more than the default limit for reading; open it with"
             limits = f"Limits(max_document_bytes=2**{len(text).bit_length()})"
-            message = f"{target} has {len(text):,} bytes, more than the default limit for reading; "
-            message += f"open it with read_options=ReadOptions(limits={limits})."
-            warn(message)
+            warn(f"{what} read_options=ReadOptions(limits={limits}).")
         if is_url(target):
             put_file(open_folder(folder, self.storage), name, text)
         else:
-            exclusive = not self.overwrite
-            local, durable = LocalStore(target), options.durable
-            with new_local_file(local, exclusive=exclusive, durable=durable) as path, open(path, "xb") as file:
+            new = new_local_file(LocalStore(target), exclusive=not self.overwrite, durable=options.durable)
+            with new as path, open(path, "xb") as file:
                 file.write(text)
         return report_of(plan, source, target)
 
@@ -670,36 +678,15 @@ def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
     then = {name: type(value)(stored[name]) for name, value in now.items()}
     if then["version"] != now["version"]:
         return [f"it was started by version {then['version']} of this package, and this is {now['version']}"]
-    differences = []
-    for path in sorted(then["sources"].keys() | now["sources"].keys()):
-        if path not in now["sources"]:
-            differences.append(f"{path} was read then but is not read now")
-        elif path not in then["sources"]:
-            differences.append(f"{path} is read now but was not read then")
-        elif then["sources"][path] != now["sources"][path]:
-            differences.append(f"{path} has changed since")
+    old, new = then["sources"], now["sources"]
+    differences = [f"{path} was read then but is not read now" for path in sorted(old.keys() - new.keys())]
+    differences += [f"{path} is read now but was not read then" for path in sorted(new.keys() - old.keys())]
+    differences += [f"{path} has changed since" for path in sorted(old.keys() & new.keys()) if old[path] != new[path]]
     for name in sorted(then["options"].keys() | now["options"].keys()):
         before, after = (options.get(name) for options in (then["options"], now["options"]))
         if before != after:
             differences.append(f"{name} was {before!r} and is {after!r}")
     return differences or ["the plan has changed, because of another version of a library or another environment"]
-
-
-def _check_virtual(source: str, target: str, zarr_format: ZarrFormat | None) -> int:
-    """Return the format; refuse a target that cannot hold references, or whose references could not be followed."""
-    if zarr_format not in (None, 2, 3):
-        remedies = {"remedy": "Use zarr_format=2 or 3.", "remedy_cli": "Use --zarr-format 2 or 3."}
-        raise UsageError(f"a virtual file has one Zarr format, not {zarr_format!r}", store=target, **remedies)
-    if not ends_with(target, ".json"):
-        remedy = "Use a name that ends in '.zarr.json'."
-        raise UsageError("references are written to one JSON file", store=target, remedy=remedy)
-    if is_url(target) and not is_url(source):
-        problem = "references on a server cannot point to a local file"
-        remedy = "Upload the HDF5 file first and give its URL, or write the references here and upload both."
-        raise UsageError(problem, store=target, remedy=remedy)
-    if not is_url(target) and os.path.isdir(target):
-        raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
-    return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
 
 
 # ---- settings by the pattern of a path ------------------------------------------------------------------------------

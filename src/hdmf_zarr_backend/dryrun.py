@@ -315,21 +315,15 @@ def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: 
                     stored_bytes=_total([first.stored_bytes, more.stored_bytes]),
                     objects=_total([first.objects, more.objects]),
                 )
-            texts = _texts(plan_3.hierarchy, strict=strict)
+            texts += registry.texts_of(3, plan_3.hierarchy.walk(), strict=strict).values()
             texts.append(root_text(plan_3.hierarchy, b"", strict=strict))
     if plan.is_nczarr:
         overlay(hierarchy)
     last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=wanted.consolidate_metadata)
-    texts += [*_texts(hierarchy, strict=strict), *(dump(each, strict=strict) for each in last.values())]
+    texts += registry.texts_of(hierarchy.zarr_format, hierarchy.walk(), strict=strict).values()
+    texts += (dump(each, strict=strict) for each in last.values())
     zarr_format: Any = BOTH if has_both else hierarchy.zarr_format
     return DryRun(arrays, len(texts), sum(map(len, texts)), zarr_format, hierarchy)
-
-
-def _texts(hierarchy: Hierarchy, *, strict: bool) -> list[bytes]:
-    """Return the documents of the nodes, without those that are set last."""
-    kind = registry.FORMATS[hierarchy.zarr_format]
-    documents = (document for path, node in hierarchy.walk() for _, document in kind.documents(path, node))
-    return [dump(document, strict=strict) for document in documents]
 
 
 def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:

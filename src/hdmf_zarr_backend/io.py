@@ -61,7 +61,7 @@ from hdmf_zarr_backend.hdmf.files import (
     write_difference,
     write_new,
 )
-from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, make_alike
+from hdmf_zarr_backend.hdmf.from_zarr import make_alike
 from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
@@ -133,7 +133,6 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
         problem = "a LINDI file can only be read"
         raise ReadOnlyStoreError(problem, store=store.location, remedy="Export it to a new file, and change that.")
     if writer is not None:
-        check_derivable(store, parsed.state)
         check_not_lost(store, parsed.hierarchy, parsed.state)
         if parsed.state == "2 is newer" and parsed.consolidated:
             make_alike(writer, parsed)

@@ -17,7 +17,6 @@ from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.parser import ParsedFile, check_not_lost, parse
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.hdmf.from_zarr import (
-    check_derivable,
     create_chunks,
     derive,
     derive_all,
@@ -26,8 +25,7 @@ from hdmf_zarr_backend.hdmf.from_zarr import (
     plan_format_3,
     plan_in_place,
 )
-from hdmf_zarr_backend.model.json_text import dump
-from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.base import Store
@@ -178,11 +176,12 @@ def upgrade(
         return replace(report, dry_run=True)
     with open_for_writing(store) as writer:
         parsed = parse(store, use_consolidated=False)
-        check_not_lost(store, parsed.hierarchy, parsed.state)
         plan: WritePlan | None = None
-        # format 3 stays, so it first becomes what format 2 says, in a change of its own
-        if parsed.state == "2 is newer" and not keep and drop != 3:
-            plan, _ = derive_all(writer, parsed, options)
+        if parsed.state == "2 is newer":
+            check_not_lost(store, parsed.hierarchy, parsed.state)
+            # format 3 stays, so it first becomes what format 2 says, in a change of its own
+            if not keep and drop != 3:
+                plan, _ = derive_all(writer, parsed, options)
         with writer.change(root=registry.FIRST_KEYS) as change:
             report = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
         return report if plan is None else _report(store, plan, report.removed)
@@ -269,7 +268,7 @@ def _report(store: Store, plan: WritePlan, removed: int = 0, formats: tuple[int,
 
 def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options: WriteOptions) -> UpgradeReport:
     """Add the documents of format 3 to a file of format 2."""
-    check_derivable(store, parsed.state)
+    check_not_lost(store, parsed.hierarchy, parsed.state)
     if parsed.zarr_format == 3 and parsed.state != "alike":
         problem = "format 2 cannot name the chunks of a file of format 3"
         remedy = "Make a new file with `zarrio convert --zarr-format both`."
@@ -300,7 +299,7 @@ def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -
     if change is not None:
         if parsed.state == "alike":  # else they are those of another program
             changed = ((path, node) for path, node in hierarchy.arrays() if registry.use_struct(node.stored))
-            change.describe({join(path, zarr3.DOCUMENT): dump(zarr3.encode_node(node)) for path, node in changed})
+            change.describe(registry.texts_of(3, changed))
         root = consolidated(store, hierarchy)
     return _report(store, WritePlan(hierarchy), _replace_format_2(store, hierarchy, change, root))
 

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.encoding.elements import is_inlined, is_read_at_open
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_not_lost, check_outside, current, parse
 from hdmf_zarr_backend.encoding.references import decode_links, set_links
-from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS
+from hdmf_zarr_backend.encoding.registry import FIRST_KEYS, FORMATS, texts_of
 from hdmf_zarr_backend.encoding.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -28,7 +28,7 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
     printable,
 )
-from hdmf_zarr_backend.hdmf.from_zarr import check_derivable, derive_all, make_alike
+from hdmf_zarr_backend.hdmf.from_zarr import derive_all, make_alike
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import is_url
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, join, split
@@ -138,7 +138,7 @@ def consolidate(
     with open_for_writing(store, break_lock=break_lock) as writer:
         # if only format 3 was changed, a document consolidated from format 2 would make the change disappear
         _, state = current(store, store.get_many(FIRST_KEYS))
-        check_derivable(store, state)
+        check_not_lost(store, None, state)
         structure, report = (None, Report("", "structure")) if forget else _checked(store)
         lost = [problem for problem in report.problems if problem.kind in _LOST]
         if lost and structure is not None and structure.is_consolidated:
@@ -350,7 +350,7 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
             continue
         dropped = True
         set_links(node, kept)
-        changed |= {key: dump(document) for key, document in FORMATS[hierarchy.zarr_format].documents(path, node)}
+        changed |= texts_of(hierarchy.zarr_format, [(path, node)])
         repairs.done.append(f"removed {counted(count, 'link')} without a target from {absolute(path)}")
     change.describe(changed)
     return dropped

@@ -164,10 +164,6 @@ class ParsedFile:
         """2 or 3."""
         return self.hierarchy.zarr_format
 
-    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
-        """Return the documents of a node by their keys."""
-        return registry.FORMATS[self.zarr_format].documents(path, node)
-
     @property
     def root_keys(self) -> list[str]:
         """The keys of the documents that the commit of a change sets."""
@@ -275,12 +271,16 @@ def only_in_format_3(store: Store, hierarchy: Hierarchy, state: registry.State |
     return sorted(nodes.keys() - hierarchy.flat().keys())
 
 
-def check_not_lost(store: Store, hierarchy: Hierarchy, state: registry.State | None) -> None:
-    """Refuse to make format 3 like format 2 where objects of format 2 may be lost, and not removed."""
-    lost = only_in_format_3(store, hierarchy, state)
-    if lost:
+def check_not_lost(store: Store, hierarchy: Hierarchy | None, state: registry.State | None) -> None:
+    """Refuse to make format 3 like format 2, with these nodes, where what only format 3 has would be lost."""
+    problem = remedy = ""
+    if state in ("3 is newer", "both are newer"):
+        problem = "the metadata of Zarr format 3 were changed by a program that does not know those of format 2"
+        remedy = "Keep those of format 3 with `zarrio upgrade --drop 2`, or those of format 2 with `--drop 3`."
+    elif hierarchy is not None and (lost := only_in_format_3(store, hierarchy, state)):
         problem = f"this would drop what only Zarr format 3 has: {few(list(map(absolute, lost)))}"
         remedy = "Restore it from a copy. If it was removed on purpose, run `zarrio consolidate --forget`."
+    if problem:
         raise ConflictError(problem, store=store.location, remedy=remedy)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from hdmf_zarr_backend.encoding import zarr2, zarr3
@@ -22,6 +22,7 @@ from hdmf_zarr_backend.encoding.data_types import STRUCTURED, as_structured, ite
 from hdmf_zarr_backend.encoding.elements import inlined_chunks
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3
 from hdmf_zarr_backend.encoding.reserved import NOTES, notes_of
+from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node, StoredArray
 from hdmf_zarr_backend.options import named_format
 
@@ -89,6 +90,12 @@ def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = N
     if zarr3.DOCUMENT in documents:
         return zarr3.parse_documents(documents, damaged=damaged)
     return zarr2.parse_documents(documents, damaged=damaged)
+
+
+def texts_of(zarr_format: int, nodes: Iterable[tuple[str, Node]], *, strict: bool = False) -> dict[str, bytes]:
+    """Return the texts of the documents of nodes by their keys, without those that are set last."""
+    documents = FORMATS[zarr_format].documents
+    return {key: dump(each, strict=strict) for path, node in nodes for key, each in documents(path, node)}
 
 
 def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] | None:

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.attributes import indices_in, row_counts, shown_
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_described
 from hdmf_zarr_backend.encoding.references import LinkedFile
-from hdmf_zarr_backend.encoding.registry import FORMATS
+from hdmf_zarr_backend.encoding.registry import FORMATS, texts_of
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, StoreError, at, warn
 from hdmf_zarr_backend.hdmf.assembler import Assembler
 from hdmf_zarr_backend.hdmf.datasets import FileResolver
@@ -344,8 +344,7 @@ def write_changes(
 
 def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the texts of the documents of nodes."""
-    documents = (file.parsed.documents(path, node) for path, node in nodes.items())
-    return {key: dump(text, strict=file.options.strict_json) for some in documents for key, text in some}
+    return texts_of(file.parsed.zarr_format, nodes.items(), strict=file.options.strict_json)
 
 
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:

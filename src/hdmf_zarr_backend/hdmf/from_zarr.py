@@ -324,11 +324,13 @@ def derive(
         _hide_if_needed(change, old, plan.arrays)
     if before is None and not is_new:
         create_chunks(change, encoded)
-    paths = [path for path, _ in plan.hierarchy.walk()]
-    documents = _documents(plan.hierarchy, paths, strict=options.strict_json)
+    documents = registry.texts_of(3, plan.hierarchy.walk(), strict=options.strict_json)
     # the values only: documents that are the same as before are not written again
     PlanWriter(change, plan, options).write_changes(added=(), changed=())
-    known = {} if before is None else _documents(before.hierarchy, paths)
+    known = {}
+    if before is not None:
+        there = ((path, before.hierarchy.get(path)) for path, _ in plan.hierarchy.walk())
+        known = registry.texts_of(3, ((path, node) for path, node in there if node is not None))
     change.describe({key: text for key, text in documents.items() if known.get(key) != text})
     if not is_new:
         change.delete(keys_to_drop(store, plan.hierarchy, encoded, before))
@@ -381,13 +383,6 @@ def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> byt
     return registry.sealed(dump(registry.with_note(root, consolidated), strict=strict))
 
 
-def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = False) -> dict[str, bytes]:
-    """Return ``{key: text}`` of the documents of those ``paths`` that exist."""
-    nodes = [(path, hierarchy.get(path)) for path in paths]
-    documents = (zarr3.documents(path, node) for path, node in nodes if node is not None)
-    return {key: dump(document, strict=strict) for some in documents for key, document in some}
-
-
 def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, PlannedArray]) -> None:
     """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
     texts: dict[str, bytes] = {}
@@ -396,7 +391,7 @@ def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, Plan
         if isinstance(old, Dataset):
             planned.old_shape = old.stored.shape
             if _form(path, old) != _form(path, planned.node):
-                texts |= {key: dump(document) for key, document in zarr3.documents(path, planned.node)}
+                texts |= registry.texts_of(3, [(path, planned.node)])
     if texts:
         change.hide({zarr3.DOCUMENT: registry.sealed(dump(registry.hiding_document()))}, texts)
 
@@ -453,14 +448,6 @@ def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
         )
         notes = getattr(error, "__notes__", [])  # that it could not be undone
         warn(". ".join([what, *notes]), FormatsDifferWarning)
-
-
-def check_derivable(store: Store, state: registry.State | None) -> None:
-    """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost."""
-    if state in ("3 is newer", "both are newer"):
-        problem = "the metadata of Zarr format 3 were changed by a program that does not know those of format 2"
-        remedy = "Keep those of format 3 with `zarrio upgrade --drop 2`, or those of format 2 with `--drop 3`."
-        raise ConflictError(problem, store=store.location, remedy=remedy)
 
 
 def keys_of_format_3(store: Store) -> tuple[list[str], list[str]]:
