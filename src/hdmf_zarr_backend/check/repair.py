@@ -69,15 +69,9 @@ class Repairs(View):
 
     def lines(self, form: Form = PLAIN, name: str | None = None) -> list[str]:
         """Return what the command prints in a ``form``, of a file ``name``: what was done, and what is left."""
-        left = problem_lines(self.left, form, "left: ")
-        nothing = [] if self.done or self.left or self.kept else ["nothing to repair in the metadata"]
-        return [
-            *map(printable, self.done),
-            *left,
-            *(f"remark: {remark}" for remark in self.kept),
-            *nothing,
-            _NOT_CHECKED,
-        ]
+        lines = [*map(printable, self.done), *problem_lines(self.left, form, "left: ")]
+        lines += [f"remark: {remark}" for remark in self.kept]
+        return [*(lines or ["nothing to repair in the metadata"]), _NOT_CHECKED]
 
 
 _NOT_CHECKED = (

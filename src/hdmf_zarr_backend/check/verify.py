@@ -150,9 +150,17 @@ def _check_chunks(store: Store, structure: Structure, report: Report, executor: 
     """Decode all chunks, and compare what a file of both formats stores twice."""
     lost, others = structure.lost_chunks, structure.has_other_chunks
     checks = [ChunkCheck(store, structure.hierarchy, report, lost, has_other_chunks=others)]
+    separate = Hierarchy(Group(), zarr_format=3)  # references and rows, which have chunks of their own in format 3
     # otherwise one of the formats is known to be out of date, and its values are expected to differ
-    separate = _separate(store) if structure.state == "alike" else None
-    if separate is not None:
+    if structure.state == "alike":
+        parsed = parse(store, hint=3).hierarchy
+        separate.root.attributes = parsed.root.attributes
+        # numbers and text have the same chunks in both formats; only arrays whose chunks differ have keys such as c/0
+        for path, node in parsed.walk():
+            if path and isinstance(node, Group):
+                separate.add(path, Group())
+            elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
+                separate.add(path, node)
         checks.append(ChunkCheck(store, separate, report, has_other_chunks=True))
     with reporting(progress, sum(check.nbytes for check in checks)), runner(executor) as workers:
         for check in checks:
@@ -160,25 +168,12 @@ def _check_chunks(store: Store, structure: Structure, report: Report, executor: 
     # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
     # note of `encoding.registry` change then, so the values themselves are compared. Chunks that cannot be read are
     # reported by the check of each format.
-    for path, node in separate.arrays() if separate is not None and store.abilities.listing else ():
+    for path, node in separate.arrays() if store.abilities.listing else ():
         with suppress(ZarrBackendError, OSError):
             names = list(_differing(store, path, node.stored, _planned(store, structure.hierarchy, path)))
             if names:
                 what = f"the values in Zarr format 3 differ from those in format 2: {few(names)}"
                 report.add(path, "formats-differ", what, is_repairable=True)
-
-
-def _separate(store: Store) -> Hierarchy:
-    """Return the arrays with separate chunks in format 3: references and rows."""
-    # numbers and text have the same chunks in both formats; only arrays whose chunks differ have keys such as c/0
-    parsed = parse(store, hint=3).hierarchy
-    separate = Hierarchy(Group(parsed.root.attributes), zarr_format=3)
-    for path, node in parsed.walk():
-        if path and isinstance(node, Group):
-            separate.add(path, Group())
-        elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
-            separate.add(path, node)
-    return separate
 
 
 def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:

@@ -203,12 +203,21 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     paths, folder = list(arguments.paths), arguments.output
     kinds: list[cli.FileKind] = ["Zarr"] if arguments.to == "hdf5" else ["HDF5", "Zarr"]
     if folder is None and len(paths) > 1:
-        target = paths.pop()
-        # one file to one file; all else needs a folder
-        if len(paths) == 1 and not _is_folder(target) and not cli.is_folder_of_files(paths[0]):
-            _make_folder(os.path.dirname(target.rstrip("/")))
-            return [(paths[0], target)]
-        folder = _checked_folder(target, arguments.paths)
+        folder = paths.pop()
+        if not _is_folder(folder):
+            # one file to one file; all else needs a folder
+            if len(paths) == 1 and not cli.is_folder_of_files(paths[0]):
+                _make_folder(os.path.dirname(folder.rstrip("/")))
+                return [(paths[0], folder)]
+            if len(paths) > 1:
+                problem = f"{len(paths) + 1} paths are given, and the last one, {folder}, is not a folder"
+                remedy = (
+                    "Give a source and a target; or several sources and a folder, with a / at its end if it is new."
+                )
+                raise UsageError(problem, remedy=remedy)
+            if cli.is_zarr(folder) or ends_with(folder, (*ZARR_SUFFIXES, ".json")):
+                problem = f"{paths[0]} is a folder of files, and {folder} is the name of one file"
+                raise UsageError(problem, remedy="Give a folder for the new files.")
     pairs: dict[str, str] = {}
     for source in cli.files(arguments, *kinds, paths=paths, of_one_kind=True):
         target = name = _target_name(source, arguments)
@@ -230,21 +239,6 @@ def _make_folder(folder: str | None) -> None:
             os.makedirs(folder, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
-
-
-def _checked_folder(target: str, paths: list[str]) -> str:
-    """Return the last of several paths as the folder of new files; refuse what is the name of a file."""
-    if _is_folder(target):
-        return target
-    if len(paths) > 2:
-        raise UsageError(
-            f"{len(paths)} paths are given, and the last one, {target}, is not a folder",
-            remedy="Give a source and a target; or several sources and a folder, with a / at its end if it is new.",
-        )
-    if cli.is_zarr(target) or ends_with(target, (*ZARR_SUFFIXES, ".json")):
-        problem = f"{paths[0]} is a folder of files, and {target} is the name of one file"
-        raise UsageError(problem, remedy="Give a folder for the new files.")
-    return target
 
 
 def _is_folder(target: str) -> bool:

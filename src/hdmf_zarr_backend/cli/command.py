@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from inspect import cleandoc
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TextIO, TypeAlias, TypeVar
@@ -255,22 +256,15 @@ def group(title: str, *parts: Part) -> Part:
     """Return arguments that the help shows under a title."""
 
     def add(parser: ArgumentParser) -> None:
-        titled = parser.add_argument_group(title)
+        inner = parser.add_argument_group(title) if title else parser.add_mutually_exclusive_group()
         for part in parts:
-            part(titled)
+            part(inner)
 
     return add
 
 
-def exclusive(*parts: Part) -> Part:
-    """Return options of which one can be given."""
-
-    def add(parser: ArgumentParser) -> None:
-        group = parser.add_mutually_exclusive_group()
-        for part in parts:
-            part(group)
-
-    return add
+exclusive = partial(group, "")
+"""Returns options of which one can be given."""
 
 
 def output(*, verbose: str = "", json: str) -> list[Part]:

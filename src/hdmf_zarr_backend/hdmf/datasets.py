@@ -191,7 +191,15 @@ class _Table(_Resolving):
         flat, shape = self._stored_rows(key)
         rows = np.empty(len(flat), self._row_dtype)
         try:
-            self._fill(rows, flat)
+            if flat.ndim == 2:  # lists of cells
+                for column, name in enumerate(self.fields):
+                    rows[name] = flat[:, column]
+            elif flat.dtype.names is not None:
+                for stored, name in zip(flat.dtype.names, self.fields, strict=True):
+                    rows[name] = flat[stored]
+            else:
+                for position, row in enumerate(flat):
+                    rows[position] = tuple(row)
         except (ValueError, TypeError, IndexError) as error:
             problem = f"a row does not fit the fields {list(self.fields)} ({error})"
             raise DamagedFileError(problem, store=self.dataset.location, path=self.dataset.name) from error
@@ -217,18 +225,6 @@ class _Table(_Resolving):
             key = slice(None)
         cells = lazy[(*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))]
         return cells.reshape(-1, cells.shape[-1]), cells.shape[:-1]
-
-    def _fill(self, rows: Array, flat: Array) -> None:
-        """Copy stored rows (lists of cells, a structured array, or tuples) into a structured array."""
-        if flat.ndim == 2:
-            for column, name in enumerate(self.fields):
-                rows[name] = flat[:, column]
-        elif flat.dtype.names is not None:
-            for stored, name in zip(flat.dtype.names, self.fields, strict=True):
-                rows[name] = flat[stored]
-        else:
-            for position, row in enumerate(flat):
-                rows[position] = tuple(row)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
         rows = cast(Array, self[:])

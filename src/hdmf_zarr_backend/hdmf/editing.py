@@ -169,7 +169,11 @@ class Edit:
 
     def _how_to_remove(self, *, of_rows: bool) -> tuple[str, ...]:
         """Return what to do about what leads to what is removed, in Python and on the command line."""
-        owners = dict.fromkeys(self._removable(path) for _, reason, path in self._lost if reason is not None)
+        owners: dict[str, None] = {}  # the nearest objects around that the schema does not require
+        for owner in (self._owner(path) for _, reason, path in self._lost if reason is not None):
+            while owner and self._why_required(owner) is not None:
+                owner = self._owner(split(owner)[0])  # noqa: PLW2901 - the one around it
+            owners[owner] = None
         named = few(list(map(absolute, owners)))
         if not owners:
             what = "it removes such links, attributes and row numbers, and makes the references in datasets null."
@@ -180,12 +184,6 @@ class Edit:
             ways = ("io.remove(rows=...)", "`zarrio remove --rows`")
             return tuple(f"First remove the rows that need it, by {way}; or {named} together with it." for way in ways)
         return (f"Remove {named} together with it; to keep it, export to a new file with its own object there.",)
-
-    def _removable(self, path: str) -> str:
-        """Return the path of the nearest object around a node that the schema does not require."""
-        while (path := self._owner(path)) and self._why_required(path) is not None:
-            path = split(path)[0]
-        return path
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a node or a link another name in its group."""

@@ -544,9 +544,12 @@ class LazyContainers:
 
     def _unmade(self) -> list[tuple[Any, str]]:
         """Return the container and the path of each member that is not created."""
-        parents = {id(parent): parent for parent, _ in self._waiting.values()}.values()
-        entries = [(parent, entry.path) for parent in parents for entry in _entries(parent)]
-        return [(parent, path) for parent, path in entries if path not in self._containers]
+        unmade: list[tuple[Any, str]] = []
+        for parent in {id(parent): parent for parent, _ in self._waiting.values()}.values():
+            groups = [parent.fields, *(getattr(parent, name) for name in collections_of(type(parent)))]
+            entries = (each for group in groups for each in dict.values(group) if type(each) is Entry)
+            unmade += [(parent, entry.path) for entry in entries if entry.path not in self._containers]
+        return unmade
 
     def make_everything(self) -> None:
         """Make all containers, if that of the root was created."""
@@ -892,9 +895,3 @@ def _is_list(value: Any) -> bool:
 def _listed(value: Any) -> Any:
     """Return the value of an argument as a list."""
     return value if _is_list(value) else [value]
-
-
-def _entries(container: Any) -> list[Entry]:
-    """Return the entries of a container, for members that do not exist yet."""
-    groups = [container.fields, *(getattr(container, name) for name in collections_of(type(container)))]
-    return [each for group in groups for each in dict.values(group) if type(each) is Entry]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -320,8 +321,13 @@ class Planner:
         data = builder.data
         options = Layout(maxshape=self.request.max_shape(builder))
         if not isinstance(data, ZarrDataIO):
-            left = take_settings(options, data)
-            if left:
+            # settings of a DataIO of another backend
+            has_settings = isinstance(getattr(type(data), "io_settings", None), property)
+            settings = data.io_settings if has_settings and not is_hdf5_dataset(data.data) else {}
+            options.chunks = settings["chunks"] if isinstance(settings.get("chunks"), tuple) else None
+            options.maxshape = settings.get("maxshape", options.maxshape)
+            options.fill_value = settings.get("fillvalue")
+            if left := [name for name, value in settings.items() if value and name not in _NOT_FILTERS]:
                 what = f"filters of HDF5 are ignored ({', '.join(left)} of {type(data).__name__})"
                 self._warn(path, f"{what}; wrap the data in ZarrDataIO to choose a codec")
             return options, self.request.link_data
@@ -368,9 +374,12 @@ class Planner:
             return self._plan_resolved(data, options)
         if is_hdf5_dataset(data):
             return plan_h5_dataset(data, options, encode)
-        if _holds_references(data, dtype_name):
+        is_stored = isinstance(data, LazyArray)
+        may_refer = isinstance(data, (list, tuple)) or getattr(getattr(data, "dtype", None), "kind", "") == "O"
+        may_refer = may_refer and not is_stored and not isinstance(dtype_name, list)
+        if dtype_name in ("object", "region") or (may_refer and isinstance(array_planner.first_leaf(data), REFERENCES)):
             return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
-        if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
+        if is_stored and data.dtype.names is not None and not data.dtype.hasobject:
             # stored rows are copied as they are, with their fixed-length and multi-axis fields
             dtype_name = None
         if array_planner.shape_of(data) == ():
@@ -451,30 +460,6 @@ def _is_running(values: Any) -> bool:
     return inspect.isgenerator(values) and inspect.getgeneratorstate(values) != inspect.GEN_CREATED
 
 
-def _holds_references(data: Any, dtype_name: Any) -> bool:
-    """Tell whether the elements of ``data``, whose type in the builder is ``dtype_name``, are references."""
-    if dtype_name in ("object", "region"):
-        return True
-    may_be = isinstance(data, (list, tuple)) or getattr(getattr(data, "dtype", None), "kind", "") == "O"
-    if isinstance(dtype_name, list) or isinstance(data, LazyArray) or not may_be:
-        return False
-    return isinstance(array_planner.first_leaf(data), REFERENCES)
-
-
-def take_settings(options: Layout, wrapped: Any) -> list[str]:
-    """Copy settings of a DataIO of another backend to ``options``; return the names of those that are ignored."""
-    has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
-    if not has_settings or is_hdf5_dataset(wrapped.data):
-        return []
-    settings = wrapped.io_settings
-    chunks = settings.get("chunks")
-    if isinstance(chunks, tuple):
-        options.chunks = chunks
-    options.maxshape = settings.get("maxshape", options.maxshape)
-    options.fill_value = settings.get("fillvalue")
-    return [name for name, value in settings.items() if value and name not in _NOT_FILTERS]
-
-
 class AppendPlanner(Planner):
     """Plans a write to an existing file."""
 
@@ -489,7 +474,8 @@ class AppendPlanner(Planner):
     ) -> None:
         super().__init__(request)
         self.plan = WritePlan(hierarchy)
-        self._resolver = Resolver(None, hierarchy, request.targets.location)
+        resolver = Resolver(None, hierarchy, request.targets.location)
+        self._location = partial(resolver.locate, resolver.main)  # of a file that a link or reference names
         self.changed: set[str] = set()
         # the last one as `KnownFields.is_unchanged`
         self._is_written, self._original, self._is_unchanged = is_written, original, is_unchanged
@@ -631,10 +617,6 @@ class AppendPlanner(Planner):
         value = json.get("value", {})
         source = value.get("source")
         return self._location(source) if isinstance(source, str) else source, value.get("path")
-
-    def _location(self, source: str) -> str:
-        """Return the location of a file that a link or reference names."""
-        return self._resolver.locate(self._resolver.main, source)
 
     def _leads_to(self, one: ZarrReference, other: ZarrReference) -> bool:
         return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
