@@ -623,8 +623,8 @@ class Request:
         datasets = sum(isinstance(node, Dataset) for node in nodes)
         groups, links = len(nodes) - datasets, len(placement.links)
         remarks = self.filled + _remarks(_CHOSEN, layouts)
-        if names := writer.json_attributes:
-            which = f"{counted(len(names), 'attribute')}, which a conversion to Zarr restores: {few(names)}"
+        if lossy := writer.json_attributes:
+            which = f"{counted(len(lossy), 'attribute')}, which a conversion to Zarr restores: {few(lossy)}"
             remarks.append(f"HDF5 has no type for {which}")
         return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
 

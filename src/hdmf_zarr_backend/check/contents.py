@@ -72,41 +72,31 @@ _ZSTD_DESCRIPTOR = 4
 # ---- what is stored -------------------------------------------------------------------------------------------------
 
 
-class StoredObjects:
-    """The objects with the chunks of an array: ``grid`` of them along the axes, each with ``inner`` chunks."""
-
-    def __init__(self, stored: StoredArray) -> None:
-        self._stored, self.grid, self.inner = stored, shard_grid(stored), inner_grid(stored)
-
-    def listed(self, store: Store, path: str) -> tuple[set[Index], list[str]]:
-        """Return what `sort` does of the names of all keys below the array."""
-        return self.sort(key[len(path) + 1 if path else 0 :] for key in store.sizes(path))
-
-    def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
-        """Return the indices of the ``names`` that are objects of the array, and the other names."""
-        indices: set[Index] = set()
-        unknown: list[str] = []
-        for name in names:
-            index = shard_named(self._stored, name)
-            if index is not None:
-                indices.add(index)
-            elif name not in DOCUMENTS:
-                unknown.append(name)
-        return indices, sorted(unknown)
+def _sorted(stored: StoredArray, keys: Iterable[str], path: str = "") -> tuple[set[Index], list[str]]:
+    """Return the indices of the ``keys`` below ``path`` that are chunks or shards of an array, and the other names."""
+    indices: set[Index] = set()
+    unknown: list[str] = []
+    for name in (key[len(path) + 1 if path else 0 :] for key in keys):
+        index = shard_named(stored, name)
+        if index is not None:
+            indices.add(index)
+        elif name not in DOCUMENTS:
+            unknown.append(name)
+    return indices, sorted(unknown)
 
 
 def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]:
     """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys."""
     if not node.stored.shape:
         return [0]
-    stored = StoredObjects(node.stored)
     if not store.abilities.listing:
         _check_count(store, node.stored.grid[0])
         return list(range(node.stored.grid[0]))
     # references that were never written read as null: only what is stored can point to something
-    objects = {index[0] for index in stored.listed(store, path)[0]}
-    _check_count(store, len(objects) * stored.inner[0])
-    rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
+    objects = {index[0] for index in _sorted(node.stored, store.sizes(path), path)[0]}
+    inner = inner_grid(node.stored)[0]
+    _check_count(store, len(objects) * inner)
+    rows = (row * inner + i for row in objects for i in range(inner))
     return sorted(row for row in rows if row < node.stored.grid[0])
 
 
@@ -279,9 +269,8 @@ class ChunkCheck:
                 dtype = ChunkReader(self._store, path, node.stored, ChunkCache(0)).codec.dtype
                 fill_scalar(node.stored, dtype)
                 size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
-                stored = StoredObjects(node.stored)
                 # with a list of keys, only the chunks of an object are looked for one by one, else all in the metadata
-                grid = stored.inner if self._store.abilities.listing else node.stored.grid
+                grid = inner_grid(node.stored) if self._store.abilities.listing else node.stored.grid
                 _check_count(self._store, math.prod(grid))
             except ZarrBackendError as error:
                 problem = problem_of(error, path)
@@ -289,25 +278,26 @@ class ChunkCheck:
                     self._report.problems.append(problem)
                 continue
             count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))
-            indices = iter(self._present(path, node.stored, stored))
+            indices = iter(self._present(path, node.stored))
             while batch := list(islice(indices, count)):
                 yield DecodeTask(self._store, path, node, batch)
 
-    def _present(self, path: str, node: StoredArray, stored: StoredObjects) -> Iterator[Index]:
+    def _present(self, path: str, node: StoredArray) -> Iterator[Index]:
         """Yield the chunks that are stored, and report how many are not. Iterates over stored chunks only."""
         if not self._store.abilities.listing:
             yield from indices_of(node.grid)
             return
-        indices, unknown = stored.listed(self._store, path)
+        indices, unknown = _sorted(node, self._store.sizes(path), path)
         if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
             what = "1 key is not a chunk" if len(unknown) == 1 else f"{len(unknown):,} keys are not chunks"
             self._report.add(path, "unknown-file", f"{what}: {few(unknown)}")
-        count = math.prod(stored.grid)
+        grid = shard_grid(node)
+        count = math.prod(grid)
         if len(indices) < count:
             # a folder with the name of a chunk reads as a missing chunk, so Zarr would give fill values
-            blocked, _ = stored.sort(self._store.names_without_values(path))
+            blocked, _ = _sorted(node, self._store.names_without_values(path))
             if blocked:
                 labels = [node.chunk_text(index, is_object=True) for index in sorted(blocked)]
                 what = f"a folder, a pipe or a device has the name of {counted(len(blocked), 'chunk')}: {few(labels)}"
@@ -315,7 +305,7 @@ class ChunkCheck:
             # of 10**9 chunks a few may be stored: no more are looked at than needed to find the first missing ones
             there = indices | blocked
             most = len(there) + _MOST_NAMED
-            first = (index for index in islice(indices_of(stored.grid), most) if index not in there)
+            first = (index for index in islice(indices_of(grid), most) if index not in there)
             if labels := [node.chunk_text(index, is_object=True) for index in islice(first, _MOST_NAMED)]:
                 self._add_missing(path, count - len(there), labels)
         for index in sorted(indices):

@@ -131,9 +131,9 @@ def taken(name: str, **where: str) -> MetadataError:
     return MetadataError(f"the name {name!r} is that of an attribute and of a member", remedy=_RENAME, **where)
 
 
-def make_group(name: str, members: Mapping[str, Any], attributes: Mapping[str, Any], source: str) -> Any:
+def make_group(path: str, members: Mapping[str, Any], attributes: Mapping[str, Any], source: str) -> Any:
     """Return a ``GroupBuilder`` with its members."""
-    builder = _GROUP.copy(name=name, source=source)
+    builder = _placed(path, _GROUP.copy(name=split(path)[1] or ROOT, source=source))
     builder.attributes.update(attributes)
     builder.obj_type.update(dict.fromkeys(attributes, "attributes"))
     for member, child in members.items():
@@ -142,6 +142,13 @@ def make_group(name: str, members: Mapping[str, Any], attributes: Mapping[str, A
         add_member(builder, member, child)
         if child.parent is None:
             child.parent = builder
+    return builder
+
+
+def _placed(path: str, builder: Any) -> Any:
+    # `location` is the path of the parent, and the name of the root is not a part of any path
+    if path:
+        builder.location = absolute(split(path)[0])
     return builder
 
 
@@ -188,10 +195,11 @@ def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
 _NO_AXES = {"maxshape": None, "dimension_labels": None, "chunks": False}
 
 
-def make_dataset(name: str, data: Any, dtype: Any, attributes: Mapping[str, Any], source: str, **axes: Any) -> Any:
+def make_dataset(path: str, data: Any, dtype: Any, attributes: Mapping[str, Any], source: str, **axes: Any) -> Any:
     """Return a ``DatasetBuilder``; the arguments are those of its constructor, those of axes for an array only."""
     # `source` is compared as text with that of the file: another spelling would make links to this file external
-    builder = _DATASET.copy(name=name, source=source, dtype=dtype, **{**_NO_AXES, **axes})
+    arguments = {**_NO_AXES, **axes, "name": split(path)[1] or ROOT, "source": source, "dtype": dtype}
+    builder = _placed(path, _DATASET.copy(**arguments))
     if data is not None:
         builder["data"] = data  # hdmf itself sets it so
     builder.attributes.update(attributes)
@@ -287,25 +295,21 @@ class Assembler:
         pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
             attributes = self._attributes(path, node, pending)
-            name = split(path)[1] or ROOT
             try:
                 with at(self.source, path):
                     if isinstance(node, Group):
                         # by name, as in HDF5: stores list keys in different orders
                         children = ((member, self.builders.get(join(path, member))) for member in sorted(node.members))
                         members = {member: child for member, child in children if child is not None}
-                        builder = make_group(name, members, attributes, self.source)
+                        builder = make_group(path, members, attributes, self.source)
                     else:
-                        builder = self._dataset(path, name, node, attributes, scalars)
+                        builder = self._dataset(path, node, attributes, scalars)
             except MetadataError as error:
                 if not isinstance(node, Dataset) or split(path)[0] not in paths:
                     raise
                 self._leave_out_damaged(path, error, strict=self.is_strict)
                 pending = [attribute for attribute in pending if attribute[0] != path]
                 continue
-            # `location` is the path of the parent, and the name of the root is not a part of any path
-            if path:
-                builder.location = absolute(split(path)[0])
             # kept alive: hdmf keeps what it knows of builders by their id
             self.builders[path] = builder
             made.append(path)
@@ -404,7 +408,7 @@ class Assembler:
         return array(self.edits, self.store, path, node, self._cache, **context)
 
     def _dataset(
-        self, path: str, name: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
+        self, path: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
     ) -> Any:
         """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
         means, lazy = describe(node), self._lazy(path, node)
@@ -413,9 +417,9 @@ class Assembler:
         except UnsupportedFileError:  # the library of its type is absent, which is said where its values are read
             data, dtype = lazy, to_hdmf(means.stored)
         if means.is_scalar:
-            return make_dataset(name, data, dtype, attributes, self.source)
+            return make_dataset(path, data, dtype, attributes, self.source)
         axes = {"maxshape": lazy.maxshape, "dimension_labels": decode_dimensions(node.attributes), "chunks": True}
-        return make_dataset(name, data, dtype, attributes, self.source, **axes)
+        return make_dataset(path, data, dtype, attributes, self.source, **axes)
 
     def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
         stored = means.stored

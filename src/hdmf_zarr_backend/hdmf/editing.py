@@ -793,7 +793,7 @@ class Edit:
         if builder.parent is None and path:
             # pynwb asks for the version of the schema above a Subject without `age__reference`
             version = {k: v for k, v in parsed.hierarchy.root.attributes.items() if k == "nwb_version"}
-            builder.parent = make_group("root", {}, version, store.location)
+            builder.parent = make_group("", {}, version, store.location)
         try:
             manager.construct(builder)
         except ConstructError as error:

@@ -266,21 +266,16 @@ class Before:
     # paths of the nodes that are new or have changed; what is below a new group is new
     touched: set[str]
 
-    def is_changed(self, path: str) -> bool:
-        """Tell whether a node may have changed."""
-        if self.hierarchy.get(path) is None:
-            return True
-        while path and path not in self.touched:
-            path = split(path)[0]
-        return bool(path)
-
     def changed_part(self, hierarchy: Hierarchy) -> Hierarchy:
         """Return all groups of the file as it is now, and the arrays that may have changed."""
         part = Hierarchy(Group(), hierarchy.zarr_format)
         for path, node in hierarchy.walk():
+            changed = path
+            while changed and changed not in self.touched:
+                changed = split(changed)[0]
             if isinstance(node, Group):
                 part.add(path, Group(node.attributes))
-            elif self.is_changed(path):
+            elif changed or self.hierarchy.get(path) is None:
                 part.add(path, node)
         return part
 

@@ -41,7 +41,6 @@ from hdmf_zarr_backend.hdmf.internals import (
 )
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
-from hdmf_zarr_backend.hdmf.targets import ROOT
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Group,
@@ -143,10 +142,9 @@ class LazyAssembler(Assembler):
         if path not in self.builders:
             pending: list[tuple[str, str, Any]] = []
             attributes = self._attributes(path, self.hierarchy.group(path), pending)
-            builder = make_group(split(path)[1] or ROOT, {}, attributes, self.source)
+            builder = make_group(path, {}, attributes, self.source)
             if path:
                 builder.parent = self.open_group(split(path)[0])
-                builder.location = absolute(split(path)[0])
             self.builders[path] = builder
             self._fill([], pending)
             self._check_left_out([path], strict=False)  # an open group is needed for all others
@@ -434,57 +432,35 @@ class _Member(NamedTuple):
     is_link: bool
 
 
-class _Matched:
-    """The members of an open group as hdmf's mapper sees them, with one small builder for all that are alike."""
-
-    def __init__(self) -> None:
-        self._paths: dict[int, list[str]] = {}
-        self._links: set[int] = set()
-
-    def add(self, path: str, node: Any, *, is_link: bool = False) -> Any:
-        """Return a small builder for the node at ``path``; it may be there for others too, see `join`."""
-        builder = _small_builder(path, node)
-        self._paths[id(builder)] = [path]
-        if is_link:
-            self._links.add(id(builder))
-        return builder
-
-    def join(self, builder: Any, path: str) -> None:
-        """Let a small builder be there for another member as well."""
-        self._paths[id(builder)].append(path)
-
-    def members(self, value: Any) -> list[_Member] | None:
-        """Return the members in the value of an argument; None where it has others, or none."""
-        values = _listed(value)
-        if not values or not all(id(each) in self._paths for each in values):
-            return None
-        ranks: dict[int, int] = {}
-        ranked = []
-        rank = 0
-        for builder in values:
-            spec, is_link = builder.matched_spec, id(builder) in self._links
-            # hdmf lists what is of one type of the schema by name
-            if spec is None or spec.name is None:
-                rank = ranks.setdefault(id(spec), len(ranks))
-            for path in self._paths[id(builder)]:
-                ranked.append(((rank, is_link, split(path)[1]), _Member(path, spec, is_link)))
-        return [member for _, member in sorted(ranked, key=itemgetter(0))]
+def _members(value: Any) -> list[_Member] | None:
+    """Return the members for which the small builders in an argument stand; None where it has others, or none."""
+    values = _listed(value)
+    if not values or not all(hasattr(each, "stands_for") for each in values):
+        return None
+    ranks: dict[int, int] = {}
+    ranked = []
+    rank = 0
+    for builder in values:
+        spec, is_link = builder.matched_spec, builder.is_link
+        # hdmf lists what is of one type of the schema by name
+        if spec is None or spec.name is None:
+            rank = ranks.setdefault(id(spec), len(ranks))
+        for path in builder.stands_for:
+            ranked.append(((rank, is_link, split(path)[1]), _Member(path, spec, is_link)))
+    return [member for _, member in sorted(ranked, key=itemgetter(0))]
 
 
 _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 """Datasets of a series that can be links to those of another, and pynwb's field of the other that lists the series."""
 
 
-def _small_builder(path: str, node: Any) -> Any:
-    """Return a builder that has the type of the node at ``path``, and nothing in it."""
-    parent, name = split(path)
+def _small_builder(path: str, node: Any, *, is_link: bool = False) -> Any:
+    """Return a builder that has the type of the node at ``path``, and nothing in it; it may stand for more of them."""
     typed = {key: node.attributes.get(key) for key in (*TYPE_KEYS, "namespace")}
     attributes = {key: value for key, value in typed.items() if isinstance(value, str)}
-    if isinstance(node, Group):
-        builder = make_group(name, {}, attributes, "")
-    else:
-        builder = make_dataset(name, None, None, attributes, "")
-    builder.location = absolute(parent)
+    is_group = isinstance(node, Group)
+    builder = make_group(path, {}, attributes, "") if is_group else make_dataset(path, None, None, attributes, "")
+    builder.stands_for, builder.is_link = [path], is_link
     return builder
 
 
@@ -517,7 +493,7 @@ class LazyContainers:
         """Return whether the container of the root can be created without its members."""
         root = self._file.hierarchy.root
         data_type = data_type_of(root)
-        with self._errors(make_group(ROOT, {}, {}, "")):
+        with self._errors(make_group("", {}, {}, "")):
             is_open = data_type is not None and self._file.is_open_type(root.attributes.get("namespace"), data_type)
         return is_open and LazyBuildManager.serve(self._manager, self)
 
@@ -727,8 +703,7 @@ class LazyContainers:
         """Return the container of an open group, without the members that its constructor does not need."""
         builder = self._file.open_group(path)
         cls, mapper = self._manager.get_cls(builder), self._manager.type_map.get_map(builder)
-        matched = _Matched()
-        seen = self._matched_builder(path, mapper.spec, matched)
+        seen = self._matched_builder(path, mapper.spec)
         builder.attributes.update(seen.attributes)  # with the types of the schema
         given = constructor_arguments(mapper, seen, self._manager.type_map, cls)
         described = {each["name"]: each for each in get_docval(cls.__init__)}
@@ -736,12 +711,12 @@ class LazyContainers:
         later: dict[str, list[_Member]] = {}
         at_once: list[str] = []
         for name, value in given.items():
-            members = matched.members(value)
+            members = _members(value)
             if members is not None and self._can_wait(cls, described[name], members, is_one=not _is_list(value)):
                 later[name] = members
             else:
                 has_builders = any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in _listed(value))
-                arguments[name] = self._all_made(value, matched, at_once) if has_builders else value
+                arguments[name] = self._all_made(value, at_once) if has_builders else value
         container = new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
         set_parents(container, parent)
@@ -751,7 +726,7 @@ class LazyContainers:
         self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._waiting])
         return container
 
-    def _matched_builder(self, path: str, spec: GroupSpec | None, matched: _Matched) -> Any:
+    def _matched_builder(self, path: str, spec: GroupSpec | None) -> Any:
         """Return a builder of an open group for hdmf's mapper; what is put into it has no builders of its members."""
         file = self._file
         node = file.hierarchy.group(path)
@@ -767,13 +742,13 @@ class LazyContainers:
             name, data_type, is_group = split(member_path)[1], data_type_of(child), isinstance(child, Group)
             of_type = (child.attributes.get("namespace"), data_type, is_group)
             if data_type is None and is_group:
-                open_groups[name] = self._matched_builder(member_path, spec.get_group(name) if spec else None, matched)
+                open_groups[name] = self._matched_builder(member_path, spec.get_group(name) if spec else None)
             elif data_type is None:
                 plain.append(member_path)
             elif name not in named and of_type in alike:
-                matched.join(alike[of_type], member_path)
+                alike[of_type].stands_for.append(member_path)
             else:
-                small = typed[name] = matched.add(member_path, child)
+                small = typed[name] = _small_builder(member_path, child)
                 self._check.builder(small)
                 if name not in named and self._check.is_known(small):
                     alike[of_type] = small
@@ -781,15 +756,13 @@ class LazyContainers:
         datasets = {split(each)[1]: file.builders[each] for each in plain if each in file.builders}
         # datasets without a type are read: the mapper hands their values to the constructor
         members = {**open_groups, **typed, **datasets}
-        builder = make_group(split(path)[1] or ROOT, members, file.open_group(path).attributes, file.source)
-        if path:
-            builder.location = absolute(split(path)[0])
-        self._add_links(path, node, builder, matched)
+        builder = make_group(path, members, file.open_group(path).attributes, file.source)
+        self._add_links(path, node, builder)
         restore_types(builder, node, self._manager.namespace_catalog)
         self._check.builder(builder)
         return builder
 
-    def _add_links(self, path: str, node: Group[Attributes], builder: Any, matched: _Matched) -> None:
+    def _add_links(self, path: str, node: Group[Attributes], builder: Any) -> None:
         others = []
         for link in self._file.file.links(path, node):
             if link.name in node.attributes:
@@ -800,7 +773,7 @@ class LazyContainers:
                 others.append(link)
             else:
                 self._file.check_ids(link.target, target.attributes.get("object_id"), self._file)
-                set_link(builder, link.name, matched.add(target_path, target, is_link=True), path=absolute(path))
+                set_link(builder, link.name, _small_builder(target_path, target, is_link=True), path=absolute(path))
         self._file.set_links(builder, path, others)
 
     def _can_wait(self, cls: Any, described: dict[str, Any], members: list[_Member], *, is_one: bool) -> bool:
@@ -826,13 +799,13 @@ class LazyContainers:
             and issubclass(self._manager.get_cls(small), described["type"])
         )
 
-    def _all_made(self, value: Any, matched: _Matched, at_once: list[str]) -> Any:
+    def _all_made(self, value: Any, at_once: list[str]) -> Any:
         """Return the value of an argument with containers for its builders; ``at_once`` receives their paths."""
         if not _is_list(value):
-            return self._all_made([value], matched, at_once)[0]
+            return self._all_made([value], at_once)[0]
         containers = []
         for item in value:
-            members = matched.members(item)
+            members = _members(item)
             if members is None:
                 containers.append(self._manager.construct(item))
                 continue
