@@ -73,9 +73,6 @@ from hdmf_zarr_backend.write.sources import ElementSource, RowSource
 _NOT_FILTERS = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
 """Settings of a DataIO of HDF5 that are not filters."""
 
-Doc = Callable[[Any], "str | None"]
-MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
-
 
 @dataclass(slots=True)
 class WriteRequest:
@@ -86,8 +83,9 @@ class WriteRequest:
     # with strict JSON, chunk keys and the consolidated document as this file has them
     options: WriteOptions
     rules: ReadOptions  # for HDF5 data that are copied
-    max_shape: MaxShape  # that the schema allows for a dataset; None if it is unlimited
-    doc: Doc  # the schema's documentation of a builder; None if none is to be written
+    # that the schema allows for a dataset; None if it is unlimited
+    max_shape: Callable[[Any], tuple[int | None, ...] | None]
+    doc: Callable[[Any], str | None]  # the schema's documentation of a builder; None if none is to be written
     zarr_format: int  # of a new file
     has_both: bool  # whether a new file also gets the metadata of format 3
     # a new file has format 3 if shards are asked for, since no format is
