@@ -181,6 +181,15 @@ def test_data_are_replaced_by_others_of_another_shape_and_type(path):
     )
 
 
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_a_column_gets_other_chunks(path):
+    with NWBZarrIO(path, "r+") as io:
+        column = io.read().units["spike_times"].target
+        io.replace("/units/spike_times", ZarrDataIO(column.data, chunks=(2,)))
+        assert io.read().units["spike_times"].target.data.chunks == (2,)
+    check(path)
+
+
 def test_a_link_to_a_dataset_becomes_a_dataset_of_its_own(path):
     times, link = np.arange(20.0) / 1000, "/acquisition/copy/timestamps"
     with NWBZarrIO(path, "r+") as io:
