@@ -1,14 +1,8 @@
 """Values as h5py reads them <-> JSON, guided by their `Element`; and as plain values, for comparing.
 
 As JSON are the values that Zarr stores as JSON or cannot store: rows with text or references, attributes of types that
-HDMF lacks, fill values::
-
-    numbers        a number, "NaN", "Infinity"; a NaN with another sign or payload as its bits, "0x7ff8000000000001";
-                   complex [re, im]; bool, enumerations and bitfields as bool or integer
-    text           text; bytes that are not UTF-8 {"base64": "..."}
-    opaque, dates  {"base64": "..."}
-    references     the result of the given function, null for a null reference
-    compound       a list of the fields;  array, sequence: a list of the elements
+HDMF lacks, fill values. docs/format/format-2.md has the form. A compound is a list of its fields, and null a null
+reference.
 """
 
 from __future__ import annotations

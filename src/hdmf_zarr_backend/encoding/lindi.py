@@ -1,18 +1,8 @@
 """LINDI in Zarr format 2 -> the conventions of this package.
 
-==============================================  ======================================================================
-LINDI                                           node
-==============================================  ======================================================================
-``_SCALAR: true`` of an array of one element    ``zarr_dtype: "scalar"``
-a group with ``_SOFT_LINK: {"path": ...}``      an entry of ``zarr_link`` of the group that it is in
-``{"_REFERENCE": reference}`` as an attribute   ``{"zarr_dtype": "object", "value": reference}``
-``{"_REFERENCE": reference}`` as an element     the reference; the first element shows that they are references
-``.specloc`` as a reference                     its path
-``_COMPOUND_DTYPE``, rows as elements           ``zarr_dtype`` with the fields, of which ``<REFERENCE>`` is ``object``;
-                                                the fields are the last axis
-"NaN", "Infinity", "-Infinity" in attributes    the numbers; LINDI refuses to write these as text
-``_EXTERNAL_ARRAY_LINK``                        a mark for readers of the values, which are in another file
-==============================================  ======================================================================
+docs/format/format-3.md has what differs. In a node the fields of rows are the last axis; text such as "NaN" in
+attributes becomes the number, since LINDI refuses to write it as text; the first element of an array shows whether its
+elements are references.
 
 This form is never written.
 

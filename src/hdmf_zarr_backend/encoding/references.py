@@ -1,17 +1,8 @@
 """References to objects and to regions of datasets, and links.
 
 A reference has ``source`` (the file, ``"."`` for this one), ``path`` (absolute in that file), ``object_id`` of the
-target and ``source_object_id`` of the file; a region reference also has ``region``. It is stored in these forms:
-
-==========================================  ===========================================================================
-where                                       how
-==========================================  ===========================================================================
-element of an array, cell of a row          the object; in chunks of format 3 its text, by `reference_text`
-attribute, format 2                         ``{"zarr_dtype": "object", "value": reference}``
-attribute, format 3; all of LINDI           ``{"_REFERENCE": reference}``
-type of an array, format 2 (``zarr_dtype``) ``"object"``, ``"region"``
-type of an array, format 3 (``_DTYPE``)     ``"object_reference"``, ``"region"``
-==========================================  ===========================================================================
+target and ``source_object_id`` of the file; a region reference also has ``region``. docs/format has the forms in which
+both formats store it; LINDI has those of format 3.
 
 A link is an entry of ``zarr_link`` (in format 3 ``_LINKS``) of its group: a reference with a ``name``. It is soft if
 ``source == "."``, and external otherwise.
