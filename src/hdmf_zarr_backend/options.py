@@ -101,10 +101,10 @@ class Limits:
             if type(value) is not int or value < 0:  # True is an int too
                 raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
 
-    def check(self, name: str, value: int, what: str) -> None:
+    def check(self, name: str, value: int, what: str, advice: str = "") -> None:
         """Refuse a ``value`` beyond the limit ``name``; ``what``: ``"the chunks have 2**42 bytes each"``."""
         if value > getattr(self, name):
-            raise self.exceeded(name, value, what)
+            raise self.exceeded(name, value, what, advice)
 
     def exceeded(self, name: str, value: int, what: str, advice: str = "") -> LimitError:
         """Return the error of `check` for ``name``, ``value`` and ``what``, with other ``advice`` before its own."""

@@ -382,7 +382,8 @@ def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(stored, dtype)
     if value is None and has_records(stored):
-        return StructRows(stored.first_filter["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
+        rows = StructRows(stored.first_filter["fields"], numpy_dtype)
+        return rows.cells(np.zeros(math.prod(shape[:-1]), rows.dtype)).reshape(shape)
     if value is None and dtype.kind == "O":
         value = EMPTY_OBJECTS.get(stored.first_filter.get("id"))
     if value is not None:
@@ -466,20 +467,6 @@ class ChunkReader:
             limits.check("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
         self._allowed = chunks
 
-    def _check_selection(self, axes: list[Axis]) -> None:
-        """Refuse a selection that is larger than the limits, before memory is allocated for it."""
-        limits = self._rules.limits
-        size, count = self.codec.dtype.itemsize, 1
-        for axis, chunk in zip(axes, self.array.chunks, strict=True):
-            size *= axis.length
-            count *= axis.chunks(chunk)
-        advice = "Read a smaller part at a time. "
-        with at(self.store, self.path):
-            if size > limits.max_read_bytes:
-                raise limits.exceeded("max_read_bytes", size, f"{size:,} bytes are requested at once", advice)
-            if count > limits.max_read_chunks:
-                raise limits.exceeded("max_read_chunks", count, f"{count:,} chunks are requested at once", advice)
-
     @property
     def codec(self) -> ChunkCodec:
         """The codec of the chunks; replaced when the data type or the filters of the array change."""
@@ -507,9 +494,15 @@ class ChunkReader:
         if masked is not None:
             return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.array.shape)
-        self._check_selection(axes)
-        if (values := self._single_chunk(axes)) is not None:  # no second array to copy into
-            return values
+        size, count = self.codec.dtype.itemsize, 1
+        for axis, chunk in zip(axes, self.array.chunks, strict=True):
+            size *= axis.length
+            count *= axis.chunks(chunk)
+        advice = "Read a smaller part at a time. "
+        with at(self.store, self.path):  # before memory is allocated
+            limits = self._rules.limits
+            limits.check("max_read_bytes", size, f"{size:,} bytes are requested at once", advice)
+            limits.check("max_read_chunks", count, f"{count:,} chunks are requested at once", advice)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
         parts, is_kept = overlaps(axes, self.array.chunks), False
         if result.nbytes >= WINDOW_BYTES:
@@ -671,17 +664,6 @@ class ChunkReader:
         piece = self.chunk((number,))[start - number * size : stop - number * size].copy()
         return piece if type(key) is slice else piece.reshape(())
 
-    def _single_chunk(self, axes: list[Axis]) -> Array | None:
-        """Return a new array if the selection is a complete array that is stored as one chunk, None otherwise."""
-        array = self.array
-        if array.shape != array.chunks or self.codec.is_object or 0 in array.shape or self.changed is not None:
-            return None
-        if any(a.drop or a.indices is not None or (a.start, a.stop, a.step) != (0, n, 1)
-               for a, n in zip(axes, array.shape, strict=True)):  # fmt: skip
-            return None
-        index = (0,) * len(array.shape)
-        return self._decoded(index, self._stored(index))
-
     def element(self, position: int) -> Any:
         """Return one element along the first axis of an array of references or rows, without decoding its chunk."""
         array = self.array
@@ -719,7 +701,8 @@ class ChunkReader:
 
         record = np.empty(size, np.uint8)
         try:
-            return rows.row(record) if self._read_range(record, position % count * size, index, blocks) else None
+            is_read = self._read_range(record, position % count * size, index, blocks)
+            return rows.cells(record.view(rows.dtype))[0].tolist() if is_read else None
         except (ChunkError, UnicodeDecodeError, ValueError):
             return None  # decoding the chunk raises the error
 

@@ -260,7 +260,16 @@ def stated_target(value: Any) -> Target:
 
 def past_the_end(rows: Values, resolver: Resolver) -> Counter[str]:
     """Count the ranges of samples in a column of time series that lead past the end of their series, by its path."""
-    outside, samples = Counter[str](), cache(partial(_samples, resolver))
+    outside = Counter[str]()
+
+    @cache
+    def samples(series: Target) -> float:
+        """Return how many samples a series has; infinity if its data are in another file, as those of a video are."""
+        with suppress(ZarrBackendError):
+            *_, data = resolver.find_inside(series.source, f"{series.path}/data")
+            return (isinstance(data, Dataset) and sum(describe_any(data).axes[:1])) or math.inf
+        return math.inf
+
     kinds = {(name, rows.dtype[name].kind.replace("u", "i")) for name in rows.dtype.names or ()}
     if {("idx_start", "i"), ("count", "i"), ("timeseries", "O")} <= kinds:
         for start, count, series in rows[["idx_start", "count", "timeseries"]].reshape(-1).tolist():
@@ -268,14 +277,6 @@ def past_the_end(rows: Values, resolver: Resolver) -> Counter[str]:
             if isinstance(series, Target) and series.path is not None and (start >= 0 or count >= 0):
                 outside[series.path] += not 0 <= start <= start + count <= samples(series)
     return +outside
-
-
-def _samples(resolver: Resolver, series: Target) -> float:
-    """Return how many samples a series has; infinity if its data are in another file, as those of a video are."""
-    with suppress(ZarrBackendError):
-        *_, data = resolver.find_inside(series.source, f"{series.path}/data")
-        return (isinstance(data, Dataset) and sum(describe_any(data).axes[:1])) or math.inf
-    return math.inf
 
 
 class ZarrContent(Mapping[str, NodeContent]):
@@ -407,7 +408,14 @@ class ZarrContent(Mapping[str, NodeContent]):
         values = decode_attributes(stored, resolve=self._attribute_reference)
         attributes = {name: _attribute_content(value) for name, value in values.items()}
         names = visible(stored)
-        attributes.update(self._reference_tables(stored, names))
+        for key, name in names.items():
+            # references with several axes are nested JSON lists in every format
+            value: Any = stored[key]
+            items = np.array(value if isinstance(value, list) and value and isinstance(value[0], list) else [], object)
+            if items.size and all(map(is_reference, items.flat)):
+                is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
+                targets = object_array([self._attribute_reference(item) for item in items.flat], items.shape)
+                attributes[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, targets)
         for key, remark in as_dict(notes_of(stored).get("attributes")).items():
             # a type but no value: decoded, it looks like an array of length 0
             if key in names and as_dict(remark).get("null") and "dtype" in remark:
@@ -422,17 +430,3 @@ class ZarrContent(Mapping[str, NodeContent]):
             target = self._follow(THIS_FILE, self._spec_path, None)
             attributes[SPECLOC] = AttributeContent(REFERENCE, (), object_array([target], ()))
         return attributes
-
-    def _reference_tables(self, stored: Attributes, names: dict[str, str]) -> dict[str, AttributeContent]:
-        """Return the attributes of references with several axes, which are nested JSON lists in every format."""
-        tables = {}
-        for key, name in names.items():
-            if not isinstance(stored[key], list) or not stored[key] or not isinstance(stored[key][0], list):
-                continue
-            items = np.array(stored[key], dtype=object)
-            if not items.size or not all(is_reference(item) for item in items.flat):
-                continue
-            is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
-            values = object_array([self._attribute_reference(item) for item in items.flat], items.shape)
-            tables[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
-        return tables

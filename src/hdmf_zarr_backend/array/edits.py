@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.array.chunks import FEW, ChunkCache, ChunkReader, fill_array, memory_bytes
-from hdmf_zarr_backend.array.shards import WaitingShards, shard_grid, shard_of
+from hdmf_zarr_backend.array.shards import WaitingShards, is_inside, shard_grid, shard_of
 from hdmf_zarr_backend.encoding.chunks import Array, cell_texts
 from hdmf_zarr_backend.encoding.codecs import field_types
 from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
@@ -127,7 +127,7 @@ class _ChangedArray:
 
     def is_new(self, index: Index) -> bool:
         """Return whether a chunk is outside of the stored array."""
-        return not _is_inside(index, self.before)
+        return not is_inside(index, self.before)
 
     def is_late(self, index: Index) -> bool:
         """Return whether readers of the new shape find the same in the stored chunk, and those of the old one more."""
@@ -139,7 +139,7 @@ class _ChangedArray:
         if self.shards is None:
             return []
         grid = shard_grid(self.reader.array)
-        changed = [shard for shard in sorted(self.shards.shards()) if _is_inside(shard, grid)]
+        changed = [shard for shard in sorted(self.shards.shards()) if is_inside(shard, grid)]
         if are_full:  # at the end of the first axis the array may grow
             changed = [shard for shard in changed if shard[0] + 1 < grid[0] and self.shards.is_full(shard)]
         return changed
@@ -160,7 +160,7 @@ class _ChangedArray:
         if array.shards is not None:
             grid = shard_grid(array)
             stored = (index for index in sorted(self.removed) if not self.is_new(index) or index in self.early)
-            missing += [index for index in stored if _is_inside(shard_of(array, index), grid)]
+            missing += [index for index in stored if is_inside(shard_of(array, index), grid)]
         return missing
 
 
@@ -385,7 +385,7 @@ class Edits:
             for array in self._arrays.values():  # chunks and shards that are outside of an array now
                 stored = array.reader.array
                 gone = dict.fromkeys(shard_of(stored, index) for index in sorted(array.removed))
-                keys = [array.key(shard) for shard in gone if not _is_inside(shard, shard_grid(stored))]
+                keys = [array.key(shard) for shard in gone if not is_inside(shard, shard_grid(stored))]
                 self.change.delete(keys)
                 for key in keys:
                     self._metadata.inlined.pop(key, None)
@@ -393,7 +393,7 @@ class Edits:
     def _complete(self, array: _ChangedArray, encode: Encode) -> None:
         """Fill chunks that are inside of an array again, resolve references, and make room for long text in rows."""
         for index in sorted(array.removed):
-            if _is_inside(index, array.reader.array.grid):
+            if is_inside(index, array.reader.array.grid):
                 self.put(array.reader, index, array.fill())
         for chunk in array.chunks.values():
             _resolve(chunk, encode, array.path, self._store.location)
@@ -461,7 +461,7 @@ class Edits:
     def _write_shards(self, shards: list[tuple[_ChangedArray, Index]]) -> None:
         keys: dict[bool, list[str]] = {False: [], True: []}
         for array, shard in shards:
-            is_stored = _is_inside(shard, shard_grid(array.reader.array, array.before))
+            is_stored = is_inside(shard, shard_grid(array.reader.array, array.before))
             keys[not is_stored].append(array.key(shard))
         for are_new, some in keys.items():
             self.change.expect(some, are_new=are_new)
@@ -511,10 +511,6 @@ def _resolve(chunk: Array, encode: Encode, path: str, location: str) -> None:
             if isinstance(item, DeferredReference):
                 with at(location, path):
                     flat[position] = encode(item.target)
-
-
-def _is_inside(index: Index, grid: Index) -> bool:
-    return all(i < n for i, n in zip(index, grid, strict=True))
 
 
 # ---- arrays that grow -----------------------------------------------------------------------------------------------

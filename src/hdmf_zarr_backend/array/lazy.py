@@ -478,15 +478,7 @@ class EditableArray(LazyArray):
         self._reader.is_closed = lambda: edits.is_closed
 
     def outdate(self, problem: str, *, is_gone: bool) -> None:
-        """Refuse changes of the array from now on, because its file has others.
-
-        Parameters
-        ----------
-        problem : str
-            What the error says.
-        is_gone : bool
-            The array is not there any more: reading is refused too.
-        """
+        """Refuse changes from now on, with an error for ``problem``; and reading, if the array ``is_gone``."""
         error = self._outdated = self._unusable(problem, "Read the file again with io.read().")
 
         def refuse(*_: Any) -> None:

@@ -201,14 +201,10 @@ class WaitingShards:
     def __del__(self) -> None:
         self._file.close()  # after a failed write, incomplete shards are discarded
 
-    def shard_of(self, index: Index) -> Index:
-        """Return the shard of the chunk at ``index``."""
-        return shard_of(self._array, index)
-
     def set(self, index: Index, data: bytes) -> None:
         """Set the stored bytes of a chunk, replacing earlier ones. Safe for threads."""
         with self._lock:
-            positions = self._positions[self.shard_of(index)]
+            positions = self._positions[shard_of(self._array, index)]
             # in the bytes of an earlier value, if it fits: an array that is changed often would fill the disk
             start, _, capacity = positions.get(index, (0, 0, -1))
             if len(data) > capacity:
@@ -227,14 +223,14 @@ class WaitingShards:
     def get(self, index: Index) -> bytes | None:
         """Return the stored bytes of a chunk that waits or has been written, None if it was not set."""
         data = self.waiting(index)
-        if data is not None or not self.is_stored(self.shard_of(index)):
+        if data is not None or not self.is_stored(shard_of(self._array, index)):
             return data
         return ShardReader(self._store, self._path, self._array).get(index)
 
     def waiting(self, index: Index) -> bytes | None:
         """Return the stored bytes of a chunk that waits, None if it does not."""
         with self._lock:
-            position = self._positions.get(self.shard_of(index), {}).get(index)
+            position = self._positions.get(shard_of(self._array, index), {}).get(index)
             return None if position is None else self._read(*position[:2])
 
     def shards(self) -> list[Index]:
@@ -248,8 +244,7 @@ class WaitingShards:
 
     def is_stored(self, shard: Index) -> bool:
         """Return whether a shard was stored before, or has been written."""
-        is_old = self._stored is not None and all(map(operator.lt, shard, self._stored))
-        return is_old or shard in self._written
+        return shard in self._written or (self._stored is not None and is_inside(shard, self._stored))
 
     def _read(self, start: int, length: int) -> bytes:
         self._file.seek(start)
@@ -286,12 +281,6 @@ class WaitingShards:
                 self._file.truncate()
                 self._end = 0
 
-    def finish(self, change: Change) -> None:
-        """Write all shards with chunks that wait."""
-        for shard in sorted(self.shards()):
-            self.write(shard, change)
-        self.close()
-
     def close(self) -> None:
         """Discard the chunks that wait."""
         self._positions.clear()
@@ -307,6 +296,11 @@ def inner_grid(array: StoredArray) -> Index:
 def _in_shard(index: Index, grid: Index) -> Index:
     """Return the index in its shard of the chunk at ``index`` of the array."""
     return tuple(i % n for i, n in zip(index, grid, strict=True))
+
+
+def is_inside(index: Index, grid: Index) -> bool:
+    """Tell whether an index is one of a grid."""
+    return all(i < n for i, n in zip(index, grid, strict=True))
 
 
 def shard_of(array: StoredArray, index: Index) -> Index:
@@ -332,7 +326,7 @@ def shard_named(array: StoredArray, name: str) -> Index | None:
         return None
     grid = shard_grid(array)
     index = (*stored, *(0,) * (len(grid) - len(stored)))  # not every axis is in the name
-    return index if all(i < n for i, n in zip(index, grid, strict=True)) else None
+    return index if is_inside(index, grid) else None
 
 
 def split_shard(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes]:

@@ -21,7 +21,6 @@ from hdmf_zarr_backend.encoding.attributes import row_counts, shown_counts
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.encoding.parser import (
     COPY_AGAIN,
-    ancestors,
     check_document,
     check_outside,
     check_texts,
@@ -45,7 +44,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, ancestors, join, relative, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.journal import pending

@@ -185,8 +185,6 @@ def _base64(array: Array) -> str:
 
 
 def _nested(items: list[Any], shape: tuple[int, ...]) -> Any:
-    if not shape:
-        return items[0]
     return object_array(items, shape).tolist()
 
 
@@ -229,9 +227,7 @@ def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
         return array if array.ndim else array[()]
     if is_reference(value):
         return resolve(value)
-    if isinstance(value, list):
-        return _decode_list(value, resolve)
-    return value
+    return _decode_list(value, resolve) if isinstance(value, list) else value
 
 
 def _numbers(value: Any) -> Any:

@@ -163,7 +163,9 @@ def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]
                     array = np.asarray(unmasked(item, location, _unravel(n, shape)))
                     level[n] = array if array.ndim else array[()]
         types = set(map(type, level))
-        nested = set(filter(_is_nested, types))
+        nested = {
+            kind for kind in types if hasattr(kind, "__len__") and hasattr(kind, "__iter__") and not _is_value(kind)
+        }
         if not nested:
             break
         if nested == types == {np.ndarray} and len({item.shape for item in level}) == 1:
@@ -185,12 +187,6 @@ def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]
 @lru_cache(maxsize=256)
 def _is_array(kind: type) -> bool:
     return hasattr(kind, "__array__") and not _is_value(kind)
-
-
-@lru_cache(maxsize=256)
-def _is_nested(kind: type) -> bool:
-    """Tell whether elements of a type are sequences."""
-    return hasattr(kind, "__len__") and hasattr(kind, "__iter__") and not _is_value(kind)
 
 
 def _is_value(kind: type) -> bool:

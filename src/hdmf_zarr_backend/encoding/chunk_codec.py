@@ -600,10 +600,7 @@ class ChunkCodec:
         return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
     def decode_blocks(
-        self,
-        frame: npt.NDArray[np.uint8],
-        out: npt.NDArray[np.uint8] | None,
-        what: Callable[[], str] = lambda: "a chunk",
+        self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None, what: Callable[[], str]
     ) -> npt.NDArray[np.uint8]:
         """Return the decoded bytes of a frame of `BloscBlocks`, in ``out`` unless that is None."""
         try:

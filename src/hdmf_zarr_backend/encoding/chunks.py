@@ -155,7 +155,6 @@ class SplitElements(Elements):
         super().__init__(parsed, len(borders) + 1, len(text) + borders.nbytes)
         self.shape = shape
         self._text = text
-        self._borders = borders
         self._end = end
         self._separator = separator
 
@@ -288,9 +287,10 @@ class StructRows:
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the rows as an object array with two axes."""
-        return self._cells(np.frombuffer(buf, self.dtype))
+        return self.cells(np.frombuffer(buf, self.dtype))
 
-    def _cells(self, records: Array) -> Array:
+    def cells(self, records: Array) -> Array:
+        """Return records as rows."""
         check_characters(records)
         cells: Array = np.empty((len(records), len(self._fields)), dtype=object)
         for column, (name, dtype, kind) in enumerate(self._fields):
@@ -317,16 +317,7 @@ class StructRows:
     def split(self, buf: bytes) -> Elements:
         """Return the rows of a chunk, each of which is decoded when it is read."""
         records = np.frombuffer(buf, self.dtype)
-        return Elements(lambda n: self._cells(records[n : n + 1])[0].tolist(), len(records), len(buf))
-
-    def row(self, record: Array) -> list[Any]:
-        """Return the row whose bytes are ``record``."""
-        cells: list[Any] = self._cells(record.view(self.dtype))[0].tolist()
-        return cells
-
-    def empty(self, count: int) -> Array:
-        """Return ``count`` rows of a chunk that is not stored."""
-        return self._cells(np.zeros(count, self.dtype))
+        return Elements(lambda n: self.cells(records[n : n + 1])[0].tolist(), len(records), len(buf))
 
 
 def _characters(dtype: np.dtype[Any]) -> Any:

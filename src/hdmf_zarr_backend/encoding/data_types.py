@@ -60,11 +60,6 @@ class NumberType:
         """Whether NumPy has the type itself."""
         return self.library == _NUMPY
 
-    @property
-    def is_installed(self) -> bool:
-        """Whether this environment has its library, in a version that has the type."""
-        return not isinstance(_scalar_of(self.library, self.name), Exception)
-
     def data_type(self, byte_order: str = "<") -> str:
         """Return its data type of format 2 with a byte order, ``"<"`` or ``">"``; one byte has none."""
         size = self.element.size
@@ -150,7 +145,8 @@ def library_number(element: Element) -> NumberType | None:
 def installed_number(element: Element) -> NumberType | None:
     """Return the result of `library_number`, None also where the library is absent."""
     number = library_number(element)
-    return number if number is not None and number.is_installed else None
+    is_absent = number is None or isinstance(_scalar_of(number.library, number.name), Exception)
+    return None if is_absent else number
 
 
 def named(number: Number) -> Number:
@@ -371,8 +367,7 @@ def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
     try:
         return _decode(data_type, ">" if endian == "big" else "<", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        problem = f"the data type {data_type!r} is unknown ({error})"
-        raise MetadataError(problem, remedy="Convert the array with the program that wrote it.") from error
+        raise unknown_type(data_type, error) from error
 
 
 def object_kind(data_type: Any) -> str | None:

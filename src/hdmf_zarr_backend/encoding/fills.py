@@ -74,7 +74,13 @@ def fill_from_format_3(value: Any, data_type: Any, stored: Any) -> Any:
         return None
     if isinstance(value, str):
         if _HEX.fullmatch(value):
-            return _from_bits(value, data_type)
+            from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
+
+            dtype = numpy_dtype(data_type)
+            try:
+                return encode_scalar(_float(value, dtype)) if letter_of(dtype) == "f" else value
+            except (OverflowError, TypeError) as error:
+                raise MetadataError(f"the fill value {value!r} does not fit {data_type}") from error
         is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
         try:
             return None if is_coded and not any(base64.b64decode(value, validate=True)) else value
@@ -112,21 +118,6 @@ def _is_zero(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_zero, value))
     return isinstance(value, str) and not value
-
-
-def _from_bits(value: str, data_type: Any) -> Any:
-    """Return the float with the bytes given in hexadecimal; other text as it is."""
-    import numpy as np
-
-    from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
-
-    dtype = numpy_dtype(data_type) if isinstance(data_type, str) and data_type != "|O" else np.dtype(object)
-    if letter_of(dtype) != "f":
-        return value
-    try:
-        return encode_scalar(np.array(int(value, 16), f"u{dtype.itemsize}").view(dtype.newbyteorder("="))[()])
-    except (OverflowError, TypeError) as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {data_type}") from error
 
 
 # ---- fill values of NumPy -------------------------------------------------------------------------------------------
@@ -175,10 +166,9 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if letter in "SV" and isinstance(value, str):
         return _from_bytes(base64.b64decode(value), dtype)
     if letter == "c" and isinstance(value, list):
-        half, parts = dtype.itemsize // 2, np.empty(2, f"f{dtype.itemsize // 2}")
+        parts = np.empty(2, f"f{dtype.itemsize // 2}")
         for index, part in zip(range(2), value, strict=True):  # each as a float alone (Zarr v3, "Fill value")
-            is_hex = isinstance(part, str) and _HEX.fullmatch(part)
-            parts[index] = np.array(int(part, 16), f"u{half}").view(parts.dtype) if is_hex else float(part)
+            parts[index] = _float(part, parts.dtype)
         return parts.view(f"c{dtype.itemsize}")[0]
     if isinstance(value, list):
         raise TypeError("it is not a single value")
@@ -190,6 +180,15 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
         raise TypeError("it is not an integer")
     is_count = letter in "mM" and type(value) is int
     return np.array(value, "i8" if is_count else dtype).astype(dtype, copy=False)[()]
+
+
+def _float(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a float that is a number, its name, or its bits in hexadecimal."""
+    import numpy as np
+
+    if isinstance(value, str) and _HEX.fullmatch(value):
+        return np.array(int(value, 16), f"u{dtype.itemsize}").view(dtype.newbyteorder("="))[()]
+    return float(value)
 
 
 def _decode_row(value: dict[str, Any], dtype: np.dtype[Any]) -> Any:

@@ -1,17 +1,6 @@
 """Elements <-> the types of HDF5, and the JSON by which a note records a type that Zarr does not have.
 
-The JSON, from which Zarr -> HDF5 creates the type again::
-
-    "<f8"  "|u1"                                      numbers, named as NumPy names them
-    "bool"  "object"  "region"                        h5py's enumeration; references
-    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset; "pad" if it
-                                                      is not "nullterm"
-    {"text": "ascii", "size": 5, "pad": "nullterm"}   text of fixed length; "nullpad", "spacepad"
-    {"enum": [["red", 1], ...], "base": type}
-    {"bitfield": "<u2"}  {"opaque": 3, "tag": "..."}  {"complex": "<f8"}
-    {"number": "<u2", "precision": 12, "offset": 2}   a number with a custom layout; for floats also "fields", "bias"
-    {"fields": [[name, type], ...]}                   with "offsets" and "size" if it is padded
-    {"array": type, "shape": [3]}  {"sequence": type}
+The JSON, from which Zarr -> HDF5 creates the type again, is in docs/format/format-2.md.
 
 h5py is imported on use, since files are listed without it. NumPy's dates are opaque in HDF5, with a tag of h5py.
 
@@ -23,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element, installed_number, named
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
@@ -47,9 +36,6 @@ from hdmf_zarr_backend.model.element import (
     Time,
 )
 from hdmf_zarr_backend.model.nodes import Memo
-
-if TYPE_CHECKING:
-    import numpy as np
 
 JSON_ROW = Compound((("json", UTF8),))
 """The HDF5 type of an attribute that only JSON holds."""
@@ -310,6 +296,7 @@ def _order_of(tid: Any) -> ByteOrder:
 
 
 def _number_of(tid: Any) -> Number:
+    import numpy as np
     from h5py import h5t
 
     size, order, bits, offset = tid.get_size(), _order_of(tid), tid.get_precision(), tid.get_offset()
@@ -318,19 +305,13 @@ def _number_of(tid: Any) -> Number:
         kind: NumberKind = "uint" if tid.get_sign() == h5t.SGN_NONE else "int"
         return Number(kind, size, order) if is_plain else named(Number(kind, size, order, Precision(bits, offset)))
     fields, bias = _float_layout(tid)
-    if is_plain and size > 1 and _float_layout(h5t.py_create(_dtype(f"{order}f{size}"))) == (fields, bias):
+    if is_plain and size > 1 and _float_layout(h5t.py_create(np.dtype(f"{order}f{size}"))) == (fields, bias):
         return Number("float", size, order)
     return named(Number("float", size, order, Precision(bits, offset, fields, bias)))
 
 
 def _float_layout(tid: Any) -> tuple[tuple[int, ...], int]:
     return tuple(tid.get_fields()), tid.get_ebias()
-
-
-def _dtype(code: str) -> np.dtype[Any]:
-    import numpy as np
-
-    return np.dtype(code)
 
 
 def _text_type(tid: Any) -> Text:
@@ -406,6 +387,7 @@ def _type_of(element: Element) -> Any:
 
 
 def _number_type(number: Number) -> Any:
+    import numpy as np
     from h5py import h5t
 
     kind, size, order, layout = number.kind, number.size, number.byte_order, number.layout
@@ -426,11 +408,11 @@ def _number_type(number: Number) -> Any:
         prefix = f"STD_B{8 * size}" if kind == "bitfield" else f"COMPLEX_IEEE_F{4 * size}"
         return getattr(h5t, prefix + ("BE" if order == ">" else "LE"))
     if kind == "bool":
-        return h5t.py_create(_dtype("?"), logical=True)
+        return h5t.py_create(np.dtype("?"), logical=True)
     # A long double has 80 bits on x86, 128 on some ARM processors, and 64 with some compilers.
     if kind == "float" and size == 16:
         problem = "a float of 16 bytes is not stored in HDF5: its bytes differ between machines"
         raise ValueRefusedError(problem, remedy="Convert the data to float64.")
     if size not in _HDF5_SIZES:
         raise ValueError("no such number")
-    return h5t.py_create(_dtype(f"{order}{LETTERS[kind]}{size}"))
+    return h5t.py_create(np.dtype(f"{order}{LETTERS[kind]}{size}"))

@@ -230,7 +230,11 @@ def new_dataset(
 ) -> tuple[Dataset[Attributes], Notes]:
     """Return a new dataset and the entries of its note."""
     if isinstance(element, np.dtype):
-        return _plain(element, shape, layout)
+        # ``zarr_dtype`` has the fields, so the note marks it as a scalar.
+        is_marked = not shape and letter_of(element) == "V"
+        data_type = zarr_type(element)
+        named = word_of_type(data_type) if shape or is_marked else _SCALAR
+        return _dataset(data_type, named, shape, layout, element.itemsize), {"scalar": True} if is_marked else {}
     if isinstance(element, Compound):
         return _rows(element, shape, layout)
     if isinstance(element, Text) and element.size is None:
@@ -249,14 +253,6 @@ def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
     """Mark a new dataset of one compound or opaque element as a scalar, which is not compressed."""
     notes["scalar"] = True
     dataset.stored.compressor = None
-
-
-def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
-    # ``zarr_dtype`` has the fields, so the note marks it as a scalar.
-    is_marked = not shape and letter_of(dtype) == "V"
-    data_type = zarr_type(dtype)
-    zarr_dtype = word_of_type(data_type) if shape or is_marked else _SCALAR
-    return _dataset(data_type, zarr_dtype, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}
 
 
 def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:

@@ -66,6 +66,7 @@ from hdmf_zarr_backend.model.nodes import (
     Hierarchy,
     Node,
     absolute,
+    ancestors,
     gc_paused,
     is_small_number,
     join,
@@ -179,7 +180,7 @@ class ParsedFile:
         texts = {key: dump(document) for key, document in documents.items() if key != zarr2.GROUP}
         if self.state is not None:
             texts[zarr3.DOCUMENT] = registry.sealed(dump(registry.hiding_document()))
-        return {**texts, **dict.fromkeys(kind.stale(consolidate=False))}
+        return {**texts, **dict.fromkeys(registry.stale(self.zarr_format, consolidate=False))}
 
 
 def parse(
@@ -487,15 +488,6 @@ def implied(documents: Iterable[str]) -> list[str]:
     """Return the paths of groups without a document that are above nodes which have one, against both formats."""
     known = {path for path, name in map(split, documents) if name != zarr2.ATTRIBUTES}
     return sorted(ancestors(known) - known)
-
-
-def ancestors(paths: Iterable[str]) -> set[str]:
-    """Return the paths above ``paths``, each of which is visited once: a crafted file may be nested deeply."""
-    above: set[str] = set()
-    for path in paths:
-        while path and (path := split(path)[0]) not in above:
-            above.add(path)
-    return above
 
 
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:

@@ -1,12 +1,8 @@
 """The formats of Zarr by number: the documents of nodes, and those that are set last. And files with both formats.
 
 In those, format 2 is the primary one: changes are made there, and the documents of format 3 are derived from it. A note
-tells whether the documents agree, and which are read. It is in ``zarr.json`` of the root, in ``_hdmf``::
-
-    "both": {"zmetadata": "<SHA-256 of .zmetadata>", "zarr.json": "<SHA-256 of zarr.json with 64 zeros here>"}
-
-A reader gets both documents with its first request, and compares them. A program that supports only one format changes
-only one of the documents, which the digests show.
+in ``zarr.json`` has digests of both, which show if a program that supports only one format has changed one of them
+(docs/format/format-3.md).
 """
 
 from __future__ import annotations
@@ -47,9 +43,6 @@ class Format(Protocol):
     def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
         """Return the documents that complete the file, with the ``inlined`` chunks by key, as far as they fit."""
 
-    def stale(self, *, consolidate: bool) -> list[str]:
-        """Return the keys that become invalid when a file is changed."""
-
 
 # hdmf-zarr up to 0.13 and netcdf-c read format 2 only; hdmf-zarr 0.14 writes format 3.
 DEFAULT_FORMAT = 2
@@ -71,6 +64,11 @@ FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)
 
 FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}
 """The one of them for a file of known format."""
+
+
+def stale(zarr_format: int, *, consolidate: bool) -> list[str]:
+    """Return the keys that become invalid when a file is changed; in format 3 `Format.last` replaces the document."""
+    return [zarr2.CONSOLIDATED] if zarr_format == 2 and not consolidate else []
 
 
 def parse_consolidated(
@@ -131,21 +129,15 @@ def with_note(document: Mapping[str, Any], consolidated: bytes | None) -> dict[s
     return {**document, "attributes": {**attributes, NOTES: {**notes_of(attributes), BOTH: note}}}
 
 
-def sealed(text: bytes) -> bytes:
-    """Return the text of a ``zarr.json`` from `with_note` with its own digest."""
+def sealed(text: bytes, consolidated: bytes | None = None) -> bytes:
+    """Return the text of a ``zarr.json`` from `with_note` with its own digest, and that of another ``.zmetadata``."""
     note = _find(text)
     if note is None:
         raise ValueError("the document has no note")
+    if consolidated is not None:
+        text = text.replace(note[0].encode(), _digest(consolidated).encode(), 1)
     text = _replaced(text, note[2], _ZEROS)
     return _replaced(text, note[2], _digest(text))
-
-
-def renewed(text: bytes, consolidated: bytes) -> bytes:
-    """Return the text of a ``zarr.json`` with a note about another ``.zmetadata`` that is equivalent in format 3."""
-    note = _find(text)
-    if note is None:
-        raise ValueError("the document has no note")
-    return sealed(text.replace(note[0].encode(), _digest(consolidated).encode(), 1))
 
 
 def use_structured(node: Dataset[Attributes]) -> None:

@@ -125,27 +125,16 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
 
 def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
     """Return the documents that are set after all others, and complete the file; as `encoding.registry.Format.last`."""
-    return {CONSOLIDATED: {**wrap(encode_documents(hierarchy)), **inline_block(inlined)}} if consolidate else {}
-
-
-def stale(*, consolidate: bool) -> list[str]:
-    """Return the keys that become invalid when a file is changed."""
-    return [] if consolidate else [CONSOLIDATED]
-
-
-def wrap(documents: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``.zmetadata`` document of ``{key: document}``."""
-    return {"metadata": dict(documents), FORMAT_KEY: 1}
+    block = {"metadata": encode_documents(hierarchy), FORMAT_KEY: 1}
+    return {CONSOLIDATED: {**block, **inline_block(inlined)}} if consolidate else {}
 
 
 def unwrap(document: Any) -> dict[str, Any]:
     """Return ``{key: document}`` of a ``.zmetadata`` document."""
     metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
     if not isinstance(metadata, dict):
-        problem, cli = (
-            f"{CONSOLIDATED} is not a consolidated document",
-            "Run `zarrio verify`, then `zarrio consolidate`.",
-        )
+        problem = f"{CONSOLIDATED} is not a consolidated document"
+        cli = "Run `zarrio verify`, then `zarrio consolidate`."
         remedy = "Open with mode='r-' to ignore it, and run `zarrio verify`."
         raise MetadataError(problem, path="/", remedy=remedy, remedy_cli=cli)
     return metadata
@@ -180,6 +169,11 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
     order = document["order"]
     if separator not in (".", "/") or order not in ("C", "F"):
         raise MetadataError(f"dimension_separator {separator!r} or order {order!r} is unknown", path=path)
+    compressor, filters = document["compressor"], document["filters"]
+    if compressor is not None and not _is_codec(compressor):
+        raise MetadataError(f"compressor {compressor!r} is not a codec", path=path)
+    if filters is not None and not (isinstance(filters, list) and all(map(_is_codec, filters))):
+        raise MetadataError(f"filters {filters!r} is not a list of codecs", path=path)
     # Keys that the specification does not define stay in the document, as other programs may need them.
     known = _WITH_SEPARATOR if separator != "." else _REQUIRED
     extra = {} if len(document) == len(known) else {key: document[key] for key in document if key not in known}
@@ -188,8 +182,8 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
         chunks=chunks,
         data_type=document["dtype"],
         fill_value=document["fill_value"],
-        compressor=_codec(document["compressor"], "compressor", path),
-        filters=_filters(document["filters"], path),
+        compressor=compressor,
+        filters=None if filters is None else list(filters),
         order=order,
         chunk_keys=_CHUNK_KEYS[separator],
         extra=extra,
@@ -202,17 +196,5 @@ def _check_format(document: Any, name: str, path: str) -> None:
         raise MetadataError(f"{name} is not a document of Zarr format 2", path=path)
 
 
-def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:
-    if value is not None and not (isinstance(value, dict) and isinstance(value.get("id"), str)):
-        raise MetadataError(f"{key} {value!r} is not a codec", path=path)
-    return value
-
-
-def _filters(value: Any, path: str) -> list[dict[str, Any]] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or None in value:
-        raise MetadataError(f"filters {value!r} is not a list of codecs", path=path)
-    for item in value:
-        _codec(item, "filters", path)
-    return list(value)
+def _is_codec(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("id"), str)

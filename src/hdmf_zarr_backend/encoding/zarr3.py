@@ -1,36 +1,10 @@
 """Nodes <-> the metadata documents of Zarr format 3.
 
 A node at ``p`` has the document ``p/zarr.json``; consolidated documents are inside that of the root.
-`encoding.data_types`, `encoding.codecs` and `encoding.fills` translate data types, codecs and fill values. Nodes and
-documents also differ in this:
-
-=====================  =========================================  ===================================================
-what                   node                                       document
-=====================  =========================================  ===================================================
-scalar                 shape ``(1,)``, ``stored_axes`` 0          shape ``()``
-references             ``"|O"`` with the filter ``references``    ``string``
-rows with text or      ``"|O"``, shape ``(n, k)``, with the       ``struct``, shape ``(n,)``; text of fixed length
-references             filter ``struct``, ``stored_axes`` 1
-no fill value          ``null``                                   the zero of the type
-names of dimensions    ``_ARRAY_DIMENSIONS``                      the same, and ``dimension_names``
-=====================  =========================================  ===================================================
-
-Attributes are in the convention of hdmf-zarr 0.14 and LINDI:
-
-=================================================  ===================================================================
-node                                               format-3 document
-=================================================  ===================================================================
-``zarr_link``                                      ``_LINKS``
-``{"zarr_dtype": "object", "value": reference}``   ``{"_REFERENCE": reference}``
-``zarr_dtype`` of an array of references           ``_DTYPE: "object_reference"``
-``zarr_dtype`` of a scalar                         ``_DTYPE`` with the type of the element; the array has no axes
-``zarr_dtype`` of rows with references             ``_REFERENCE_FIELDS``, the names of the fields that are references
-``zarr_dtype`` of other rows                       none: the data type is sufficient
-``zarr_dtype`` of other arrays                     ``_DTYPE``
-``_ARRAY_DIMENSIONS`` of a scalar                  none
-=================================================  ===================================================================
-
-All other attributes are equal. What the convention cannot express is in the note of the node.
+`encoding.data_types`, `encoding.codecs` and `encoding.fills` translate data types, codecs and fill values. What else
+differs between nodes, which are as in format 2, and documents is in docs/format/format-3.md, "Differences from format
+2"; what the convention cannot express is in the note of the node. In a node, references and rows with text or
+references are ``"|O"`` with the filter ``references`` or ``struct``; ``stored_axes`` counts the axes of the document.
 
 ``parse_node(encode_node(x)) == x``, except for names of axes that a document does not have, and for a fill value of
 zero, which comes back as None. An array that was read keeps its document, with its unknown keys and short forms.
@@ -231,11 +205,6 @@ def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: boo
         if path and isinstance(node, Group):
             members[path][CONSOLIDATED] = {**BLOCK, "metadata": {}}
     return {DOCUMENT: {**root, CONSOLIDATED: {**BLOCK, "metadata": members, **inline_block(inlined)}}}
-
-
-def stale(*, consolidate: bool) -> list[str]:
-    """Return the keys that become invalid when a file is changed: none, since `last` replaces the document."""
-    return []
 
 
 def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> tuple[Hierarchy, dict[str, Any]] | None:
@@ -654,11 +623,8 @@ def _is_reference_field(field: Any) -> bool:
 
 def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
     """Return the ``zarr_dtype`` of rows for the data type and the names of reference fields."""
-    fields = []
-    for name, dtype_name in ((field["name"], field["dtype"]) for field in default):
-        is_text = isinstance(dtype_name, str) and dtype_name.startswith("str")
-        fields.append({"name": name, "dtype": "object" if name in references else "str" if is_text else dtype_name})
-    return fields
+    words = {field["name"]: "str" if str(field["dtype"]).startswith("str") else field["dtype"] for field in default}
+    return [{"name": name, "dtype": "object" if name in references else word} for name, word in words.items()]
 
 
 def _looks_like_rows(default: list[Any], references: Any) -> bool:

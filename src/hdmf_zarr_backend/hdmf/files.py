@@ -23,7 +23,7 @@ from hdmf_zarr_backend.encoding.attributes import indices_in, row_counts, shown_
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, check_described
 from hdmf_zarr_backend.encoding.references import LinkedFile
-from hdmf_zarr_backend.encoding.registry import FORMATS, texts_of
+from hdmf_zarr_backend.encoding.registry import FORMATS, stale, texts_of
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, StoreError, at, warn
 from hdmf_zarr_backend.hdmf.assembler import Assembler
 from hdmf_zarr_backend.hdmf.datasets import FileResolver
@@ -431,7 +431,7 @@ def _commit(
             dump(documents[zarr2.ATTRIBUTES], strict=strict) if zarr2.ATTRIBUTES in documents else None
         )
     # without consolidation, an old consolidated document would hide what was added (zarr-python reads it first)
-    root |= dict.fromkeys(kind.stale(consolidate=consolidate))
+    root |= dict.fromkeys(stale(hierarchy.zarr_format, consolidate=consolidate))
     if before is not None:
         store, options = file.parsed.store(edits.change.reader), WriteOptions(strict_json=strict)
         text = texts[zarr2.CONSOLIDATED]

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.parser import check_texts, parse, read_documents
-from hdmf_zarr_backend.encoding.registry import FORMATS, renewed
+from hdmf_zarr_backend.encoding.registry import FORMATS, sealed
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, NCZARR_ATTR
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -281,7 +281,7 @@ def add_nczarr(
         # else the digest of format 2 in format 3 would say that format 3 is out of date
         if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
             root = store.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
-            documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])
+            documents[zarr3.DOCUMENT] = sealed(root, documents[zarr2.CONSOLIDATED])
         with writer.change(root=parsed.root_keys) as change:
             change.delete(key for key in nodes if key not in kept)
             change.commit(texts, documents)

@@ -160,8 +160,12 @@ def is_same_place(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of ``path``, which stays valid when the working directory changes."""
+def location_of(path: str | os.PathLike[str]) -> str:
+    """Return the location of a file: an absolute path, or a URL without a slash at its end."""
+    if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
+        address = without_query(path)
+        stripped = address.rstrip("/")
+        return path if stripped.endswith(":") else stripped + path[len(address) :]
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{path!r} is not a path", remedy="Give a str or a pathlib.Path.")
     text = os.fspath(path)
@@ -172,15 +176,6 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if is_url(text):
         raise UsageError(f"{text!r} is not local", remedy="Only local directories can be opened by this version.")
     return os.path.abspath(text)
-
-
-def location_of(path: str | os.PathLike[str]) -> str:
-    """Return the location of a file: an absolute path, or a URL without a slash at its end."""
-    if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
-        address = without_query(path)
-        stripped = address.rstrip("/")
-        return path if stripped.endswith(":") else stripped + path[len(address) :]
-    return local_path(path)
 
 
 def inside_of(path: str) -> tuple[str, str] | None:

@@ -268,6 +268,15 @@ def split(path: str) -> tuple[str, str]:
     return parent, name
 
 
+def ancestors(paths: Iterable[str]) -> set[str]:
+    """Return the paths above ``paths``, each of which is visited once: a crafted file may be nested deeply."""
+    above: set[str] = set()
+    for path in paths:
+        while path and (path := split(path)[0]) not in above:
+            above.add(path)
+    return above
+
+
 @dataclass(slots=True)
 class Hierarchy:
     """All nodes of one file of Zarr format 2 or 3; the root is the node at ``""``."""
@@ -335,12 +344,8 @@ class Hierarchy:
         """Return the hierarchy of ``{path: node}`` without damaged nodes; raise the error of one that has members."""
         # Groups that only their members imply are created, so that a reader does not lose them. Zarr v2 requires
         # .zgroup at every ancestor, and `verify` reports missing ones.
-        for path in nodes if damaged else ():
-            above = split(path)[0]
-            while above:
-                if damaged and above in damaged:
-                    raise damaged[above]
-                above = split(above)[0]
+        if damaged and (above := ancestors(nodes) & damaged.keys() - {""}):
+            raise damaged[min(above)]
         flat: dict[str, Node] = {relative(path): node for path, node in nodes.items() if path not in (damaged or ())}
         root = flat.setdefault("", Group())
         for path, child in list(flat.items()):
@@ -414,26 +419,20 @@ def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
-        depth, path = deepest(root)
+        names: list[str] = []
+        longest: list[str] = []
+        stack: list[tuple[int, str, Any]] = [(0, "", root)]
+        while stack:
+            depth, name, node = stack.pop()
+            names[max(0, depth - 1) :] = [name] if depth else []
+            longest = list(names) if depth > len(longest) else longest
+            members = getattr(node, "members", None) or getattr(node, "groups", None) or {}
+            stack.extend((depth + 1, child_name, child) for child_name, child in members.items())
+        depth = len(longest)
         limit = f"Python's limit of {sys.getrecursionlimit()} nested calls"
         problem = f"groups that are nested {depth} deep cannot be {doing} with {limit}"
         remedy = f"Nest less deeply, or raise the limit: sys.setrecursionlimit({max(4 * depth, 2000)})."
-        raise NestingError(problem, store=store, path=path, remedy=remedy) from error
-
-
-def deepest(root: Any) -> tuple[int, str]:
-    """Return depth and absolute path of the deepest group or builder. The root has depth 0."""
-    names: list[str] = []
-    longest: list[str] = []
-    stack: list[tuple[int, str, Any]] = [(0, "", root)]
-    while stack:
-        depth, name, node = stack.pop()
-        names[max(0, depth - 1) :] = [name] if depth else []
-        if depth > len(longest):
-            longest = list(names)
-        members = getattr(node, "members", None) or getattr(node, "groups", None) or {}
-        stack.extend((depth + 1, child_name, child) for child_name, child in members.items())
-    return len(longest), "/" + "/".join(longest)
+        raise NestingError(problem, store=store, path=absolute("/".join(longest)), remedy=remedy) from error
 
 
 @contextmanager

@@ -59,13 +59,6 @@ class Sum:
     links: int = 0
     size: int = 0
 
-    def add(self, other: Sum) -> None:
-        """Add the counts of another subtree."""
-        self.groups += other.groups
-        self.arrays += other.arrays
-        self.links += other.links
-        self.size += other.size
-
     def counts(self) -> tuple[tuple[int, str], ...]:
         """Return the numbers with their nouns."""
         return (self.groups, "group"), (self.arrays, "array"), (self.links, "link")
@@ -116,10 +109,8 @@ def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
             item.sum.arrays, item.sum.size = 1, item.description.size
             key = ("array", item.description.likeness, len(item.node.stored.shape))
         else:
-            # What is not shown is not counted.
-            item.sum.groups = 0 if item.description.instead else 1
-            for member in item.members:
-                item.sum.add(member.sum)
+            item.sum = sum_of(item.members)
+            item.sum.groups += not item.description.instead  # what is not shown is not counted
             members = frozenset((pattern(member.name), member.likeness) for member in item.members)
             key = ("group", item.description.likeness, members)
         item.likeness = known.setdefault(key, len(known))
@@ -141,22 +132,6 @@ def natural(name: str) -> tuple[Any, ...]:
 def pattern(name: str) -> str:
     """Return a name with ``#`` for each number in it, which is the same for the names of a series."""
     return re.sub(r"\d+", "#", name)
-
-
-def _runs(members: list[Item]) -> Iterator[list[Item]]:
-    """Divide members into runs of similar ones; other members are runs of one."""
-    start = 0
-    while start < len(members):
-        first = members[start]
-        alike = start
-        while alike < len(members) and members[alike].likeness == first.likeness:
-            alike += 1
-        same_name = start
-        while same_name < alike and pattern(members[same_name].name) == pattern(first.name):
-            same_name += 1
-        stop = same_name if same_name - start >= RUN else alike if alike - start >= LONG_RUN else start + 1
-        yield members[start:stop]
-        start = stop
 
 
 def readable(value: Any) -> Any:
@@ -196,20 +171,28 @@ def few(names: Sequence[str], separator: str = ", ", *, count: int | None = None
 
 def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]]:
     """Yield members as a tree shows them: single ones, and for a long run the first ones, and the rest as a list."""
-    for run in _runs(members):
-        if show_all or len(run) < RUN:
-            yield from run
+    start = 0
+    while start < len(members):
+        first = members[start]
+        alike = start
+        while alike < len(members) and members[alike].likeness == first.likeness:
+            alike += 1
+        same_name = start
+        while same_name < alike and pattern(members[same_name].name) == pattern(first.name):
+            same_name += 1
+        stop = same_name if same_name - start >= RUN else alike if alike - start >= LONG_RUN else start + 1
+        if show_all or stop - start < RUN:
+            yield from members[start:stop]
         else:
-            yield from run[:SHOWN]
-            yield run[SHOWN:]
+            yield from members[start : start + SHOWN]
+            yield members[start + SHOWN : stop]
+        start = stop
 
 
 def sum_of(items: Iterable[Item]) -> Sum:
     """Return the sum of some items."""
-    total = Sum()
-    for item in items:
-        total.add(item.sum)
-    return total
+    sums = [(item.sum.groups, item.sum.arrays, item.sum.links, item.sum.size) for item in items]
+    return Sum(*map(sum, zip(*sums, strict=True)))
 
 
 # ---- results: a command prints the view of the object, which Python and a notebook show too --------------------------

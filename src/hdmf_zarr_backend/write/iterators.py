@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.array.chunks import Axis, fill_array, full_key, normalise, overlaps, separately
-from hdmf_zarr_backend.array.shards import WaitingShards
+from hdmf_zarr_backend.array.shards import WaitingShards, shard_of
 from hdmf_zarr_backend.encoding import dtypes, elements
 from hdmf_zarr_backend.encoding.casting import cast, cast_text, infer, to_text, unmasked
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
@@ -287,13 +287,13 @@ class GrowingArray:
         self._sink.put(ValuesTask(self._change, self._path, self._codec, chunk, partial(self._set, index)))
         if self._shards is None:
             return
-        full = self._full[self._shards.shard_of(index)]
+        full = self._full[shard_of(self.array, index)]
         full.discard(index)
         if is_full:
             full.add(index)
         if len(full) == self._shards.size:
             self._sink.flush()
-            self._shards.write(self._shards.shard_of(index), self._change)
+            self._shards.write(shard_of(self.array, index), self._change)
             full.clear()
 
     def _set(self, index: Index, data: bytes) -> None:
