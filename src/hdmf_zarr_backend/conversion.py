@@ -83,7 +83,7 @@ from hdmf_zarr_backend.write.plan import (
     shard_bytes_for,
 )
 from hdmf_zarr_backend.write.tasks import opened
-from hdmf_zarr_backend.write.writer import PlanWriter, new_file
+from hdmf_zarr_backend.write.writer import new_file
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
@@ -382,16 +382,12 @@ class Request:
         """What the target can do, as far as it is known before a path or a URL is opened."""
         return self.target.abilities if isinstance(self.target, Store) else Abilities()
 
-    def given(self) -> set[str]:
-        """Return the names of the options that are not those by default."""
+    def refuse_idle(self, source_format: Format, to: str) -> None:
+        """Refuse options that would have no effect."""
         defaults: dict[str, Any] = {"codec": "keep", "chunks": None, "resume": False, "shards": None}
         defaults |= {"link_data": True, "settings": {}}
         own = {name for name, default in defaults.items() if getattr(self, name) != default}
-        return own | self.reading.given() | self.options.given()
-
-    def refuse_idle(self, source_format: Format, to: str) -> None:
-        """Refuse options that would have no effect."""
-        for name in sorted(self.given()):
+        for name in sorted(own | self.reading.given() | self.options.given()):
             from_format, to_format = _MEANT_FOR.get(name, (None, None))
             if name in _OF_WRITES or (to == "virtual" and name not in _OF_VIRTUAL):
                 purpose = "ZarrIO" if name in _OF_WRITES else "data that are copied"
@@ -500,11 +496,9 @@ class Request:
         adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
         resume = self.resumption(plan, tree) if tree is not None and may_resume(store) else None
         # exclusive: another program may have made the target since it was found free
-        nodes, exclusive = plan.hierarchy.flat(), not self.overwrite
-        with new_file(
-            store, nodes, plan.hierarchy.zarr_format, exclusive=exclusive, options=self.options, resume=resume
-        ) as change:
-            root = PlanWriter(change, plan, self.options).write()
+        exclusive = not self.overwrite
+        with new_file(store, plan, self.options, exclusive=exclusive, resume=resume) as (change, planned):
+            root = planned.write()
             if self.has_both:
                 # on use: it loads hdmf and zarr, which the other conversions from HDF5 do without
                 from hdmf_zarr_backend.hdmf.from_zarr import with_format_3

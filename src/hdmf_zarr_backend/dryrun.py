@@ -281,6 +281,7 @@ class _PlanningIO(ZarrIO):
     def _carry_out(self, request: WriteRequest) -> None:
         self.request = request
         self.plan = plan_new(request, self._raw_store)
+        request.unfilled.clear()  # there are no arrays to fill
 
 
 def _of_hdf5(request: Request, zarr_format: ZarrFormat | None, *, estimate: bool) -> DryRun:

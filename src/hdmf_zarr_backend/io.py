@@ -67,8 +67,8 @@ from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
 from hdmf_zarr_backend.hdmf.planner import AppendPlanner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import (
+    TypeCheck,
     check_conversions,
-    check_types,
     documentation,
     load_cached_namespaces,
     max_shape_of,
@@ -504,7 +504,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 problem = f"Cannot read data in mode {self._mode!r}. There are no values"
                 raise NoValuesError(problem, store=source, remedy="Is this the right file?")
             check_link_paths(builder, self._raw_store.read_rules, source)
-            check_types(builder, catalog, source)
+            TypeCheck(catalog, source).file(builder)
             hierarchy = None if self._parsed is None else self._parsed.hierarchy
             herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
             try:

@@ -15,10 +15,10 @@ from hdmf_zarr_backend.encoding.attributes import strict_attributes
 from hdmf_zarr_backend.encoding.parser import check_outside, parse
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, UsageError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
-from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node, gc_paused, join, split
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.store.opening import check_free, open_store, remove_empty_folder
-from hdmf_zarr_backend.write.plan import checked_name
+from hdmf_zarr_backend.write.plan import WritePlan, checked_name
 from hdmf_zarr_backend.write.writer import new_file
 
 __all__ = ["from_zom", "to_zom"]
@@ -154,22 +154,18 @@ def from_zom(model: Any, target: Any, *, consolidate: bool = True, overwrite: bo
     """
     hierarchy = _hierarchy(_listed(model.model_dump(mode="python", warnings=False)))
     store = open_store(target)
-    strict = store.abilities.strict_json
-    if strict:
+    abilities = store.abilities
+    if abilities.strict_json:
         for _, node in hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)
     check_outside(store, is_new=True)
     check_free(store, overwrite=overwrite)
-    documents = registry.FORMATS[hierarchy.zarr_format]
-    paths = [path for path, _ in hierarchy.walk()]
-    with new_file(store, paths, hierarchy.zarr_format, exclusive=not overwrite) as change:
-        for path, node in hierarchy.walk():
-            change.describe({key: dump(text, strict=strict) for key, text in documents.documents(path, node) if path})
-        consolidates = consolidate and store.abilities.consolidates
-        root = dict(documents.last(hierarchy, {}, consolidate=consolidates))
-        root |= dict(documents.documents("", hierarchy.root))
+    consolidates = consolidate and abilities.consolidates
+    options = WriteOptions(strict_json=abilities.strict_json, consolidate_metadata=consolidates)
+    with new_file(store, WritePlan(hierarchy), options, exclusive=not overwrite) as (change, planned):
+        root = planned.write()
         remove_empty_folder(store)
-        change.commit({}, {key: dump(text, strict=strict) for key, text in root.items()})
+        change.commit({}, root)
 
 
 def _hierarchy(model: dict[str, Any]) -> Hierarchy:

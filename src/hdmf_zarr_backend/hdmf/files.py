@@ -234,12 +234,9 @@ def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tup
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
         _check_values(plan, store.location)
     # nothing is written before this line: a refused value leaves what was there
-    paths, number = plan.hierarchy.flat(), plan.hierarchy.zarr_format
-    with new_file(store, paths, number, exclusive=request.exclusive, options=request.options, writer=writer) as change:
-        planned = PlanWriter(change, plan, request.options)
+    with new_file(store, plan, request.options, exclusive=request.exclusive, writer=writer) as (change, planned):
         root = planned.write(one_by_one=request.one_by_one)
         change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)
-    request.unfilled = plan.unfilled
     return plan.hierarchy, planned.inlined
 
 
@@ -301,7 +298,6 @@ def write_difference(
     # only the documents of what has changed: hdmf-zarr 0.13 rewrites 1,052 files to add a series to a file of 1,000
     added, changed = planner.added, planner.changed
     write_changes(file, plan, request.options, flush, added=added, changed=changed, is_more=is_more)
-    request.unfilled = plan.unfilled
 
 
 def write_changes(
@@ -426,10 +422,7 @@ def _commit(
     texts = {key: dump(document, strict=strict) for key, document in last.items()}
     root: dict[str, bytes | None] = {**texts}
     if edits.is_marked and hierarchy.zarr_format == 2:
-        documents = dict(kind.documents("", hierarchy.root))
-        root[zarr2.ATTRIBUTES] = (
-            dump(documents[zarr2.ATTRIBUTES], strict=strict) if zarr2.ATTRIBUTES in documents else None
-        )
+        root[zarr2.ATTRIBUTES] = texts_of(2, [("", hierarchy.root)], strict=strict).get(zarr2.ATTRIBUTES)
     # without consolidation, an old consolidated document would hide what was added (zarr-python reads it first)
     root |= dict.fromkeys(stale(hierarchy.zarr_format, consolidate=consolidate))
     if before is not None:

@@ -110,7 +110,7 @@ class LazyAssembler(Assembler):
     """By unit, the units that its links and references lead to."""
     # held by the thread that makes builders or containers
     lock: Any = field(default_factory=RLock, init=False)
-    _open_groups: dict[str, OpenGroupBuilder] = field(default_factory=dict, init=False)
+
     _is_complete: bool = field(default=False, init=False)
 
     def is_open(self, node: Any) -> bool:
@@ -152,7 +152,6 @@ class LazyAssembler(Assembler):
             # to change for them to be created on use
             builder.__class__ = OpenGroupBuilder
             builder.file = self
-            self._open_groups[path] = builder
         return self.builders[path]
 
     def root(self) -> Any:
@@ -246,8 +245,8 @@ class LazyAssembler(Assembler):
                 self.open_group(path)
             self.assemble(units)
             # plain before they are filled, because the properties of an `OpenGroupBuilder` call this method
-            for builder in self._open_groups.values():
-                builder.__class__ = GroupBuilder
+            for path in groups:
+                self.builders[path].__class__ = GroupBuilder
             self._is_complete = True
             for path in groups:
                 builder, group = self.builders[path], self.hierarchy.group(path)
@@ -473,8 +472,7 @@ class LazyContainers:
         self._linking: list[tuple[str, Group[Any]]] = []
         # of members without a container: their parent and subspec
         self._waiting: dict[str, tuple[Any, Any]] = {}
-        # by id of a container: its children in hdmf's order, as paths, or as containers that came with their parent
-        self._children: dict[int, list[Any]] = {}
+
         self._containers: dict[str, Any] = {}
         # hdmf asks for what is in them, or for them, while it makes them
         self._making: set[str] = set()
@@ -584,10 +582,9 @@ class LazyContainers:
                     container = self._manager.construct(self._file.builder_at(path))
         return container
 
-    def make_children(self, parent: Any) -> None:
-        """Make all members of a container that are its children."""
+    def make_children(self, parent: Any, members: Sequence[Any]) -> None:
+        """Make the children of a container: paths, or containers that came with their parent, in hdmf's order."""
         with self._lock:
-            members = self._children.get(id(parent), ())
             self.make([member for member in members if member in self._waiting])
             children = children_of(parent)
             if isinstance(children, LazyList):
@@ -596,7 +593,6 @@ class LazyContainers:
                 ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
                 # what the user has added comes last
                 set_children(parent, [*ordered, *known.values()])
-                del self._children[id(parent)]
 
     @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
@@ -836,9 +832,6 @@ class LazyContainers:
             set_fields(container, LazyFields({**container.fields, **fields}))
         if not later:
             return
-        lazy_children = LazyList(container.children)
-        lazy_children._make_all = partial(self.make_children, container)
-        set_children(container, lazy_children)
         # paths and containers, in the order that they have when hdmf makes them
         children: dict[Any, None] = {}
         for name in sorted({*later, *arguments}, key=lambda name: _ORDER.get(name, len(_ORDER))):
@@ -848,7 +841,9 @@ class LazyContainers:
                     children[member.path] = None
             values = _listed(arguments.get(name))
             children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
-        self._children[id(container)] = list(children)
+        lazy_children = LazyList(container.children)
+        lazy_children._make_all = partial(self.make_children, container, list(children))
+        set_children(container, lazy_children)
 
 
 _ORDER = {name: position for position, name in enumerate((

@@ -99,7 +99,7 @@ class WriteRequest:
     schema: Any = None
     one_by_one: bool = True  # iterators: each is exhausted before the next one; else in turns
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
-    """``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write."""
+    """``(ZarrDataIO, path)`` of the arrays that are planned with shape and type only."""
 
 
 @dataclass(slots=True)
@@ -192,7 +192,14 @@ class Planner:
         if not own and (self._copies(target) or not can_be_named(str(target.source))):
             # it cannot be a link (into an HDF5 file), or should not be one
             self._copied_files.add(str(target.source))
-            copy = self._copy_path(link) if self._is_fixed(link) else path
+            copy = path
+            if self._is_fixed(link):  # a copy cannot be there: at another link, or as in its own file
+                self._apart.append(target)
+                below = builders_below(self.request.builder)
+                groups = ((above, each) for above, each in below if isinstance(each, GroupBuilder))
+                links = ((above, each) for above, group in groups for each in group.links.values())
+                others = ((above, each) for above, each in links if each.builder is target and not self._is_fixed(each))
+                copy = next((join(above, each.name) for above, each in others), relative(builder_path(target)))
             self.targets.move(target, copy)
             if copy != path:
                 self._link(link, group)
@@ -207,16 +214,6 @@ class Planner:
     def _is_fixed(self, link: Any) -> bool:
         """Tell whether the schema allows nothing but a link to an object of its own place."""
         return isinstance(link.builder, GroupBuilder) and link.name in self._link_names(link.parent)
-
-    def _copy_path(self, link: Any) -> str:
-        """Return the path for a copy that cannot be at its link: at another link, or as in its own file."""
-        self._apart.append(link.builder)
-        groups = ((path, each) for path, each in builders_below(self.request.builder) if isinstance(each, GroupBuilder))
-        links = (
-            (path, each) for path, group in groups for each in group.links.values() if each.builder is link.builder
-        )
-        places = (join(path, each.name) for path, each in links if not self._is_fixed(each))
-        return next(places, relative(builder_path(link.builder)))
 
     def _add_apart(self) -> None:
         """Add the copies that no link has added, at their own paths; `check_targets` refuses what has no place."""
@@ -341,7 +338,7 @@ class Planner:
             problem = "the array that this wrapper was written to belongs to another file"
             with at(self.targets, path):
                 raise UsageError(problem, remedy="Create a new wrapper for each file.")
-        self.plan.unfilled.append((wrapper, path))
+        self.request.unfilled.append((wrapper, path))
         fill = 0 if options.fill_value is None else options.fill_value
         return np.broadcast_to(np.asarray(fill, wrapper.dtype), wrapper.io_settings["shape"])
 
@@ -572,7 +569,14 @@ class AppendPlanner(Planner):
         """Replace the attributes of a node where the user has changed them."""
         stored = node.attributes
         before = decode_attributes(stored, resolve=StoredReference)
-        wanted = {name: value for name, value in builder.attributes.items() if self._differs(name, builder, before)}
+        wanted = {}
+        for name, value in builder.attributes.items():
+            # elements of a list may have been changed
+            is_kept = name in before and self._same_value(value, before[name])
+            # hdmf makes something else of each value
+            may_be_same = name not in before or isinstance(value, SCALARS)
+            if not is_kept and not (may_be_same and self._is_unchanged(builder, name)):
+                wanted[name] = value
         if not wanted:
             return
         merged = {**before, **wanted}  # an append removes no attribute
@@ -588,15 +592,6 @@ class AppendPlanner(Planner):
         if fresh != stored:
             node.attributes = fresh
             self.changed.add(path)
-
-    def _differs(self, name: str, builder: Any, before: dict[str, Any]) -> bool:
-        """Tell whether an attribute differs from the one on disk, and not only by what hdmf makes of each value."""
-        value = builder.attributes[name]
-        if name not in before:
-            return not self._is_unchanged(builder, name)
-        # elements of a list may have been changed
-        is_kept = self._same_value(value, before[name])
-        return not is_kept and not (isinstance(value, SCALARS) and self._is_unchanged(builder, name))
 
     def _same_value(self, wanted: Any, before: Any) -> bool:
         if isinstance(before, StoredReference):

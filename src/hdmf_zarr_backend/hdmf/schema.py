@@ -154,18 +154,8 @@ class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
     """No container can be made from the builders of a file. Also hdmf's own error class for this."""
 
 
-def check_types(root: Any, catalog: Any, source: str) -> None:
-    """Check that the namespaces in ``catalog`` define the types of the builders of a file."""
-    key = catalog.group_spec_cls.type_key()
-    if key not in root.attributes:
-        raise ContainerError(f"the root has no {key}", store=source, path="/", remedy=_OTHER_SCHEMA)
-    check = TypeCheck(catalog, source)
-    for _, builder in builders_below(root):
-        check.builder(builder)
-
-
 class TypeCheck:
-    """Checks that the namespaces that are loaded have the types of builders; with the parameters of `check_types`."""
+    """Checks that the namespaces that are loaded define the types of the builders of a file."""
 
     def __init__(self, catalog: Any, source: str) -> None:
         self._spec = cache(catalog.get_spec)
@@ -180,8 +170,15 @@ class TypeCheck:
         """Return whether the type of a builder is in its namespace."""
         return builder.attributes.get(self._key) in self._types.get(builder.attributes.get("namespace"), ())
 
+    def file(self, root: Any) -> None:
+        """Check all builders of a file."""
+        if self._key not in root.attributes:
+            raise ContainerError(f"the root has no {self._key}", store=self._source, path="/", remedy=_OTHER_SCHEMA)
+        for _, builder in builders_below(root):
+            self.builder(builder)
+
     def builder(self, builder: Any) -> None:
-        """Check one builder; with the errors and warnings of `check_types`."""
+        """Check one builder."""
         if self._key not in builder.attributes:
             return
         data_type, namespace = builder.attributes[self._key], builder.attributes.get("namespace")

@@ -79,8 +79,7 @@ class WritePlan:
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
     arrays: dict[str, PlannedArray] = field(default_factory=dict)  # by path
-    unfilled: list[tuple[Any, str]] = field(default_factory=list)
-    """``(ZarrDataIO, path)`` of datasets that were given by shape and type only."""
+
     chunk_key_encoding: ChunkKeyEncoding = "default"  # of new arrays in format 3
     is_nczarr: bool = False
     """Whether the nodes get the attributes of NCZarr, for netcdf-c, when the lengths of all arrays are known."""

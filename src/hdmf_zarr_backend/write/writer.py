@@ -22,7 +22,7 @@ from hdmf_zarr_backend.encoding.reserved import NOTES, WRITING
 from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, StoredArray, absolute, join
-from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import reporting
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.files import Resumption
@@ -90,20 +90,19 @@ class PlannedKeys(MemoryStore):
 @contextmanager
 def new_file(
     store: Store,
-    paths: Iterable[str],
-    zarr_format: int,
+    plan: WritePlan,
+    options: WriteOptions,
     *,
     exclusive: bool = False,
-    options: WriteOptions = DEFAULT_OPTIONS,
     writer: Writer | None = None,
     resume: Resumption | None = None,
-) -> Iterator[Change]:
-    """Yield the change that makes a new file with nodes at ``paths``; the block commits it."""
-    unwrapped = store.unwrapped
+) -> Iterator[tuple[Change, PlanWriter]]:
+    """Yield the change that makes a new file, and what puts a plan into it; the block commits it."""
+    unwrapped, zarr_format = store.unwrapped, plan.hierarchy.zarr_format
     if not unwrapped.abilities.write or zarr_format not in unwrapped.abilities.formats:
         raise ReadOnlyStoreError(unwrapped.abilities.why, store=store.location, remedy="Write to another place.")
     # refused before the lock is taken, and before anything exists at the location
-    check_names(paths, unwrapped)
+    check_names(plan.hierarchy.flat(), unwrapped)
     with (
         nullcontext(writer) if writer is not None else Writer(unwrapped, replaces=True, durable=options.durable) as own
     ):
@@ -114,7 +113,7 @@ def new_file(
         mark: Root = {key: dump(text) for key, text in sorted(documents.items())}
         mark = {**mark, **{key: None for key in (zarr2.CONSOLIDATED, zarr3.DOCUMENT) if key not in mark}}
         with own.new_file(mark, exclusive=exclusive, resume=resume) as change:
-            yield change
+            yield change, PlanWriter(change, plan, options)
 
 
 _LARGE_BYTES = 2**20
