@@ -496,8 +496,7 @@ class Request:
         adapt_plan(plan, location=location, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
         resume = self.resumption(plan, tree) if tree is not None and may_resume(store) else None
         # exclusive: another program may have made the target since it was found free
-        exclusive = not self.overwrite
-        with new_file(store, plan, self.options, exclusive=exclusive, resume=resume) as (change, planned):
+        with new_file(store, plan, self.options, exclusive=not self.overwrite, resume=resume) as (change, planned):
             root = planned.write()
             if self.has_both:
                 # on use: it loads hdmf and zarr, which the other conversions from HDF5 do without

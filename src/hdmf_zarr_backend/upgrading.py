@@ -226,12 +226,11 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, op
         planned.node.stored.chunk_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
     root: Root = {}
     if change is not None:
-        encoded = {path: planned.node for path, planned in plan.arrays.items()}
-        create_chunks(change, encoded)
+        create_chunks(change, plan)
         writer = PlanWriter(change, plan, options)
         writer.inlined.update(chunks_to_inline(store, plan.hierarchy, but=plan.arrays))
         root = writer.write()
-        change.delete(keys_to_drop(store, plan.hierarchy, encoded))
+        change.delete(keys_to_drop(store, plan))
     return _report(store, plan, _replace_format_2(store, plan.hierarchy, change, root))
 
 

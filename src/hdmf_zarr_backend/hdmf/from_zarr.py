@@ -313,22 +313,19 @@ def derive(
     """Put format 3 into a change that makes format 2 complete; return its plan, and the root for the commit."""
     store = store or change.reader
     plan = plan_format_3(store, hierarchy if before is None else before.changed_part(hierarchy))
-    encoded = {path: array.node for path, array in plan.arrays.items()}
     old = before.hierarchy if before is not None else None if is_new else _stored(store)
     if old is not None:
         _hide_if_needed(change, old, plan.arrays)
     if before is None and not is_new:
-        create_chunks(change, encoded)
+        create_chunks(change, plan)
     documents = registry.texts_of(3, plan.hierarchy.walk(), strict=options.strict_json)
     # the values only: documents that are the same as before are not written again
     PlanWriter(change, plan, options).write_changes(added=(), changed=())
-    known = {}
-    if before is not None:
-        there = ((path, before.hierarchy.get(path)) for path, _ in plan.hierarchy.walk())
-        known = registry.texts_of(3, ((path, node) for path, node in there if node is not None))
+    there = [] if before is None else [(path, before.hierarchy.get(path)) for path, _ in plan.hierarchy.walk()]
+    known = registry.texts_of(3, ((path, node) for path, node in there if node is not None))
     change.describe({key: text for key, text in documents.items() if known.get(key) != text})
     if not is_new:
-        change.delete(keys_to_drop(store, plan.hierarchy, encoded, before))
+        change.delete(keys_to_drop(store, plan, before))
     if before is not None:
         for path, _ in hierarchy.walk():  # the arrays that have not changed
             node = before.hierarchy.get(path)
@@ -345,10 +342,10 @@ def with_format_3(change: Change, plan: WritePlan, root: Root, options: WriteOpt
     return {**root, **derive(change, plan.hierarchy, consolidated, is_new=True, options=options)[1]}
 
 
-def create_chunks(change: Change, encoded: Mapping[str, Dataset[Any]]) -> None:
+def create_chunks(change: Change, plan: WritePlan) -> None:
     """Announce the folders of the chunks of format 3 that do not exist."""
-    for path, node in encoded.items():
-        if node.stored.first_chunk.startswith(f"{DEFAULT_PREFIX}/"):
+    for path, planned in plan.arrays.items():
+        if planned.node.stored.first_chunk.startswith(f"{DEFAULT_PREFIX}/"):
             with suppress(ConflictError):
                 change.create(join(path, DEFAULT_PREFIX))
 
@@ -397,17 +394,15 @@ def _form(path: str, node: Node) -> list[Any]:
     return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
 
 
-def keys_to_drop(
-    store: Store, hierarchy: Hierarchy, encoded: Mapping[str, Dataset[Any]], before: Before | None = None
-) -> list[str]:
+def keys_to_drop(store: Store, plan: WritePlan, before: Before | None = None) -> list[str]:
     """Return chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
-    for path, node in encoded.items():
+    for path, planned in plan.arrays.items():
         keys = store.list_prefix(join(path, DEFAULT_PREFIX))
-        gone += [key for key in keys if shard_named(node.stored, key[len(path) + 1 :]) is None]
+        gone += [key for key in keys if shard_named(planned.node.stored, key[len(path) + 1 :]) is None]
     if before is None:
         there = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
-        gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
+        gone += [key for key in there if plan.hierarchy.get(split(key)[0]) is None]
     return gone
 
 
