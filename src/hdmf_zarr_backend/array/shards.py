@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, product
 from typing import Any, NamedTuple
@@ -94,9 +94,8 @@ class ShardReader:
         # other writers store them in any order
         return dict(sorted(extents.items(), key=operator.itemgetter(1)))
 
-    def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
-        """Yield the stored bytes of the ``wanted`` chunks of a shard in the order of the shard, a few MB at a time."""
-        extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
+    def stored(self, shard: Index, extents: Mapping[Index, Extent]) -> Iterator[bytes]:
+        """Yield the stored bytes of chunks of a shard, some of its `extents`, in their order, a few MB at a time."""
         runs = (_Run(self.key(shard), *run) for run in coalesced(extents))
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
             with at(self._store, self._path):
@@ -259,7 +258,7 @@ class WaitingShards:
         positions = self._positions.pop(shard, {})
         reader = ShardReader(self._store, self._path, self._array)
         before = reader.extents(shard) if self.is_stored(shard) else {}
-        kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
+        kept = reader.stored(shard, {index: before[index] for index in before if index not in positions})
         with change.stream(join(self._path, self._array.chunk_name(shard))) as write:
             writer = ShardWriter(write, self._array)
             # in the order in which they were stored, so that kept ones are read as one stream

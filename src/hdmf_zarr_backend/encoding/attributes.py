@@ -30,6 +30,7 @@ from hdmf_zarr_backend.encoding.references import decode_attribute_reference, fr
 from hdmf_zarr_backend.encoding.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import UTF8, Element, Text, check_characters
+from hdmf_zarr_backend.model.json_text import each
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join, relative, split
 from hdmf_zarr_backend.model.render import counted, few
 
@@ -202,15 +203,10 @@ def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Enco
     # whose resolution is NaN, which is why text is an option and not the default.
     if _is_strict(value):
         return value, kind, remark
-    if not _is_strict(_spelled(value)) or (remark is not None and remark["dtype"] == "json"):
+    spelled = each(value, lambda item: json_float(item) if isinstance(item, float) else item)
+    if not _is_strict(spelled) or (remark is not None and remark["dtype"] == "json"):
         return json.dumps(value), None, {"dtype": "json", "text": True}
-    return _spelled(value), kind or (None if remark else "<f8"), remark
-
-
-def _spelled(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_spelled(item) for item in value]
-    return json_float(value) if isinstance(value, float) else value
+    return spelled, kind or (None if remark else "<f8"), remark
 
 
 # ---- back ----------------------------------------------------------------------------------------------------------
@@ -232,9 +228,7 @@ def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
 
 def _numbers(value: Any) -> Any:
     """Return text such as "NaN" as a number."""
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    return float(value) if isinstance(value, str) else value
+    return each(value, lambda item: float(item) if isinstance(item, str) else item)
 
 
 def _decode_list(value: list[Any], resolve: Resolve) -> Any:

@@ -74,8 +74,8 @@ class JSONRows:
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the elements as an object array of the stored shape, or as a structured one."""
         text = bytes(buf)
-        repeated = self._decode_repeated(text) if len(text) > _MANY_BYTES else None
-        if repeated is not None:
+        split = self.split(text) if len(text) > _MANY_BYTES else None
+        if split is not None and (repeated := split.repeated()) is not None:
             return repeated
         items = parse_fast(text, encoding=self._encoding)
         if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
@@ -93,25 +93,6 @@ class JSONRows:
             rows = map(unwrapped, rows)
         # np.fromiter does not convert its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
-
-    def _decode_repeated(self, text: bytes) -> Array | None:
-        """Return the elements of a large chunk, each distinct one parsed once, as one object; None if impossible."""
-        split = self.split(text)
-        if split is None or len(split.shape) > 2:
-            return None
-        parts = split.parts()
-        known, numbers = _numbered(parts)
-        if len(known) * 2 > len(parts):
-            return None
-        distinct = parse_fast(b"[" + b",".join(split.with_ends(part) for part in known) + b"]")
-        if len(distinct) != len(known):
-            return None
-        if len(split.shape) == 2:
-            distinct = list(itertools.chain.from_iterable(distinct))
-        table = np.fromiter(distinct, dtype=object).reshape(len(known), *split.shape[1:])
-        array: Array = np.empty(split.shape, dtype=object)
-        array[: len(parts)] = table[numbers]
-        return array
 
 
 def _numbered(items: list[T]) -> tuple[list[T], npt.NDArray[np.intp]]:
@@ -158,13 +139,22 @@ class SplitElements(Elements):
         self._end = end
         self._separator = separator
 
-    def parts(self) -> list[bytes]:
-        """Return all elements, without the bytes at both ends that belong to the separators."""
-        return self._text[2 : self._end - 1].split(self._separator)
-
-    def with_ends(self, part: bytes) -> bytes:
-        """Return one of the `parts` with the bytes at both its ends."""
-        return self._separator[2:] + part + self._separator[:1]
+    def repeated(self) -> Array | None:
+        """Return all elements, each distinct one parsed once, as one object; None if most are distinct."""
+        separator = self._separator
+        parts = self._text[2 : self._end - 1].split(separator)  # without the bytes that belong to separators
+        known, numbers = _numbered(parts)
+        if len(self.shape) > 2 or len(known) * 2 > len(parts):
+            return None
+        distinct = parse_fast(b"[" + separator[2:] + separator.join(known) + separator[:1] + b"]")
+        if len(distinct) != len(known):
+            return None
+        if len(self.shape) == 2:
+            distinct = list(itertools.chain.from_iterable(distinct))
+        table = np.fromiter(distinct, dtype=object).reshape(len(known), *self.shape[1:])
+        array: Array = np.empty(self.shape, dtype=object)
+        array[: len(parts)] = table[numbers]
+        return array
 
 
 _TAIL = b',"|O",['

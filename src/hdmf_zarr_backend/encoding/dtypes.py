@@ -30,8 +30,6 @@ Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region"
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
 
-_NOT_NUMBERS = "mMSUV"
-
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:
     """Return the format-2 data type for a NumPy dtype: explicit byte order, fields as lists. Padding is dropped."""
@@ -42,7 +40,7 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
         fields = ((name, dtype[name]) for name in dtype.names)
         return [[name, zarr_type(field.base), *([list(field.shape)] if field.shape else [])] for name, field in fields]
     code = code_of(dtype)
-    if dtype.kind not in _NOT_NUMBERS and code[1:] not in NAMES and code not in NUMBERS:
+    if dtype.kind not in "mMSUV" and code[1:] not in NAMES and code not in NUMBERS:
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
     # NumPy makes S0 and U0 of empty text, whose chunks would have no bytes.
@@ -154,16 +152,9 @@ def word_of(dtype: Any) -> Any:
         return "region" if dtype.get("reftype") == "region" else "object"
     if hasattr(dtype, "reftype"):
         return str(dtype.reftype)
-    if isinstance(dtype, np.dtype):
-        return _word_of_numpy(dtype)
-    if isinstance(dtype, type) and issubclass(dtype, (str, bytes)):
-        return "utf8" if issubclass(dtype, str) else "ascii"
-    if isinstance(dtype, type):
-        return _word_of_numpy(np.dtype(dtype))
-    raise ValueRefusedError(f"{dtype!r} is not a data type of HDMF")
-
-
-def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
+    if not isinstance(dtype, (np.dtype, type)):
+        raise ValueRefusedError(f"{dtype!r} is not a data type of HDMF")
+    dtype = np.dtype(dtype)
     if letter_of(dtype) == "V" or dtype.hasobject:
         # The fields, or the size of opaque elements, come from the data.
         return None

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.encoding.references import CELLS, REFERENCE_3
 from hdmf_zarr_backend.encoding.reserved import DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.encoding.zarr3 import decode_values
 from hdmf_zarr_backend.errors import MetadataError, at
+from hdmf_zarr_backend.model.json_text import each
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, absolute, join
 
@@ -52,7 +53,7 @@ def translate(hierarchy: Hierarchy) -> bool:
         return False
     for path, node in nodes:
         with at(path=path):
-            node.attributes = {name: _number(value) for name, value in decode_values(node.attributes).items()}
+            node.attributes = {name: each(value, _number) for name, value in decode_values(node.attributes).items()}
             if isinstance(node, Dataset):
                 _translate_array(node)
             else:
@@ -61,9 +62,6 @@ def translate(hierarchy: Hierarchy) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return an attribute with numbers in place of text such as "NaN"."""
-    if type(value) is list:
-        return [_number(item) for item in value]
     return _SPELLED.get(value, value) if type(value) is str else value
 
 

@@ -152,7 +152,7 @@ def _encode_axis(part: Any) -> dict[str, Any]:
     if isinstance(part, dict) and set(part) in ({"slice"}, {"index"}):
         return part
     if isinstance(part, slice):
-        return {"slice": [_number(part.start), _number(part.stop), _number(part.step)]}
+        return {"slice": [None if n is None else int(n) for n in (part.start, part.stop, part.step)]}
     if isinstance(part, (int, np.integer)):
         return {"index": [int(part)]}
     try:
@@ -165,10 +165,6 @@ def _encode_axis(part: Any) -> dict[str, Any]:
         pass
     problem = f"{part!r} is not a selection on an axis"
     raise UsageError(problem, remedy="Give a slice, an integer or a list of integers.")
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)
 
 
 def decode_region(region: Any) -> Any:

@@ -94,7 +94,6 @@ _ORDER = (
     "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
     "attributes",
 )  # fmt: skip
-_CODEC_TYPES = frozenset({dict, str})
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 
 NEW_KEYS = ChunkKeys("default", "/")
@@ -116,7 +115,6 @@ _AS_TEXT = {"dtype": "json", "text": True}
 _TYPE = "type"
 # Not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference.
 _WORD = "word"
-_ONLY_IN_2 = (DTYPE, LINKS)
 _ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
 _NESTED = (dict, list)
 _NAMES = "dimension_names"
@@ -178,7 +176,7 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
         raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=path)
     keys = usual if separator == usual.separator else ChunkKeys(usual.encoding, separator)
     codecs = document["codecs"]
-    if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
+    if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= {dict, str}:
         raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=path)
     return shape, chunks, keys
 
@@ -544,7 +542,7 @@ def row_bytes(stored: StoredArray) -> int | None:
 
 def encode_values(attributes: Attributes) -> Attributes:
     """Return the format-3 attributes of a group, or of an array except for those about its type."""
-    encoded = {key: value for key, value in attributes.items() if key not in _ONLY_IN_2}
+    encoded = {key: value for key, value in attributes.items() if key not in (DTYPE, LINKS)}
     if LINKS in attributes:
         encoded[LINKS_3] = attributes[LINKS]
     nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}

@@ -45,6 +45,11 @@ def dump(value: Any, *, strict: bool = False) -> bytes:
     return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "backslashreplace")
 
 
+def each(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Return a value, or the elements of nested lists, as ``convert`` returns them."""
+    return [each(item, convert) for item in value] if isinstance(value, list) else convert(value)
+
+
 def check_strict(hierarchy: Hierarchy, location: str) -> None:
     """Make sure that a file has only strict JSON before it is changed, since its attributes are written unchanged."""
     for path, node in hierarchy.walk():

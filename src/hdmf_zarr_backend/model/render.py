@@ -393,14 +393,9 @@ def _shortened(text: str, width: int, ellipsis: str) -> str:
 
 
 def _line(row: _Row, tree: int, widths: list[int], columns: Sequence[Column]) -> str:
-    parts = [_padded(row.tree, tree, "left")]
-    if row.text:
-        if row.cells and any(row.cells):
-            parts.append(_padded(row.cells[0], widths[0], "left"))
-        return _GAP.join([*parts, row.text]).rstrip()
-    for position, cell in enumerate(row.cells):
-        parts.append(_padded(cell, widths[position], columns[position].align))
-    return _GAP.join(parts).rstrip()
+    shown = row.cells if not row.text else row.cells[:1] if any(row.cells) else ()
+    cells = [_padded(cell, width, column.align) for cell, width, column in zip(shown, widths, columns, strict=False)]
+    return _GAP.join([_padded(row.tree, tree, "left"), *cells, row.text]).rstrip()
 
 
 def _padded(text: str, width: int, align: str) -> str:
