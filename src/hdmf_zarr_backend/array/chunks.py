@@ -778,7 +778,7 @@ def _direct_target(part: Overlap, result: Array, shape: Index) -> Array | None:
     for positions in part.outer:
         if not isinstance(positions, slice) or positions.step not in (None, 1):
             return None
-    target = result[part.outer]
+    target = result[(*part.outer, ...)]  # a view, of an array without axes too
     return target if target.shape == shape and target.flags.c_contiguous else None
 
 

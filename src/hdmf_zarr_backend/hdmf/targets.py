@@ -122,10 +122,10 @@ class Targets:
     root: Any = None
     source_manager: Any = None
     _encoded: dict[ZarrReference, dict[str, Any]] = field(default_factory=dict, init=False)
-    # by id of a builder, with the builder, so that the id stays its own
-    _known: dict[int, tuple[Any, ZarrReference]] = field(default_factory=dict, init=False)
+    # by id of a builder that is a target so far, with the builder, so that the id stays its own
+    known: dict[int, tuple[Any, ZarrReference]] = field(default_factory=dict, init=False)
     _replaced: dict[int, tuple[Any, Any]] = field(default_factory=dict, init=False)
-    _copied: set[int] = field(default_factory=set, init=False)  # ids of builders in `_known`
+    _copied: set[int] = field(default_factory=set, init=False)  # ids of builders in `known`
 
     def is_own(self, builder: Any) -> bool:
         """Tell whether a builder is, or will be, in the file to write."""
@@ -145,17 +145,17 @@ class Targets:
         else:
             raise ValueRefusedError(f"{target!r} cannot be the target of a reference")
         builder = self._replaced.get(id(builder), (None, builder))[1]
-        known = self._known.get(id(builder))
+        known = self.known.get(id(builder))
         if known is None:
             # the builder stays alive, and so its id unique
-            known = self._known[id(builder)] = (builder, self._make(builder))
+            known = self.known[id(builder)] = (builder, self._make(builder))
         return known[1]
 
     def move(self, builder: Any, path: str) -> None:
         """Record that ``builder``, from another file, is copied with all its members to ``path`` in this file."""
         for new_path, member in builders_below(builder, path):
             reference = ZarrReference(link_sources.THIS_FILE, absolute(new_path), object_id(member), self.root_id)
-            self._known[id(member)] = (member, reference)
+            self.known[id(member)] = (member, reference)
             self._copied.add(id(member))
 
     def replace(self, old: Any, new: Any) -> None:
@@ -164,12 +164,8 @@ class Targets:
 
     def moved(self, builder: Any) -> ZarrReference | None:
         """Return the reference to the copy of a builder from another file, None if it is not copied."""
-        known = self._known.get(id(builder))
+        known = self.known.get(id(builder))
         return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
-
-    def known(self) -> Iterator[tuple[Any, ZarrReference]]:
-        """Yield each builder that is a target so far, and the reference to it."""
-        yield from self._known.values()
 
     def is_lost(self, builder: Any) -> bool:
         """Tell whether a builder is neither in a file yet nor below the root that is written."""
@@ -361,7 +357,7 @@ class _Check:
     def _builder_of(self, key: _Key) -> Any:
         """Return the builder of a target; None if it was given by its path."""
         if key not in self._builders:
-            for builder, target in self._targets.known():  # more of them are known with each column
+            for builder, target in self._targets.known.values():  # more of them are known with each column
                 self._builders[(target.source, absolute(target.path), target.object_id)] = builder
         return self._builders.get(key)
 
