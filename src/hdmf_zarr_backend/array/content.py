@@ -27,7 +27,7 @@ from hdmf_zarr_backend.encoding.elements import Described, describe, describe_an
 from hdmf_zarr_backend.encoding.hdf5_types import JSON_ROW, from_note
 from hdmf_zarr_backend.encoding.hdf5_values import decode_array, object_array, plain_values
 from hdmf_zarr_backend.encoding.parser import Resolver, parse
-from hdmf_zarr_backend.encoding.references import Link, decode_reference, is_reference
+from hdmf_zarr_backend.encoding.references import decode_reference, is_reference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, as_dict, hdf5_note, notes_of, spec_location, visible
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.model.content import (
@@ -292,7 +292,6 @@ class ZarrContent(Mapping[str, NodeContent]):
         self._resolver = Resolver(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
-        self._stored_links: dict[str, Link] = {}
         self._links: dict[str, LinkContent] = {}
         self._datatypes: dict[str, dict[str, Any]] = {}
         self._paths: list[str] = []
@@ -309,19 +308,17 @@ class ZarrContent(Mapping[str, NodeContent]):
     def _add_members(self, path: str, node: Group[Attributes]) -> set[str]:
         """Add the links and named types of a group; return the paths of members that were links in HDF5."""
         for link in self._resolver.main.links(path, node):
-            link_path = absolute(join(path, link.name))
-            self._stored_links[link_path] = link
             location = self._resolver.locate(self._resolver.main, link.target.source)
             target = absolute(link.target.path)
-            is_own = location == self.source
             external = LinkContent("external", target, link.target.source, location)
-            self._add(link_path, LinkContent("soft", target) if is_own else external)
+            content = LinkContent("soft", target) if location == self.source else external
+            self._add(absolute(join(path, link.name)), content)
         note = hdf5_note(node)
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
-            content = self._noted_link(path, name, noted)
-            if content is not None and (name in node.members or absolute(join(path, name)) in self._links):
-                self._add(absolute(join(path, name)), content)
+            noted_link = self._noted_link(path, name, noted)
+            if noted_link is not None and (name in node.members or absolute(join(path, name)) in self._links):
+                self._add(absolute(join(path, name)), noted_link)
                 copies.add(join(path, name))
         for name, datatype in as_dict(note.get("datatypes")).items():
             if name not in node.members and isinstance(datatype, dict):
