@@ -258,7 +258,11 @@ EARLY = "times are negative, before the session starts"
     (lambda: series(timestamps=[0.0, np.nan, 1.0]), "timestamps are not numbers : /acquisition/a, 1 of them"),
     (lambda: series(timestamps=[1.5e9, 1.5e9 + 1, 1.5e9 + 2]), "times are not seconds since the session start"),
     (lambda: series(data=STAMPS, timestamps=STAMPS + 20 * (STAMPS > 2)),
-     "timestamps have gaps : /acquisition/a, 1 step other than 0.1 s, the longest 20.1 s"),
+     "timestamps have gaps : /acquisition/a, 1 step longer than 1.5 of 0.1 s, up to 20.1 s"),
+    pytest.param(
+        lambda: series(data=np.arange(600.0), timestamps=np.arange(600) / 30 + np.sin(np.arange(600) ** 2) / 3000), "",
+        id="jitter",
+    ),
     (lambda: series(data=np.arange(4000.0), rate=0.001),
      "the series lasts longer than a month : /acquisition/a, 1,111 h 6 min 40 s"),
     (lambda: series(unit="unknown"), "the series has no unit : /acquisition/a"),
