@@ -518,7 +518,7 @@ def compare(
     --------
     >>> from hdmf_zarr_backend import compare
     >>> compare("session.nwb", "session.nwb.zarr")
-    no differences (24 groups, 38 datasets, 1 link)
+    no differences (17 groups, 17 datasets, 1 link)
 
     Source: HDF5 reference manual, for the properties of objects that are compared.
     """
@@ -561,8 +561,9 @@ def _compare_files(
                 yield Difference(path, "renamed", path, paths[path])
             elif name != new_name:
                 yield Difference(path, "renamed", name, new_name)
-            counts[(node := left[path]).kind] += 1
-            yield from _compare_nodes(path, node, right[paths[path]], tables)
+            # how many specifications are cached depends on the extensions that the writer had imported
+            counts[left[path].kind] += not f"{path}/".startswith(_SPECIFICATIONS)
+            yield from _compare_nodes(path, left[path], right[paths[path]], tables)
 
 
 def _matched(left: FileContent, right: FileContent, *, with_values: bool) -> dict[str, str]:

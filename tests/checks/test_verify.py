@@ -4,6 +4,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 import zarr
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
-from pynwb import NWBFile
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, upgrade, validate, verify
 from hdmf_zarr_backend.check.findings import Report
@@ -540,6 +542,29 @@ def test_a_conversion_saves_the_rest_and_names_what_it_filled(tmp_path, zarr_for
     assert np.array_equal(trees.read_builder(again)["numbers"].data[:], left)
     whole = convert(tmp_path / "again.zarr", tmp_path / "whole.zarr", read_options=fill)
     assert whole.remarks == ()
+
+
+def test_chunks_of_a_linked_file_are_not_those_that_this_file_has_lost(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, first in (("one", 1.0), ("other", 1001.0)):
+        samples_of = TimeSeries(
+            name="s", data=ZarrDataIO(np.arange(first, first + 100), chunks=(50,)), unit="m", rate=1.0
+        )
+        nwbfile = mock_NWBFile()
+        nwbfile.add_acquisition(samples_of)
+        with NWBZarrIO("one.zarr") if name == "other" else nullcontext() as one, NWBZarrIO(f"{name}.zarr", "w") as io:
+            if one is not None:
+                linked = one.read().acquisition["s"].data
+                nwbfile.add_acquisition(TimeSeries(name="linked", data=linked, unit="m", rate=1.0))
+            io.write(nwbfile)
+    chunk(tmp_path / "other.zarr", "acquisition/s/data", 0).write_bytes(b"??")
+    fill = ReadOptions(missing_chunks="fill")
+    (remark,) = convert("other.zarr", "saved.nwb", read_options=fill, link_data=False).remarks
+    assert remark.startswith("1 of 2 chunks of /acquisition/s/data was filled: 0 ")
+    with NWBHDF5IO("saved.nwb", "r") as io:
+        acquisition = io.read().acquisition
+        assert acquisition["s"].data[[0, 50]].tolist() == [0, 1051]
+        assert acquisition["linked"].data[:3].tolist() == [1, 2, 3]
 
 
 def test_a_scalar_is_saved_from_the_consolidated_document(store, tmp_path):

@@ -207,7 +207,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         if not _is_folder(folder):
             # one file to one file; all else needs a folder
             if len(paths) == 1 and not cli.is_folder_of_files(paths[0]):
-                _make_folder(os.path.dirname(folder.rstrip("/")))
+                _make_folder(folder, source=paths[0])
                 return [(paths[0], folder)]
             if len(paths) > 1:
                 problem = f"{len(paths) + 1} paths are given, and the last one, {folder}, is not a folder"
@@ -233,12 +233,18 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     return [(source, target) for target, source in pairs.items()]
 
 
-def _make_folder(folder: str | None) -> None:
-    if folder and not is_url(folder):
+def _make_folder(target: str | None, source: str | None = None) -> None:
+    """Create a folder of targets or, with the ``source`` of one target, that in which the target is."""
+    if target is None or is_url(target) or not (source is None or is_url(source) or os.path.exists(source)):
+        return
+    if folder := target if source is None else os.path.dirname(target.rstrip("/")):
         try:
             os.makedirs(folder, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
+        except OSError as error:
+            problem = f"the folder {folder} cannot be made ({error.strerror})"
+            raise UsageError(problem, remedy="Create it, or name another one.") from error
 
 
 def _is_folder(target: str) -> bool:

@@ -679,7 +679,7 @@ def nothing_to_read(store: Store) -> ZarrBackendError:
         return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
     remedy = "Give a file of Zarr. If it should be HDF5, it may be damaged or incomplete."
     if store.abilities.is_remote:
-        remedy = "Folders at a URL are not searched: give the URL of each file."
+        remedy = f"{remedy} Folders at a URL are not searched: give the URL of each file."
     return NotZarrError("this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json", remedy=remedy)
 
 

@@ -109,7 +109,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         chunk_aspect_ratio: Sequence[float] | None = None,
         shards: Any = None,
     ) -> None:
-        if isinstance(data, Iterator) and not (isinstance(data, AbstractDataChunkIterator) or hasattr(data, "shape")):
+        is_wrapped = isinstance(data, (AbstractDataChunkIterator, DataIO)) or hasattr(data, "shape")
+        if isinstance(data, Iterator) and not is_wrapped:
             remedy = "Wrap it, row by row: ZarrDataIO(DataChunkIterator(data=...)), from hdmf.data_utils."
             raise UsageError(f"data cannot be a {type(data).__name__}, which has no shape", remedy=remedy)
         super().__init__(data=data, shape=shape, dtype=np.dtype(dtype) if isinstance(dtype, str) else dtype)

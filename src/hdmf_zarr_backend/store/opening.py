@@ -225,8 +225,8 @@ def open_neighbour(store: Store, location: str) -> Store:
         # a file named the location, not the caller, whose arguments are right
         except UsageError as error:
             raise StoreError(error.problem, store=error.store, path=error.path, remedy=error.remedy) from error
-    # whether the file is complete is not known yet
-    neighbour.read_rules = replace(store.read_rules, is_whole=False, is_linked=True)
+    # whether the file is complete is not known yet; lost chunks are those of the other file
+    neighbour.read_rules = replace(store.read_rules, is_whole=False, is_linked=True, lost={})
     return neighbour
 
 
