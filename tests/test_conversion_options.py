@@ -213,7 +213,10 @@ def test_settings_apply_by_pattern_and_the_rest_is_copied(series: Path, tmp_path
     assert compare(series, tmp_path / "a.zarr") == []
     # shards, from Zarr to Zarr; chunks are cut to what the dataset can become, and copied where they are equal
     settings = {"**/data": {"shards": (6000, 64), "chunks": (3000, 16)}, "**/timestamps": {"chunks": (2**16,)}}
-    convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=3, settings=settings)
+    with pytest.raises(UsageError, match=r"neither Zarr format 2 nor .* has shards") as caught:
+        convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=2, settings=settings)
+    assert "zarr_format=3" in caught.value.remedy
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr", settings=settings)  # as with shards= of the file, in format 3
     assert stored(tmp_path / "b.zarr", "probe/data")[:2] == ((6000, 64), (3000, 16))
     assert stored(tmp_path / "b.zarr", "probe/timestamps")[1] == (2**16,)  # which can grow
     # the shards that the source has become whole numbers of the new chunks
@@ -245,7 +248,6 @@ def test_a_dry_run_shows_what_settings_do(series: Path) -> None:
     ({"acquisition/*/rate": {"codec": "zstd"}}, "b.zarr", "no dataset with an axis", "Did you mean"),
     ({"**": {"chunks": (3, 3)}}, "b.zarr", r"chunks \(3, 3\) do not fit the shape \(2,\)", "one length for each axis"),
     ({"**/data": {"shards": (9,)}}, "b.zarr", r"shards \(9,\) do not fit", "one length for each axis"),
-    ({"**/data": {"shards": "auto"}}, "b.zarr", "has shards", "zarr_format=3"),
     ({"**/data": {"shards": "auto"}}, "b.h5", "HDF5 has no shards", "Leave shards out"),
     ({"**/data": {"codec": numcodecs.LZMA()}}, "b.h5", "HDF5 has no filter", "zlib"),
     ({"**/data": {"chunk": (3, 3)}}, "b.zarr", "'chunk'", "Did you mean 'chunks'"),

@@ -421,17 +421,23 @@ class Request:
             )
         nczarr = self.options.nczarr
         possible = self.abilities.formats
-        is_free = zarr_format is None and not nczarr and self.shards is None and named_format() is None
+        shards = self._first_shards()
+        is_free = zarr_format is None and not nczarr and shards is None and named_format() is None
         if is_free and source_format == to == "zarr":  # a copy keeps the format, if the target can have it
             parsed = parse(self.open(self.source), use_inlined=False)
             own = next((n for n in (2, 3) if n == parsed.zarr_format and n in possible), None)
             zarr_format = BOTH if parsed.state is not None and len(possible) > 1 else own
         if to == "zarr":
-            zarr_format = zarr_format or format_for(possible, nczarr=nczarr, shards=self.shards)
+            zarr_format = zarr_format or format_for(possible, nczarr=nczarr, shards=shards)
         self.zarr_format, self.has_both = 3 if zarr_format == 3 else 2, zarr_format == BOTH
         self.shards = checked_shards(self.shards, self.zarr_format)
         check_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
         check_format(self.zarr_format, _location_of(self.target), nczarr=nczarr)
+
+    def _first_shards(self) -> Any:
+        """Return the shards of the file or, without any, the first in the settings."""
+        settings = (each.get("shards") for each in self.settings.values() if isinstance(each, Mapping))
+        return next((each for each in (self.shards, *settings) if each is not None), None)
 
     def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:
         """Open source or target; the options for URLs are for those of the two that are URLs."""

@@ -176,7 +176,8 @@ class Edit:
             owners[owner] = None
         named = few(list(map(absolute, owners)))
         if not owners:
-            what = "it removes such links, attributes and row numbers, and makes the references in datasets null."
+            what = "it removes such links, attributes and row numbers, and makes references in datasets null."
+            what += " pynwb on HDF5 cannot read null references."
             return tuple(f"Remove these first, or {how}: {what}" for how in ("pass cascade=True", "use --drop-links"))
         if of_rows:
             return f"First remove {named}, or replace the row numbers by io.replace.", f"First remove {named}."
