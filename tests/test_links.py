@@ -5,6 +5,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -653,14 +654,15 @@ def test_a_copy_is_where_the_schema_allows_more_than_a_link(tmp_path, source, ta
         convert(path, copy, **({"link_data": False} if target is NWBZarrIO else {}))
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         nwbfile = read_nwb(copy)
-    pictures, device = nwbfile.stimulus["shown"].indexed_images, nwbfile.acquisition["a"].device
-    assert pictures["a"].data.shape == (4, 4)
-    assert device.name == "device"
-    if is_contained:
-        assert nwbfile.processing["b"]["pics"] is pictures
-    elif source is NWBHDF5IO or after == "convert":
-        assert nwbfile.stimulus_template["pics"] is pictures
-        assert nwbfile.devices["device"] is device
+    with closing(nwbfile.get_read_io()):
+        pictures, device = nwbfile.stimulus["shown"].indexed_images, nwbfile.acquisition["a"].device
+        assert pictures["a"].data.shape == (4, 4)
+        assert device.name == "device"
+        if is_contained:
+            assert nwbfile.processing["b"]["pics"] is pictures
+        elif source is NWBHDF5IO or after == "convert":
+            assert nwbfile.stimulus_template["pics"] is pictures
+            assert nwbfile.devices["device"] is device
     assert validate(copy).is_valid
 
 
@@ -671,7 +673,8 @@ def test_a_group_where_the_schema_has_a_link_is_left_out_with_a_warning(tmp_path
     convert(path, tmp_path / "copy.nwb.zarr", check=False)
     with pytest.warns(UnreadTypeWarning, match="/acquisition/a/device in .* a link in the schema: left out"):
         nwbfile = read_nwb(tmp_path / "copy.nwb.zarr")
-        assert nwbfile.acquisition["a"].device is None
+        with closing(nwbfile.get_read_io()):
+            assert nwbfile.acquisition["a"].device is None
 
 
 def test_a_target_that_has_no_place_is_named(tmp_path):
@@ -685,7 +688,9 @@ def test_a_target_that_has_no_place_is_named(tmp_path):
     convert(tmp_path / "lab.nwb.zarr", tmp_path / "lab.nwb")
     convert(path, tmp_path / "copy.nwb")
     with warnings.catch_warnings(action="ignore", category=UserWarning):
-        assert read_nwb(tmp_path / "copy.nwb").acquisition["a"].device.name == "device"
+        nwbfile = read_nwb(tmp_path / "copy.nwb")
+    with closing(nwbfile.get_read_io()):
+        assert nwbfile.acquisition["a"].device.name == "device"
 
 
 def test_an_append_copies_what_the_schema_only_links_to_its_own_path(tmp_path):
@@ -700,8 +705,9 @@ def test_an_append_copies_what_the_schema_only_links_to_its_own_path(tmp_path):
             )
             io.write(nwbfile)
             io.close()
-    nwbfile = read_nwb(tmp_path / "a.nwb.zarr")
-    assert nwbfile.devices["device"] is nwbfile.acquisition["a"].device is nwbfile.acquisition["b"].device
+    with NWBZarrIO(tmp_path / "a.nwb.zarr") as io:
+        nwbfile = io.read()
+        assert nwbfile.devices["device"] is nwbfile.acquisition["a"].device is nwbfile.acquisition["b"].device
     assert verify(tmp_path / "a.nwb.zarr").problems == []
 
 

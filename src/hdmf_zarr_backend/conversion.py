@@ -436,7 +436,8 @@ class Request:
 
     def _first_shards(self) -> Any:
         """Return the shards of the file or, without any, the first in the settings."""
-        settings = (each.get("shards") for each in self.settings.values() if isinstance(each, Mapping))
+        pairs = self.settings.items() if isinstance(self.settings, Mapping) else self.settings
+        settings = (getattr(options, "io_settings", options).get("shards") for _, options in pairs)
         return next((each for each in (self.shards, *settings) if each is not None), None)
 
     def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:

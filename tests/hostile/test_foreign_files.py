@@ -122,10 +122,10 @@ def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch,
 
 def plant(path: Path, last: dict[str, Any] | None = None, **parts: Any) -> None:
     holder = {"host": "elsewhere", "pid": 1, "since": "2026-01-01T00:00:00+00:00"}
-    head = {"version": 1, "id": "0" * 32, "holder": holder, "old": {}, "absent": [], "below": [], "crc32": 0, **parts}
+    head = {"version": 2, "id": "0" * 32, "holder": holder, "old": {}, "absent": [], "below": [], "crc32": 0, **parts}
     (path / ".hdmf_zarr_journal").write_bytes(json.dumps(head).encode() + b"\n")
     if last is not None:
-        last = {"version": 1, "id": "0" * 32, "final": {}, "delete": [], **last}
+        last = {"version": 2, "id": "0" * 32, "final": {}, "root": {}, "delete": [], "crc32": 0, **last}
         (path / ".hdmf_zarr_journal.commit").write_text(json.dumps(last) + "\n")
 
 
@@ -141,8 +141,8 @@ JOURNALS: list[dict[str, Any]] = [
     *({"aside": aside} for aside in ({"./numbers": 0}, {"numbers/0": "0"}, *({key: 0} for key in OUT))),
     {"id": "../x"}, {"id": 1}, {"id": "/../../elsewhere", "aside": {"numbers/0": 0}},
     {"holder": {"host": "x", "pid": "1", "since": "now"}},
-    *({"version": 2, **part} for part in ({"root": ["numbers/.zarray"]}, {"root": "x"}, {"late": {"./numbers": 0}})),
-    *({"last": {"version": 2, "crc32": 0, "root": root}} for root in ({"../x": None}, {".zmetadata": -5}, [1])),
+    *({"root": ["numbers/.zarray"]}, {"root": "x"}, {"late": {"./numbers": 0}}),
+    *({"last": {"root": root}} for root in ({"../x": None}, {".zmetadata": -5}, [1])),
     *({"last": {"delete": delete}} for delete in (["."], *([key] for key in OUT), ".zmetadata", [1])),
     *({"last": {"final": final}} for final in ({".zmetadata": 1}, {"./.zmetadata": None})),
 ]  # fmt: skip
