@@ -436,7 +436,7 @@ class Request:
 
     def _first_shards(self) -> Any:
         """Return the shards of the file or, without any, the first in the settings."""
-        pairs = self.settings.items() if isinstance(self.settings, Mapping) else self.settings
+        pairs = self.settings.items() if isinstance(self.settings, Mapping) else self.settings or ()
         settings = (getattr(options, "io_settings", options).get("shards") for _, options in pairs)
         return next((each for each in (self.shards, *settings) if each is not None), None)
 
