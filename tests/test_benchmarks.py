@@ -145,11 +145,15 @@ def test_the_pieces_of_a_file_of_any_size_run(pytestconfig, tmp_path):
 
 
 @pytest.mark.slow
-def test_readers_of_a_growing_file_see_no_torn_rows(pytestconfig):
-    command = [sys.executable, pytestconfig.rootpath / "benchmarks" / "bench_readers.py", "--quick"]
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [("bench_readers.py", "20 readers: "), ("bench_both.py", "write 10 series in both formats, by format 2: ")],
+)
+def test_a_benchmark_runs_in_its_quick_form(pytestconfig, script, said):
+    command = [sys.executable, pytestconfig.rootpath / "benchmarks" / script, "--quick"]
     answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "20 readers: " in answer.stdout
+    assert said in answer.stdout
 
 
 @pytest.mark.slow
@@ -160,11 +164,3 @@ def test_a_cluster_converts_into_a_bucket(pytestconfig):
     answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "cluster of two workers: " in answer.stdout
-
-
-@pytest.mark.slow
-def test_both_formats_are_compared_with_one(pytestconfig):
-    command = [sys.executable, pytestconfig.rootpath / "benchmarks" / "bench_both.py", "--quick"]
-    answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "write 10 series in both formats, by format 2: " in answer.stdout

@@ -436,8 +436,7 @@ class Request:
 
     def _first_shards(self) -> Any:
         """Return the shards of the file or, without any, the first in the settings."""
-        pairs = self.settings.items() if isinstance(self.settings, Mapping) else self.settings or ()
-        settings = (getattr(options, "io_settings", options).get("shards") for _, options in pairs)
+        settings = (given.get("shards") for _, given in _options_by_pattern(self.settings))
         return next((each for each in (self.shards, *settings) if each is not None), None)
 
     def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:
@@ -699,6 +698,12 @@ _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 """Expressions for the wildcards of a pattern: ``*`` and ``?`` inside of a name, ``**`` across."""
 
 
+def _options_by_pattern(settings: Settings | None) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return each pattern with its options, those of a `ZarrDataIO` too."""
+    pairs = settings.items() if isinstance(settings, Mapping) else settings or ()
+    return [(pattern, getattr(options, "io_settings", options)) for pattern, options in pairs]
+
+
 def layouts_of(
     settings: Settings, arrays: Mapping[str, Dataset[Any]], hierarchy: Hierarchy, location: str
 ) -> dict[str, Layout]:
@@ -711,8 +716,7 @@ def layouts_of(
     known = [path for path, node in arrays.items() if is_content(path) and not is_scalar(node)]
     chosen: dict[str, dict[str, Any]] = {}
     unmatched: list[str] = []
-    for pattern, options in settings.items() if isinstance(settings, Mapping) else settings:
-        given = options.io_settings if isinstance(options, ZarrDataIO) else options
+    for pattern, given in _options_by_pattern(settings):
         if unknown := [name for name in given if name not in (*_CHOICES, "codec", "compressors")]:
             raise unknown_argument("settings", unknown, frozenset(_CHOICES))
         parts = re.split(r"(\*\*/?|\*|\?)", relative(pattern))

@@ -207,7 +207,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         if not _is_folder(folder):
             # one file to one file; all else needs a folder
             if len(paths) == 1 and not cli.is_folder_of_files(paths[0]):
-                _make_folder(folder, source=paths[0])
+                _make_folder(_parent_of(folder, paths[0]))
                 return [(paths[0], folder)]
             if len(paths) > 1:
                 problem = f"{len(paths) + 1} paths are given, and the last one, {folder}, is not a folder"
@@ -233,11 +233,15 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     return [(source, target) for target, source in pairs.items()]
 
 
-def _make_folder(target: str | None, source: str | None = None) -> None:
-    """Create a folder of targets or, with the ``source`` of one target, that in which the target is."""
-    if target is None or is_url(target) or not (source is None or is_url(source) or os.path.exists(source)):
-        return
-    if folder := target if source is None else os.path.dirname(target.rstrip("/")):
+def _parent_of(target: str, source: str) -> str | None:
+    """Return the folder that a new file is in; None at a URL, or without a source, so that nothing is created."""
+    has_source = is_url(source) or os.path.exists(source)
+    return os.path.dirname(target.rstrip("/")) if has_source and not is_url(target) else None
+
+
+def _make_folder(folder: str | None) -> None:
+    """Create the folder of the targets, unless it is at a URL."""
+    if folder and not is_url(folder):
         try:
             os.makedirs(folder, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:

@@ -395,7 +395,8 @@ class Placement:
             above.append(parent)
             parent = split(parent)[0]
         if own in others or parent not in groups or any(data_type_of(file.hierarchy.get(path)) for path in above):
-            problem = f"the schema allows only a link, and there is no place for its target, {own} of {file.location}"
+            target = f"{own} of {file.location}"
+            problem = f"the schema allows only a link here, and no group of the new file can hold its target, {target}"
             remedy = (
                 "Copy that with io.copy, or convert its file first, to the same name beside the target (link_data)."
             )

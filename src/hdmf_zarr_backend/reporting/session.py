@@ -122,7 +122,7 @@ def _members(reader: NodeReader, path: str, about: str) -> str:
 
 
 def _rows(hierarchy: Hierarchy, path: str) -> int | None:
-    """Return the number of rows of a table, None if there is no table."""
+    """Return the number of rows of a table, or None without a table."""
     # each DynamicTable has a column of ids
     ids = hierarchy.get(f"{path}/id")
     return ids.stored.shape[0] if isinstance(ids, Dataset) and ids.stored.shape else None
