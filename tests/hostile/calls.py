@@ -8,6 +8,8 @@ import errno
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ from tests import trees
 from tests.hostile.catalogue import CARELESS, VALUES, Act, Case, opened
 
 LONG = "n" * 300
+ROOT = Path(__file__).parents[2]
 
 
 def write(path: Path, *members: Any, **options: Any) -> None:
@@ -120,21 +123,28 @@ def _written_after_close(path: Path) -> None:
     io.write_builder(trees.root())
 
 
+_FORK = """
+import os, pickle, sys
+from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.errors import ZarrBackendError
+from tests import trees
+with ZarrIO(sys.argv[1], "r+") as io:
+    builder = io.read_builder()
+    builder.set_group(trees.group("new"))
+    if not os.fork():
+        try:
+            io.write_builder(builder)
+        except ZarrBackendError as error:
+            os.write(1, pickle.dumps(error))
+        os._exit(0)
+    os.wait()
+"""
+
+
 def _fork(path: Path) -> None:
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
-        builder.set_group(trees.group("new"))
-        reading, writing = os.pipe()
-        if not os.fork():
-            try:
-                io.write_builder(builder)
-            except ZarrBackendError as error:
-                os.write(writing, pickle.dumps(error))
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as answer:
-            error = pickle.loads(answer.read())
-        os.wait()
+    # not a fork of this process, whose threads may hold locks that a child would wait for forever
+    done = subprocess.run([sys.executable, "-c", _FORK, str(path)], cwd=ROOT, capture_output=True, check=True)
+    error = pickle.loads(done.stdout)
     check_old(path)
     assert isinstance(error, StoreLockedError)
     raise error

@@ -226,27 +226,40 @@ def test_a_lock_ends_with_its_process_though_a_fork_of_it_goes_on(tmp_path: Path
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+_FORKED = """
+import os, sys
+from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.errors import StoreLockedError
+io = ZarrIO(sys.argv[1], "r+")
+builder = io.read_builder()
+builder["x"].data[0] = 7  # what waits to be written
+if not os.fork():
+    code = 1
+    try:
+        io.write_builder(builder)
+    except StoreLockedError as error:
+        code = 0 if "before a fork" in error.problem else 2
+    io.close()
+    os._exit(code)
+print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+sys.stdin.readline()
+io.close()
+"""
+
+
 def test_a_fork_writes_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     write(path)
-    io = ZarrIO(path, "r+")
-    builder = io.read_builder()
-    builder["x"].data[0] = 7  # what waits to be written
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            io.write_builder(builder)
-        except StoreLockedError as error:
-            code = 0 if "before a fork" in error.problem else 2
-        io.close()
-        os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert values(path) == [1, 1, 1]  # the child has not written it
-    with pytest.raises(StoreLockedError):
-        ZarrIO(path, "r+")  # and has not given the lock back
-    io.close()
+    # not a fork of this process, whose threads may hold locks that a child would wait for forever
+    command = [sys.executable, "-W", "ignore", "-c", _FORKED, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "0\n"
+        assert values(path) == [1, 1, 1]  # the child has not written it
+        with pytest.raises(StoreLockedError):
+            ZarrIO(path, "r+")  # and has not given the lock back
+        process.communicate("\n")
+    assert process.returncode == 0
     assert values(path) == [7, 1, 1]
     assert os.listdir(tmp_path) == ["a.zarr"]
 
