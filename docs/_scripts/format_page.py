@@ -25,7 +25,7 @@ from hdmf.spec import NamespaceCatalog
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.encoding import dtypes, nczarr, reserved
 from hdmf_zarr_backend.encoding.chunk_codec import ALLOWED_CODECS
-from hdmf_zarr_backend.encoding.data_types import NUMBER_WORDS, NUMBERS
+from hdmf_zarr_backend.encoding.data_types import NUMBER_WORDS, NUMBERS, number_code
 from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.options import WriteOptions
 
@@ -261,7 +261,7 @@ def format_tables() -> dict[str, str]:
         "version": f"Version: **{reserved.FORMAT_VERSION}**",
         "numbers": table(
             ["words of a schema", "`zarr_dtype`", "data type of the array"],
-            [(code_list(words), f"`{name}`", f"`{NUMBERS[name].data_type()}`") for name, words in by_type.items()],
+            [(code_list(words), f"`{name}`", f"`{number_code(NUMBERS[name])}`") for name, words in by_type.items()],
         ),
         "words": table(["words", "kind"], [(code_list(words), kind) for kind, words in by_kind.items()]),
         "reserved": table(

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.array.content import ZarrContent
 from hdmf_zarr_backend.encoding import zarr2, zarr3
-from hdmf_zarr_backend.encoding.dtypes import widened
 from hdmf_zarr_backend.encoding.parser import existing_documents, nothing_to_read
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
@@ -399,7 +398,6 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
     # equal bytes first, which is the usual case, and much faster
     if a.dtype == b.dtype and np.array_equal(np.ravel(a).view(np.uint8), np.ravel(b).view(np.uint8)):
         return np.zeros(a.shape, dtype=np.bool_)
-    a, b = a.astype(widened(a.dtype), copy=False), b.astype(widened(b.dtype), copy=False)
     letters = {a.dtype.kind, b.dtype.kind}
     if "c" in letters:
         return _unequal_numbers(a.real, b.real) | _unequal_numbers(a.imag, b.imag)
@@ -419,7 +417,6 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
 
 def _largest_difference(a: Values, b: Values) -> float | None:
     """Return the largest difference between two numbers; exact for integers of one signedness. None: all are NaN."""
-    a, b = a.astype(widened(a.dtype), copy=False), b.astype(widened(b.dtype), copy=False)
     letters = {a.dtype.kind, b.dtype.kind}
     # the difference of two int64 may need 65 bits, but is exact modulo 2**64
     if letters in ({"i"}, {"u"}):

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.encoding.casting import Array, infer, to_text, unmasked
-from hdmf_zarr_backend.encoding.data_types import code_of, json_float, letter_of, library_type
+from hdmf_zarr_backend.encoding.data_types import code_of, json_float
 from hdmf_zarr_backend.encoding.dtypes import element_of, from_zarr_type, has_unusual_nan, plain, zarr_type
 from hdmf_zarr_backend.encoding.hdf5_values import object_array, utf8_or_none
 from hdmf_zarr_backend.encoding.references import decode_attribute_reference, from_zarr3, is_reference
@@ -142,7 +142,7 @@ def _encode_array(array: Array, reference: Reference) -> Encoded:
     if code in _NCZARR:
         is_shown = bool(array.size) or array.ndim == 1
         return array.tolist(), dtype.str.replace("|", "<"), None if is_shown and not bits else _remark(array) | bits
-    if code in ("b1", "f2") or library_type(dtype) is not None:
+    if code in ("b1", "f2"):
         return array.tolist(), None, {**_remark(array), **bits}
     if code in ("c8", "c16"):
         pairs = np.stack([array.real, array.imag], axis=-1).tolist()
@@ -295,7 +295,7 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
         array = np.frombuffer(base64.b64decode(value), dtype).reshape(shape).copy()
         check_characters(array)
         return array
-    leaves = _flat(_numbers(value) if letter_of(dtype) in "fc" else value)[1]
+    leaves = _flat(_numbers(value) if dtype.kind in "fc" else value)[1]
     if dtype.itemsize * len(leaves) > _LARGEST:
         raise ValueError(f"{len(leaves)} elements of type {dtype} are too many for an attribute")
     if dtype.kind == "c":

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.encoding.data_types import letter_of, library_type
 from hdmf_zarr_backend.encoding.references import RegionReference
 from hdmf_zarr_backend.errors import ValueRefusedError
 
@@ -197,9 +196,6 @@ def _is_value(kind: type) -> bool:
 @lru_cache(maxsize=256)
 def _kind(kind: Hashable) -> str | None:
     assert isinstance(kind, type)
-    # This includes the numbers of other libraries, whose types NumPy does not derive from its own.
-    if issubclass(kind, np.generic) and letter_of(np.dtype(kind)) in "iuf":
-        return "a number"
     return next((name for types, name in _KINDS if issubclass(kind, types)), None)
 
 
@@ -227,8 +223,8 @@ def _dtype_of_number(kind: type) -> np.dtype[Any]:
 
 
 def _exact_bits(dtype: np.dtype[Any]) -> int:
-    """Return how many bits an integer may have that a float surely holds; 0 for a float of another library."""
-    return _EXACT_BITS.get(dtype.itemsize, 63) if library_type(dtype) is None else 0
+    """Return how many bits an integer may have that a float surely holds."""
+    return _EXACT_BITS.get(dtype.itemsize, 63)
 
 
 def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array:
@@ -239,7 +235,7 @@ def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array
     except TypeError as error:  # numbers of other libraries have no type in common with some
         problem = f"the data mix {' and '.join(sorted(map(str, dtypes)))}, which have no common type"
         raise location.refused((), problem, _MIXED) from error
-    integers = [given for given in dtypes if letter_of(given) in "iu"]
+    integers = [given for given in dtypes if given.kind in "iu"]
     if len(integers) == len(dtypes):
         return np.array(leaves, _integer_type(leaves, dtype, shape, location))
     bad = None
@@ -261,7 +257,7 @@ def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array
 def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, location: Location) -> np.dtype[Any]:
     """Return a type that holds all integers: NumPy has none for int64 with uint64, and Python's have any size."""
     is_of_python = set(map(type, leaves)) == {int}
-    if not is_of_python and letter_of(dtype) in "iu" and not any(isinstance(leaf, int) for leaf in leaves):
+    if not is_of_python and dtype.kind in "iu" and not any(isinstance(leaf, int) for leaf in leaves):
         return dtype
     numbers = leaves if is_of_python else list(map(int, leaves))
     low, high = min(numbers), max(numbers)
@@ -302,7 +298,7 @@ def cast(values: Any, dtype: np.dtype[Any], location: Location = _ANYWHERE, *, s
         return array.astype(dtype, copy=False)
     if not array.size:
         return np.zeros(array.shape, dtype)
-    given, wanted = letter_of(array.dtype), letter_of(dtype)
+    given, wanted = array.dtype.kind, dtype.kind
     if wanted in "SU":
         return _fixed_text(array, dtype, location)
     is_other = same_kind and given != wanted and (given == "b" or not {given, wanted}.isdisjoint("mM"))
@@ -319,7 +315,7 @@ def cast(values: Any, dtype: np.dtype[Any], location: Location = _ANYWHERE, *, s
 
 
 def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
-    given, wanted = letter_of(array.dtype), letter_of(dtype)
+    given, wanted = array.dtype.kind, dtype.kind
     if given == "c" and wanted != "c":
         location.check(array.imag != 0, array, dtype)  # also NaN
         array, given = array.real, "f"
@@ -337,15 +333,13 @@ def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
         wide = floats.astype(np.float64) if floats.dtype.itemsize < 8 else floats
         beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))  # cannot be converted back
         bad = beyond | (np.where(beyond, 0, wide).astype(array.dtype) != array)
-    elif wanted in "iu" and library_type(dtype) is not None:  # which has no `numpy.iinfo`
-        bad = result.astype(np.float64) != array
     elif wanted in "iu":
         # The limits of large integers overflow in float16.
         wide = array if array.dtype.itemsize >= 8 else array.astype(np.float64)
         limits = np.iinfo(dtype)
         bad = ~((wide == np.trunc(wide)) & (wide >= float(limits.min)) & (wide < float(limits.max + 1)))
     else:
-        # floats that become infinite, or NaN, which they do where a type of another library has no infinity
+        # floats that become infinite
         parts = [(result.real, array.real), *([(result.imag, array.imag)] if given == "c" else [])]
         bad = np.any([(np.isinf(a) != np.isinf(b)) | (np.isnan(a) != np.isnan(b)) for a, b in parts], axis=0)
     location.check(bad, array, dtype)

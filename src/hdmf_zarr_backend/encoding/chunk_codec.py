@@ -25,7 +25,6 @@ from numcodecs import registry
 
 from hdmf_zarr_backend.encoding.blosc_blocks import Blosc, stated_bytes
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, JSONRows, LittleRows, ReferenceTexts, StructRows
-from hdmf_zarr_backend.encoding.data_types import library_type
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.errors import (
@@ -572,7 +571,7 @@ class ChunkCodec:
             for codec in self._filters:
                 buffer = codec.encode(buffer)
             if self._compressor is not None:
-                if isinstance(buffer, np.ndarray) and (buffer.dtype.kind in "MmV" or library_type(buffer.dtype)):
+                if isinstance(buffer, np.ndarray) and buffer.dtype.kind in "MmV":
                     # a type of the buffer protocol, from which compressors read the size of an element
                     buffer = buffer.view("i8" if buffer.dtype.kind in "Mm" else f"V{buffer.dtype.itemsize}")
                 buffer = self._compressor.encode(buffer)

@@ -13,15 +13,12 @@ zarr-extensions for ``string``, ``struct``, ``fixed_length_utf32``, ``numpy.date
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
-from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ValueRefusedError
-from hdmf_zarr_backend.model.element import UTF8, ByteOrder, Element, Number, NumberKind, Opaque, Precision, Text, Time
+from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
+from hdmf_zarr_backend.model.element import UTF8, ByteOrder, Element, Number, NumberKind, Opaque, Text, Time
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,159 +28,53 @@ KINDS: dict[str, NumberKind] = {"b": "bool", "i": "int", "u": "uint", "f": "floa
 """First letter of a code -> kind of the element."""
 
 LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
-_NUMPY = "numpy"
 
-
-@dataclass(frozen=True, slots=True)
-class NumberType:
-    """A number that Zarr has: a row of `NUMBERS`, which all formats, NumPy, HDMF and HDF5 ask.
-
-    TensorStore knows those by name that `interop.datasets` lists. zarr-python 3 opens no consolidated file with a
-    number that it does not know. Where ``library`` is absent, such arrays are listed, reading their values or such
-    attributes is an error that names it, and such numbers of HDF5 become the float or integer that h5py makes of them.
-    """
-
-    # In format 3, NumPy and HDMF; for types that another library adds to NumPy also in format 2.
-    name: str
-    # ``layout`` is the `Precision` that HDF5 has for a type that another library adds.
-    element: Number
-    # The library has the NumPy type under its name. It is imported on use, and need not be installed.
-    library: str = _NUMPY
-
-    def __post_init__(self) -> None:
-        if isinstance(self.element.layout, Precision):
-            layout = replace(self.element.layout, name=self.name)
-            object.__setattr__(self, "element", replace(self.element, layout=layout))
-
-    @property
-    def is_of_numpy(self) -> bool:
-        """Whether NumPy has the type itself."""
-        return self.library == _NUMPY
-
-    def data_type(self, byte_order: str = "<") -> str:
-        """Return its data type of format 2 with a byte order, ``"<"`` or ``">"``; one byte has none."""
-        size = self.element.size
-        if self.is_of_numpy:
-            return f"{'|' if size == 1 else byte_order}{LETTERS[self.element.kind]}{size}"
-        # ml_dtypes returns wrong elements of big-endian arrays.
-        if byte_order == ">" and size > 1:
-            problem = f"big-endian numbers of type {self.name!r} cannot be read"
-            raise MetadataError(problem, remedy="Convert the array with the program that wrote it, to little-endian.")
-        return self.name
-
-    def dtype(self) -> np.dtype[Any]:
-        """Return its NumPy type."""
-        import numpy as np
-
-        if self.is_of_numpy:
-            return np.dtype(self.data_type())
-        scalar = _scalar_of(self.library, self.name)
-        if isinstance(scalar, Exception):
-            problem = f"the data type {self.name!r} is one of {self.library}, which does not have it here ({scalar})"
-            remedy = f"Install {self.library}, in a version that has {self.name}."
-            raise UnsupportedFileError(problem, remedy=remedy) from scalar
-        return np.dtype(scalar)
-
-
-@cache
-def _scalar_of(library: str, name: str) -> type | Exception:
-    """Return the class of a number that a library adds to NumPy, or why there is none."""
-    try:
-        scalar: type = getattr(importlib.import_module(library), name)
-    except (ImportError, AttributeError) as error:
-        return error
-    return scalar
-
-
-NUMBERS = {
-    number.name: number
-    for number in (
-        NumberType("bool", Number("bool", 1)),
-        NumberType("int8", Number("int", 1)),
-        NumberType("int16", Number("int", 2, "<")),
-        NumberType("int32", Number("int", 4, "<")),
-        NumberType("int64", Number("int", 8, "<")),
-        NumberType("uint8", Number("uint", 1)),
-        NumberType("uint16", Number("uint", 2, "<")),
-        NumberType("uint32", Number("uint", 4, "<")),
-        NumberType("uint64", Number("uint", 8, "<")),
-        NumberType("float16", Number("float", 2, "<")),
-        NumberType("float32", Number("float", 4, "<")),
-        NumberType("float64", Number("float", 8, "<")),
-        NumberType("complex64", Number("complex", 8, "<")),
-        NumberType("complex128", Number("complex", 16, "<")),
-    )
+NUMBERS: dict[str, Number] = {
+    "bool": Number("bool", 1),
+    "int8": Number("int", 1),
+    "int16": Number("int", 2, "<"),
+    "int32": Number("int", 4, "<"),
+    "int64": Number("int", 8, "<"),
+    "uint8": Number("uint", 1),
+    "uint16": Number("uint", 2, "<"),
+    "uint32": Number("uint", 4, "<"),
+    "uint64": Number("uint", 8, "<"),
+    "float16": Number("float", 2, "<"),
+    "float32": Number("float", 4, "<"),
+    "float64": Number("float", 8, "<"),
+    "complex64": Number("complex", 8, "<"),
+    "complex128": Number("complex", 16, "<"),
 }
-"""The numbers of Zarr by name: rows and not calls, so that workers and the command line know them too."""
-
-LIBRARY_NUMBERS: dict[Element, NumberType] = {
-    number.element: number for number in NUMBERS.values() if not number.is_of_numpy
-}
-"""Those that other libraries than NumPy have, by what they are in little-endian byte order."""
+"""The numbers of Zarr by their name in format 3, NumPy and HDMF."""
 
 NUMBER_WORDS = {
     "float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "uint": "uint32",
 }  # fmt: skip
 """HDMF's other names of numbers. ``int`` has 32 bits and ``float`` single precision, as in the specification."""
 
-NAMES = {number.data_type()[1:]: name for name, number in NUMBERS.items()}
+NAMES = {f"{LETTERS[number.kind]}{number.size}": name for name, number in NUMBERS.items()}
 """Code of a number of NumPy, without the byte order -> name."""
 
 
-def number_of_word(dtype_name: str) -> NumberType | None:
+def number_of_word(dtype_name: str) -> Number | None:
     """Return the number with a name of HDMF, None for other types."""
     return NUMBERS.get(NUMBER_WORDS.get(dtype_name, dtype_name))
 
 
-def library_number(element: Element) -> NumberType | None:
-    """Return the number of another library than NumPy that an element is, None for other elements."""
-    if not isinstance(element, Number) or not isinstance(element.layout, Precision):
-        return None
-    return LIBRARY_NUMBERS.get(replace(element, byte_order="|" if element.size == 1 else "<"))
-
-
-def installed_number(element: Element) -> NumberType | None:
-    """Return the result of `library_number`, None also where the library is absent."""
-    number = library_number(element)
-    is_absent = number is None or isinstance(_scalar_of(number.library, number.name), Exception)
-    return None if is_absent else number
-
-
-def named(number: Number) -> Number:
-    """Return a number of HDF5 with the name of the one that another library has for it, for labels."""
-    known = library_number(number)
-    return number if known is None else replace(known.element, byte_order=number.byte_order)
+def number_code(number: Number, byte_order: str = "<") -> str:
+    """Return the data type of format 2 for a number of Zarr; one byte has no byte order."""
+    return f"{'|' if number.size == 1 else byte_order}{LETTERS[number.kind]}{number.size}"
 
 
 _OF_A_LIBRARY = 2
 """`numpy.dtype.isbuiltin` of the types that other libraries add, such as ml_dtypes."""
 
 
-def library_type(dtype: np.dtype[Any]) -> NumberType | None:
-    """Return the number of Zarr that another library adds to NumPy as ``dtype``, None for other dtypes."""
-    number = NUMBERS.get(dtype.type.__name__) if dtype.isbuiltin == _OF_A_LIBRARY else None
-    return None if number is None or number.dtype().type is not dtype.type else number
-
-
 def code_of(dtype: np.dtype[Any]) -> str:
     """Return the data type of format 2 for a NumPy dtype without fields."""
-    if dtype.isbuiltin != _OF_A_LIBRARY:
-        return dtype.str
-    number = library_type(dtype)
-    if number is None:  # its ``str`` looks like opaque bytes
+    if dtype.isbuiltin == _OF_A_LIBRARY:  # its ``str`` looks like opaque bytes
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to another type.")
-    return number.name
-
-
-def letter_of(dtype: np.dtype[Any]) -> str:
-    """Return NumPy's letter for the kind of a dtype: that of numbers also for those that another library adds."""
-    number = library_type(dtype)
-    return dtype.kind if number is None else LETTERS[number.element.kind]
-
-
-def number_name(letter: str, digits: str) -> str:
-    """Return the name of the number with these parts of its data type, as from `split_code`."""
-    return letter if letter in NUMBERS else NAMES[letter + digits]
+    return dtype.str
 
 
 MAX_DEPTH = 32
@@ -207,13 +98,10 @@ def unknown_type(data_type: Any, error: Exception) -> MetadataError:
 
 
 def split_code(data_type: str) -> tuple[str, str, str, str | None]:
-    """Return byte order, letter (the name of a number of another library), size and unit of a code of format 2."""
+    """Return byte order, letter, size and unit of a code of format 2."""
     match = _CODE.fullmatch(data_type)
     if match is None:
-        number = NUMBERS.get(data_type)
-        if number is None or number.is_of_numpy:
-            raise ValueError(f"{data_type!r} is not one of Zarr's")
-        return "<", number.name, str(number.element.size), None
+        raise ValueError(f"{data_type!r} is not one of Zarr's")
     return match[1], match[2], match[3], match[4]
 
 
@@ -257,8 +145,6 @@ def code_element(data_type: str) -> Element:
         # NumPy writes units like this.
         shown = f"[{'' if count == 1 else count}{step}]" if unit else ""
         return Time(_DATES[kind] + shown, byte_order)
-    if kind in NUMBERS:
-        return NUMBERS[kind].element
     if kind in KINDS:
         code = f"{kind}{size}"
         if code not in NAMES and code not in _LONG_DOUBLES:
@@ -316,7 +202,7 @@ def encode_type(data_type: Any) -> Any:
     if kind in _FIXED_NAMES:
         name, width = _FIXED_NAMES[kind]
         return {"name": name, "configuration": {"length_bytes": width * int(digits or 1)}}
-    return number_name(kind, digits)
+    return NAMES[kind + digits]
 
 
 def as_structured(stored: Any) -> Any:
@@ -361,11 +247,11 @@ def little(data_type: Any) -> Any:
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
     """Return the format-2 data type for a format-3 one."""
-    number = NUMBERS.get(data_type) if isinstance(data_type, str) else None
-    if number is not None:  # the most frequent case
-        return number.data_type(">" if endian == "big" else "<")
+    order = ">" if endian == "big" else "<"
+    if isinstance(data_type, str) and data_type in NUMBERS:  # the most frequent case
+        return number_code(NUMBERS[data_type], order)
     try:
-        return _decode(data_type, ">" if endian == "big" else "<", 0)
+        return _decode(data_type, order, 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise unknown_type(data_type, error) from error
 
@@ -381,7 +267,7 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
         data_type = {"name": data_type}
     name, configuration = data_type["name"], data_type.get("configuration") or {}
     if name in NUMBERS:
-        return NUMBERS[name].data_type(order)
+        return number_code(NUMBERS[name], order)
     if name in _FIXED:
         code, width = _FIXED[name]
         length = _length(configuration["length_bytes"])
@@ -432,4 +318,4 @@ def word_of_type(data_type: Any, *, in_row: bool = False) -> Any:
         return _DATES[kind] + (f"[{unit}]" if unit else "")
     if kind in _FIXED_NAMES:
         return f"{ {'S': 'bytes', 'U': 'str', 'V': 'void'}[kind] }{8 * itemsize(data_type)}"
-    return number_name(kind, digits)
+    return NAMES[kind + digits]

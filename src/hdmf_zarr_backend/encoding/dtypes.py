@@ -12,11 +12,8 @@ import numpy as np
 from hdmf_zarr_backend.encoding.data_types import (
     LETTERS,
     NAMES,
-    NUMBERS,
+    NUMBER_WORDS,
     code_of,
-    installed_number,
-    letter_of,
-    library_type,
     number_of_word,
     split_code,
     unknown_type,
@@ -40,7 +37,7 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
         fields = ((name, dtype[name]) for name in dtype.names)
         return [[name, zarr_type(field.base), *([list(field.shape)] if field.shape else [])] for name, field in fields]
     code = code_of(dtype)
-    if dtype.kind not in "mMSUV" and code[1:] not in NAMES and code not in NUMBERS:
+    if dtype.kind not in "mMSUV" and code[1:] not in NAMES:
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
     # NumPy makes S0 and U0 of empty text, whose chunks would have no bytes.
@@ -62,8 +59,8 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:
     """Return the result of `numpy_dtype`, for data types that are part of a value."""
     if isinstance(data_type, str):
-        letter = split_code(data_type)[1]  # NumPy accepts other names
-        return NUMBERS[letter].dtype() if letter in NUMBERS else np.dtype(data_type)
+        split_code(data_type)  # NumPy accepts other names
+        return np.dtype(data_type)
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")
     fields: list[Any] = []
@@ -82,37 +79,18 @@ def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype([(name, plain(field.base), field.shape) for name, field in fields])
     if dtype.hasobject:
         return np.dtype(object)
-    if (number := library_type(dtype)) is not None:
-        return number.dtype()
     return np.dtype(code_of(dtype) if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
 
 
 def has_unusual_nan(values: Any) -> bool:
     """Tell whether an array or number of NumPy has a NaN with a sign or payload: JSON has only one NaN."""
     dtype = values.dtype
-    if letter_of(dtype) not in "fc" or not np.isnan(values).any():
+    if dtype.kind not in "fc" or not np.isnan(values).any():
         return False
     flat = np.ascontiguousarray(values).reshape(-1)
     parts = flat.view(f"{dtype.str[0]}f{dtype.itemsize // 2}") if dtype.kind == "c" else flat
     unusual = parts[np.isnan(parts)]
     return bool(unusual.tobytes() != np.full(unusual.shape, np.nan, unusual.dtype).tobytes())
-
-
-def has_library_number(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a dtype is, or has a field of, a number that another library adds to NumPy."""
-    if dtype.names is not None:
-        return any(has_library_number(dtype[name]) for name in dtype.names)
-    return library_type(dtype.base) is not None
-
-
-def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a dtype with larger numbers of NumPy, which hold all values, in place of those of other libraries."""
-    # h5py does not know those, and NumPy mixes only some of them with its own
-    if not has_library_number(dtype):
-        return dtype
-    if dtype.names is not None:
-        return np.dtype([(name, widened(dtype[name])) for name in dtype.names])
-    return np.dtype((f"{letter_of(dtype.base)}8", dtype.shape))
 
 
 def element_of(dtype: np.dtype[Any]) -> Element:
@@ -137,8 +115,7 @@ def dtype_of(element: Element) -> np.dtype[Any]:
         case Number("bool"):
             return np.dtype(bool)
         case Number(layout=Precision()):  # h5py may have a larger type for it
-            number = installed_number(element)
-            return to_hdf5(element).dtype.newbyteorder("=") if number is None else number.dtype()
+            return to_hdf5(element).dtype.newbyteorder("=")  # type: ignore[no-any-return]
         case Number(kind, size) | Enum(Number(kind, size)):
             return np.dtype(f"{LETTERS[kind]}{size}")
     return np.dtype(object)
@@ -155,11 +132,9 @@ def word_of(dtype: Any) -> Any:
     if not isinstance(dtype, (np.dtype, type)):
         raise ValueRefusedError(f"{dtype!r} is not a data type of HDMF")
     dtype = np.dtype(dtype)
-    if letter_of(dtype) == "V" or dtype.hasobject:
+    if dtype.kind == "V" or dtype.hasobject:
         # The fields, or the size of opaque elements, come from the data.
         return None
-    if (number := library_type(dtype)) is not None:
-        return number.name
     return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
 
 
@@ -179,8 +154,7 @@ def kind_of(dtype_name: str) -> Kind | None:
 
 def numpy_of(dtype_name: str) -> np.dtype[Any]:
     """Return the NumPy dtype for HDMF's number type ``dtype_name``."""
-    number = number_of_word(dtype_name)
-    return np.dtype(dtype_name) if number is None else number.dtype()
+    return np.dtype(NUMBER_WORDS.get(dtype_name, dtype_name))
 
 
 def number_type(dtype_name: str, given: np.dtype[Any] | None) -> np.dtype[Any]:

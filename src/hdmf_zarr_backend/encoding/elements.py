@@ -20,7 +20,6 @@ from hdmf_zarr_backend.encoding.data_types import (
     code_element,
     field_shape,
     itemsize,
-    library_number,
     number_of_word,
     unknown_type,
 )
@@ -106,7 +105,7 @@ def word_element(dtype_name: Any) -> Element:
     if dtype_name in WORDS:
         return _ELEMENTS[WORDS[dtype_name]]
     if (number := number_of_word(dtype_name)) is not None:
-        return number.element
+        return number
     if dtype_name in OPEN_WORDS:
         return UTF8
     try:
@@ -146,8 +145,6 @@ def to_hdmf(element: Element) -> Any:
         case Time(name):
             return name
         case Number(kind, size):
-            if (number := library_number(element)) is not None:
-                return number.name
             return kind if kind == "bool" else f"{'uint' if kind == 'bitfield' else kind}{8 * size}"
     return "object"
 

@@ -22,7 +22,6 @@ from hdmf_zarr_backend.encoding.data_types import (
     STRUCT,
     STRUCTURED,
     json_float,
-    letter_of,
     object_kind,
 )
 from hdmf_zarr_backend.errors import MetadataError
@@ -43,7 +42,7 @@ def default_fill(data_type: Any) -> Any:
     if isinstance(data_type, str):
         if data_type in OBJECTS:
             return ""
-        return {"bool": False, "float": 0.0, "complex": [0.0, 0.0]}.get(NUMBERS[data_type].element.kind, 0)
+        return {"bool": False, "float": 0.0, "complex": [0.0, 0.0]}.get(NUMBERS[data_type].kind, 0)
     name, configuration = data_type["name"], data_type["configuration"]
     if name == STRUCT:
         return {field["name"]: default_fill(field["data_type"]) for field in configuration["fields"]}
@@ -78,7 +77,7 @@ def fill_from_format_3(value: Any, data_type: Any, stored: Any) -> Any:
 
             dtype = numpy_dtype(data_type)
             try:
-                return encode_scalar(_float(value, dtype)) if letter_of(dtype) == "f" else value
+                return encode_scalar(_float(value, dtype)) if dtype.kind == "f" else value
             except (OverflowError, TypeError) as error:
                 raise MetadataError(f"the fill value {value!r} does not fit {data_type}") from error
         is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
@@ -94,9 +93,7 @@ def fill_from_format_3(value: Any, data_type: Any, stored: Any) -> Any:
         except _DAMAGE as error:
             raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
     number = NUMBERS.get(stored) if isinstance(stored, str) else None
-    if isinstance(value, list) and (
-        number is None or number.element.kind != "complex"
-    ):  # bytes as in the specification
+    if isinstance(value, list) and (number is None or number.kind != "complex"):  # bytes as in the specification
         if not all(type(item) is int and 0 <= item < 256 for item in value):
             raise MetadataError(f"the fill value {value!r} is not a list of bytes")
         return _encoded_bytes(bytes(value))
@@ -145,7 +142,7 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
             return value
         # hdmf-zarr up to 0.13 declared 0 for text and bytes.
         return EMPTY_OBJECTS.get(codec_id, value)
-    if value == 0 and letter_of(dtype) in "SUV":
+    if value == 0 and dtype.kind in "SUV":
         return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
     try:
         # Only a document of format 3 has the fields of a row.
@@ -160,7 +157,7 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return the NumPy value for JSON; the inverse of `encode_scalar`, also of a row as ``{field: value}``."""
     import numpy as np
 
-    letter = letter_of(dtype)
+    letter = dtype.kind
     if isinstance(value, dict):
         return _decode_row(value, dtype)
     if letter in "SV" and isinstance(value, str):
@@ -172,9 +169,6 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
         return parts.view(f"c{dtype.itemsize}")[0]
     if isinstance(value, list):
         raise TypeError("it is not a single value")
-    if isinstance(value, str) and letter == "f":
-        # The types of other libraries do not take text.
-        value = float(value)
     if letter in "iu" and (isinstance(value, str) or int(value) != value):
         # NumPy would cut off digits, and parse text
         raise TypeError("it is not an integer")
@@ -199,7 +193,7 @@ def _decode_row(value: dict[str, Any], dtype: np.dtype[Any]) -> Any:
         raise TypeError("an object is the fill value of rows only")
     row = np.zeros((), dtype)
     for name in dtype.names:
-        part, field = value[name], letter_of(dtype[name])
+        part, field = value[name], dtype[name].kind
         if field in "SV" and not isinstance(part, (str, dict)):
             # NumPy would make text of a number.
             raise TypeError(f"the bytes of {name!r} are not Base64")
@@ -233,7 +227,7 @@ def _encode_field(value: Any, stored: Any) -> Any:
 
 def encode_scalar(value: Any) -> Any:
     """Return a NumPy value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64."""
-    if value.ndim or letter_of(value.dtype) in "SV":
+    if value.ndim or value.dtype.kind in "SV":
         return base64.b64encode(value.tobytes()).decode()
     if value.dtype.kind in "mM":
         return int(value.astype("i8"))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element, installed_number, named
+from hdmf_zarr_backend.encoding.data_types import KINDS, LETTERS, MAX_DEPTH, code_element
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import (
     REFERENCE,
@@ -113,9 +113,9 @@ def _parts_of(number: Number) -> Element | None:
 
 def in_numpy(element: Element) -> Element | None:
     """Return the element that NumPy has for the same bytes as HDF5, None if it has none."""
-    # it has none of padded compounds, numbers with a custom layout that no library adds, and text of variable length
+    # it has none of padded compounds, numbers with a custom layout, and text of variable length
     match element:
-        case Number(kind, _, _, layout) if installed_number(element) is None:
+        case Number(kind, _, _, layout):
             is_same = layout is None or isinstance(layout, Opaque) or (kind == "complex" and isinstance(layout, Number))
             return replace(element, kind="uint" if kind == "bitfield" else kind, layout=None) if is_same else None
         case Enum(base):
@@ -130,7 +130,7 @@ def in_numpy(element: Element) -> Element | None:
         case Compound(fields, None):
             members = [(name, in_numpy(member)) for name, member in fields]
             return Compound(tuple((name, member) for name, member in members if member is not None))
-        case Number() | Time() | Reference():
+        case Time() | Reference():
             return element
     return None
 
@@ -221,7 +221,7 @@ def _noted_number(note: dict[str, Any], _: int) -> Element:
     fields, bias = (tuple(map(int, note["fields"])), int(note["bias"])) if "bias" in note else ((), None)
     layout = Precision(int(note["precision"]), int(note["offset"]), fields, bias)
     size = _size(int(name[2:]))
-    return named(Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout))
+    return Number(KINDS[name[1]], size, "|" if size == 1 else ">" if name[0] == ">" else "<", layout)
 
 
 def _complex_of(part: Number) -> Number:
@@ -303,11 +303,11 @@ def _number_of(tid: Any) -> Number:
     is_plain = (bits, offset) == (8 * size, 0) and size in _HDF5_SIZES
     if tid.get_class() == h5t.INTEGER:
         kind: NumberKind = "uint" if tid.get_sign() == h5t.SGN_NONE else "int"
-        return Number(kind, size, order) if is_plain else named(Number(kind, size, order, Precision(bits, offset)))
+        return Number(kind, size, order, None if is_plain else Precision(bits, offset))
     fields, bias = _float_layout(tid)
     if is_plain and size > 1 and _float_layout(h5t.py_create(np.dtype(f"{order}f{size}"))) == (fields, bias):
         return Number("float", size, order)
-    return named(Number("float", size, order, Precision(bits, offset, fields, bias)))
+    return Number("float", size, order, Precision(bits, offset, fields, bias))
 
 
 def _float_layout(tid: Any) -> tuple[tuple[int, ...], int]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.encoding.data_types import json_float, letter_of
+from hdmf_zarr_backend.encoding.data_types import json_float
 from hdmf_zarr_backend.encoding.hdf5_types import raw_of, text_of, to_hdf5
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.model.element import ArrayOf, Compound, Element, Number, Opaque, Reference, Sequence, Text, Time
@@ -59,7 +59,7 @@ def encoder(element: Element, refer: Convert) -> Convert:
 
 
 def _encode_number(value: Any) -> Any:
-    if isinstance(value, np.generic) and letter_of(value.dtype) in "fc" and np.isnan(value):
+    if isinstance(value, np.generic) and value.dtype.kind in "fc" and np.isnan(value):
         array = np.array(value)
         if array.dtype.kind == "c":
             return [_encode_number(part[()]) for part in (array.real, array.imag)]
@@ -162,11 +162,11 @@ def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
         return parts.view(dtype)[0]
     if isinstance(value, str) and value.startswith("0x"):
         bits, size = int(value, 16), len(value) // 2 - 1
-        # A NaN of the larger type that h5py has where a library is absent, or the reverse.
+        # A NaN of a type that another release of h5py has for the element.
         if size != dtype.itemsize:
             return dtype.type(math.copysign(math.nan, -(bits >> 8 * size - 1)))
         return np.array(bits, f"u{dtype.itemsize}").astype(f"{dtype.str[0]}u{dtype.itemsize}").view(dtype)[()]
-    return float(value) if isinstance(value, str) and letter_of(dtype) == "f" else value
+    return float(value) if isinstance(value, str) and dtype.kind == "f" else value
 
 
 def decode_text(value: Any) -> bytes:

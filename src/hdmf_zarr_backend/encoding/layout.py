@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.data_types import letter_of, word_of_type
+from hdmf_zarr_backend.encoding.data_types import word_of_type
 from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.elements import row_word
 from hdmf_zarr_backend.encoding.reserved import DTYPE
@@ -231,7 +231,7 @@ def new_dataset(
     """Return a new dataset and the entries of its note."""
     if isinstance(element, np.dtype):
         # ``zarr_dtype`` has the fields, so the note marks it as a scalar.
-        is_marked = not shape and letter_of(element) == "V"
+        is_marked = not shape and element.kind == "V"
         data_type = zarr_type(element)
         named = word_of_type(data_type) if shape or is_marked else _SCALAR
         return _dataset(data_type, named, shape, layout, element.itemsize), {"scalar": True} if is_marked else {}

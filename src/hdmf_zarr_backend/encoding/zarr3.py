@@ -50,7 +50,7 @@ from hdmf_zarr_backend.encoding.elements import inline_block
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
-from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.element import REFERENCE
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
@@ -320,11 +320,7 @@ def _decode(
         first = chain.filters[0]["id"] if chain.filters else None
         if first not in ("vlen-utf8", "vlen-bytes"):
             raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
-    try:
-        fill = fill_from_format_3(fill_value, data_type, stored)
-    except UnsupportedFileError:  # the library of the type is absent, so no value can be read, but the array is listed
-        fill = fill_value
-    return chain, data_type, fill, default, kind == STRING
+    return chain, data_type, fill_from_format_3(fill_value, data_type, stored), default, kind == STRING
 
 
 def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old: bool) -> None:

@@ -24,8 +24,7 @@ from h5py import h5, h5a, h5g, h5s, h5t
 
 from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element, encode_attributes
 from hdmf_zarr_backend.encoding.chunks import in_layout
-from hdmf_zarr_backend.encoding.data_types import installed_number, letter_of, library_type
-from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_library_number, plain
+from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, plain
 from hdmf_zarr_backend.encoding.hdf5_types import (
     JSON_ROW,
     from_hdf5,
@@ -58,7 +57,6 @@ from hdmf_zarr_backend.model.element import (
     ArrayOf,
     Compound,
     Element,
-    Number,
     Reference,
     Sequence,
     Text,
@@ -103,8 +101,6 @@ def is_sparse(tid: Any) -> bool:
 def numpy_type(tid: Any, element: Element | None = None) -> np.dtype[Any]:
     """Return the NumPy type for values of ``tid``: h5py's, with the numbers that other libraries add to NumPy."""
     match from_hdf5(tid) if element is None else element:
-        case Number() as own if (number := installed_number(own)) is not None:
-            return number.dtype()
         case ArrayOf(base, shape):
             while tid.get_class() == h5t.ARRAY:
                 tid = tid.get_super()
@@ -114,7 +110,7 @@ def numpy_type(tid: Any, element: Element | None = None) -> np.dtype[Any]:
             members = [(part, name, numpy_type(part, each)) for part, (name, each) in zip(types, fields, strict=True)]
             # h5py's fields overlap, or it fails, if one is larger in NumPy than in HDF5, as those of small floats are;
             # then they are packed here
-            if any(has_library_number(dtype) or dtype.itemsize > part.get_size() for part, _, dtype in members):
+            if any(dtype.itemsize > part.get_size() for part, _, dtype in members):
                 return np.dtype([(name, dtype) for _, name, dtype in members])
     return tid.dtype  # type: ignore[no-any-return]
 
@@ -128,8 +124,6 @@ def memory_type(tid: Any, dtype: np.dtype[Any], *, writing: bool) -> Any:
         return tid
     if form == h5t.ARRAY:
         return h5t.array_create(memory_type(tid.get_super(), dtype.base, writing=writing), tid.get_array_dims())
-    if (number := library_type(dtype)) is not None:
-        return to_hdf5(number.element)
     if form != h5t.COMPOUND or dtype.fields is None:
         return h5t.py_create(dtype)
     memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
@@ -361,11 +355,11 @@ def _fitting(array: Array, element: Element, dtype: np.dtype[Any]) -> Array | No
     if base.names is not None:
         return in_layout(array, base) if array.dtype.names == base.names else None
     # elements that are objects are sequences, which only a note holds
-    if (letter_of(base) == "V" and array.dtype.kind != "V") or (base.kind == "O" and array.size):
+    if (base.kind == "V" and array.dtype.kind != "V") or (base.kind == "O" and array.size):
         return None
     cast = array.astype(base)
     # compared as bytes first: a NaN with a payload is not equal to itself
-    is_same = cast.tobytes() == array.tobytes() or np.array_equal(cast, array, equal_nan=letter_of(base) in "fc")
+    is_same = cast.tobytes() == array.tobytes() or np.array_equal(cast, array, equal_nan=base.kind in "fc")
     return cast if is_same and array.dtype.kind not in "OU" else None
 
 

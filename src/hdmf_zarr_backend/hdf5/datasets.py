@@ -21,8 +21,7 @@ from h5py import h5d, h5p, h5t
 from hdmf_zarr_backend.encoding import elements
 from hdmf_zarr_backend.encoding.chunk_codec import value_bytes
 from hdmf_zarr_backend.encoding.codecs import is_chunk_shape
-from hdmf_zarr_backend.encoding.data_types import letter_of
-from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_unusual_nan, numpy_dtype, plain, widened
+from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, has_unusual_nan, numpy_dtype, plain
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import Array, decode_array, encode_array, encode_text
@@ -118,7 +117,7 @@ def describe(dataset: Any) -> Description:
     fields: list[tuple[str, Element]] = []
     for name, member in element.fields if kind == "compound" and isinstance(element, Compound) else ():
         in_zarr = _IN_ROWS.get(kind_of(member))
-        if in_zarr is None and letter_of(dtype[name]) in "biuf":
+        if in_zarr is None and dtype[name].kind in "biuf":
             in_zarr = element_of(plain(dtype[name]))
         # what rows have no type for is JSON in them, and has the element of its bytes here
         fields.append((name, in_zarr or (ASCII if dtype[name].kind == "S" else Opaque(dtype[name].itemsize))))
@@ -159,7 +158,7 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
     """Return the fill value of a dataset as an array without axes, zero if it is undefined."""
     # h5py needs an axis for text, and none for other types
-    value = np.zeros((1,) if is_text else (), widened(dtype))
+    value = np.zeros((1,) if is_text else (), dtype)
     if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         created.get_fill_value(value)
     return value.reshape(()) if is_text else value.astype(dtype.base, copy=False)
@@ -207,7 +206,7 @@ def creation_list(
         # of any other type of text h5py writes wrong values
         charset = element.charset if isinstance(element, Text) else "utf-8"
         value = np.array(value[()], dtype=h5py.string_dtype(charset))
-    properties.set_fill_value(value.astype(widened(value.dtype), copy=False))
+    properties.set_fill_value(value)
     return properties
 
 

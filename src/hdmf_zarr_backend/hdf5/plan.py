@@ -14,7 +14,6 @@ import numpy as np
 
 from hdmf_zarr_backend.array.chunks import IntArray, normalise
 from hdmf_zarr_backend.encoding import elements
-from hdmf_zarr_backend.encoding.data_types import installed_number
 from hdmf_zarr_backend.encoding.dtypes import has_unusual_nan
 from hdmf_zarr_backend.encoding.hdf5_types import to_note
 from hdmf_zarr_backend.encoding.hdf5_values import encoder
@@ -165,7 +164,7 @@ def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
     """Return a function that converts the values of a field to JSON."""
     if isinstance(element, Number) and isinstance(element.layout, Opaque):
         element = replace(element, layout=None)  # rows of Zarr have the number; its tag is in the note
-    is_odd = isinstance(element, Number) and element.layout is not None and installed_number(element) is None
+    is_odd = isinstance(element, Number) and element.layout is not None
     if not isinstance(element, Number) or is_odd or element.kind == "complex":
         return encoder(element, reference)
     if element.kind != "float":

@@ -34,7 +34,6 @@ from hdmf.query import ContainerResolver, ReferenceResolver
 from hdmf.spec import GroupSpec, LinkSpec
 from hdmf.spec.spec import BaseStorageSpec
 
-from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.reserved import IDENTITY
 from hdmf_zarr_backend.errors import (
     ConflictError,
@@ -299,7 +298,7 @@ def is_same(one: Any, other: Any) -> bool:
     if is_other or not (_is_array(one) or _is_array(other)):
         return False
     a, b = np.asarray(one), np.asarray(other)
-    equal_nan = letter_of(a.dtype) in "fcmM" and letter_of(b.dtype) in "fcmM"
+    equal_nan = a.dtype.kind in "fcmM" and b.dtype.kind in "fcmM"
     return bool(np.array_equal(a, b, equal_nan=equal_nan))
 
 

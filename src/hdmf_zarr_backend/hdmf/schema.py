@@ -26,7 +26,6 @@ from hdmf.term_set import TermSetWrapper
 
 from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.casting import UNEVEN, cast, flatten, infer
-from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.reserved import (
     NAMESPACE,
     NCZARR_ATTR,
@@ -470,7 +469,7 @@ def _check_arrays(given: Any, converted: Any) -> None:
         _check_text(given, is_ascii=kind == "S")
         return
     array = infer(converted)
-    if letter_of(array.dtype) in "biufc":
+    if array.dtype.kind in "biufc":
         cast(given, array.dtype)
 
 

@@ -23,16 +23,12 @@ _ORDERS = {"<": " little-endian", ">": " big-endian", "|": ""}
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Which bits of its bytes a number of HDF5 uses; of a float also sizes and positions of its parts, and its bias.
-
-    ``name`` is what the library that adds such numbers to NumPy calls them.
-    """
+    """Which bits of its bytes a number of HDF5 uses; of a float also sizes and positions of its parts, and its bias."""
 
     bits: int
     offset: int
     fields: tuple[int, ...] = ()
     bias: int | None = None
-    name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         if self.bias is not None:
@@ -55,8 +51,6 @@ class Number:
     layout: Precision | Number | Compound | Opaque | None = None
 
     def __str__(self) -> str:
-        if isinstance(self.layout, Precision) and self.layout.name:
-            return f"{self.layout.name}{_ORDERS[self.byte_order]}"
         is_native = self.kind == "complex" and isinstance(self.layout, Number)
         layout = f" ({self.layout})" if isinstance(self.layout, Precision) else " (native)" if is_native else ""
         return f"{self.kind}{8 * self.size}{_ORDERS[self.byte_order]}{layout}"

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from hdmf_zarr_backend.encoding import dtypes
 from hdmf_zarr_backend.encoding.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
 from hdmf_zarr_backend.encoding.codecs import in_format_2
-from hdmf_zarr_backend.encoding.data_types import letter_of, library_type
 from hdmf_zarr_backend.encoding.elements import TIME_WORDS, stored_text, word_element
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.layout import Layout, Sharding, as_scalar, new_dataset
@@ -116,8 +115,7 @@ def plan_scalar(value: Any, builder_dtype: Any, options: Layout, reference: Enco
     kind = dtypes.kind_of(builder_dtype) if isinstance(builder_dtype, str) else None
     if isinstance(value, (str, bytes, *_DATES)):
         return plan_text([value], (), "ascii" if kind == "ascii" else "text", options, builder_dtype)
-    is_of_library = isinstance(value, np.generic) and library_type(value.dtype) is not None
-    if not (isinstance(value, _NUMBER_TYPES) or is_of_library):
+    if not isinstance(value, _NUMBER_TYPES):
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
     array = infer(value)
     if kind == "number":
@@ -319,7 +317,7 @@ def keep_layout(planned: PlannedArray, data: LazyArray, *, chunks: bool, codecs:
         stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
         if old.shards is not None:
             planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
-    if fill_value and (letter_of(dtype) in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
+    if fill_value and (dtype.kind in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
         stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
     elif fill_value and isinstance(old.fill_value, str) and (not dtype.hasobject or stored_text(old)):
         # the 0 that hdmf-zarr declares for all others is not kept: newer readers refuse it

@@ -20,7 +20,6 @@ from hdmf_zarr_backend.array.shards import WaitingShards, shard_of
 from hdmf_zarr_backend.encoding import dtypes, elements
 from hdmf_zarr_backend.encoding.casting import cast, cast_text, infer, to_text, unmasked
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
-from hdmf_zarr_backend.encoding.data_types import letter_of
 from hdmf_zarr_backend.encoding.layout import OBJECT_BYTES, VLEN_BYTES, Layout, default_chunks, new_dataset
 from hdmf_zarr_backend.encoding.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
@@ -142,7 +141,7 @@ def _dtype(data: Any, builder_dtype: Any) -> np.dtype[Any] | None:
         # whatever the type is, this refuses a list of several kinds, and masked elements, before anything is written
         dtype = infer(values).dtype if values else None
         is_own = own is not None and builder_dtype in (None, own.name)
-        if dtype is not None and is_own and np.asarray(values[0]).dtype == own and letter_of(dtype) in "biufcmM":
+        if dtype is not None and is_own and np.asarray(values[0]).dtype == own and dtype.kind in "biufcmM":
             return dtype
     kind = dtypes.kind_of(builder_dtype) if isinstance(builder_dtype, str) else None
     if kind == "number":

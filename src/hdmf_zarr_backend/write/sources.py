@@ -18,7 +18,6 @@ import numpy.typing as npt
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader, check_stored_form
 from hdmf_zarr_backend.array.shards import ShardReader
 from hdmf_zarr_backend.encoding.casting import Location, cast, row_values, to_text, unmasked
-from hdmf_zarr_backend.encoding.data_types import library_number
 from hdmf_zarr_backend.encoding.dtypes import dtype_of
 from hdmf_zarr_backend.encoding.hdf5_values import utf8_or_none
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at
@@ -177,9 +176,6 @@ def field_encoder(field: Element, reference: Callable[[Any], Any]) -> Encode:
     """Return what makes JSON of a field of rows; ``reference`` does for references."""
     if isinstance(field, Text):
         return to_text
-    if (number := library_number(field)) is not None:
-        # not the larger one that h5py has where the library is absent
-        return number.dtype()
     return reference if isinstance(field, Reference) else dtype_of(field)
 
 
