@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.array.shards import ENTRY_BYTES, ShardReader, inner_grid
 from hdmf_zarr_backend.encoding import zarr2, zarr3
-from hdmf_zarr_backend.encoding.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range, stated_bytes
+from hdmf_zarr_backend.encoding.blosc_blocks import BloscBlocks, DecodedRange, find_blocks, stated_bytes
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, reading_codec
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
@@ -234,7 +234,7 @@ FEW = 16
 # large recording, which is read once, does not push them out.
 CACHE_BYTES = 64 * 2**20
 # The forms of a chunk in the cache, by suffixes that no key of a store has: the complete chunk, which must not be
-# changed; its `Elements`; some of its blocks, which are put again after others were added, to count their bytes.
+# changed; its `Elements`; its last blocks that were read.
 CHUNK, ELEMENTS, BLOCKS = "", "/#", "/@"
 
 
@@ -591,23 +591,20 @@ class ChunkReader:
             return False
         first, stop, _ = rows.indices(self.array.chunks[0])
         index, key = part.chunk, join(self.path, self.array.chunk_name(part.chunk))
-        is_complete = stop - first >= self.array.chunks[0]  # in blocks too, so that cached ones are not read again
-        if self.cache.get(key) is not None or (is_complete and not self._opens):
+        # a complete chunk is read and decoded as one
+        if stop - first >= self.array.chunks[0] or self.cache.get(key) is not None:
             return False
-        shape = (stop - first, *self.array.chunks[1:])
-        target = _direct_target(part, result, shape)
-        read = np.empty(shape, self.codec.dtype) if target is None else target
+        read = np.empty((stop - first, *self.array.chunks[1:]), self.codec.dtype)
         flat = read.reshape(-1).view(np.uint8)
         with ExitStack() as files:
-            stored = functools.cache(lambda: self._stored_blocks(index, key, files))
             try:
-                if not self._read_range(flat, first * (flat.size // shape[0]), index, stored):
+                stored = functools.partial(self._stored_blocks, index, key, files)
+                if not self._read_range(flat, first * (flat.size // (stop - first)), index, stored):
                     return False
                 self.codec.check(read, functools.partial(self._named, index))
             except ChunkError as error:
                 raise self._explained(error) from error.__cause__
-        if target is None:
-            copy_part(read, (slice(None), *part.inner[1:]), result, part.outer)
+        copy_part(read, (slice(None), *part.inner[1:]), result, part.outer)
         return True
 
     def _read_range(
@@ -615,16 +612,17 @@ class ChunkReader:
     ) -> bool:
         """Fill ``out`` with the decoded bytes of a chunk that begin at ``start``; return False if it has no blocks."""
         key = join(self.path, self.array.chunk_name(index))
-        known: DecodedBlocks | None = self.cache.get(key, BLOCKS)
-        if known is None:
-            blocks = stored()
-            if blocks is None:
-                return False
-            known = DecodedBlocks(blocks.length, blocks.nbytes)
+        known: DecodedRange | None = self.cache.get(key, BLOCKS)
+        if known is not None and known.read_into(out, start):
+            return True
+        blocks = stored()
+        if blocks is None:
+            return False
         decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
-        if read_range(out, start, known, stored, decode):
+        known = blocks.decoded(start, start + out.size, decode)
+        if out.size <= blocks.length:  # reading row by row needs them again
             self.cache.put(key, known, BLOCKS)
-        return True
+        return known.read_into(out, start)
 
     def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
         """Return the blocks of a chunk, maybe of a file that ``files`` closes; one without goes to the cache."""

@@ -10,20 +10,17 @@ Source: c-blosc, README_CHUNK_FORMAT.rst (format 2).
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numcodecs
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.store.base import OpenValue
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-Blocks: TypeAlias = "Callable[[], BloscBlocks | None]"
-Decode: TypeAlias = "Callable[[Bytes, Bytes | None], Bytes]"
+Decode: TypeAlias = Callable[[bytearray], Bytes]
 
 # Format, format of the codec, flags, size of an element; then the bytes of all blocks, of one, and in the file.
 _HEADER = struct.Struct("<BBBBIII")
@@ -32,7 +29,6 @@ _FORMAT = 2
 _NOT_COMPRESSED = 0x02  # among the flags; such a frame has no blocks
 # What is read first of a chunk in a file: its header, and the starts of as many blocks as most chunks have.
 _HEAD_BYTES = 512
-_SCRATCH_BYTES = 4 * 2**20
 _BLOCKS_IN_MEMORY = 4  # c-blosc has three at a time
 _LARGEST_BLOCK = 2 * 2**20  # that c-blosc chooses itself
 _STATE_BYTES = 2**20  # of the codecs inside
@@ -69,56 +65,51 @@ def stated_bytes(data: bytes) -> tuple[int, int] | None:
     return decoded, stored
 
 
-class _BytesValue:
-    """Stored bytes that are in memory, with the interface of an open value."""
+class DecodedRange(NamedTuple):
+    """Decoded bytes of a chunk, which begin at ``start``."""
 
-    def __init__(self, data: bytes) -> None:
-        self.size = len(data)
-        self._data = memoryview(data)
+    start: int
+    data: Bytes
 
-    def read_into(self, start: int, out: memoryview) -> None:
-        """Fill ``out`` with the bytes that begin at ``start``."""
-        out[:] = self._data[start : start + len(out)]
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that they take."""
+        return self.data.nbytes
 
-
-class _Scratch(threading.local):
-    """Reused memory of a thread for stored bytes: to allocate it again costs as much as to read into it."""
-
-    _memory = np.empty(0, np.uint8)
-
-    def take(self, size: int) -> Bytes:
-        """Return ``size`` bytes, which the next call in this thread reuses."""
-        if size > _SCRATCH_BYTES:
-            return np.empty(size, np.uint8)
-        if size > self._memory.size:
-            self._memory = np.empty(size, np.uint8)
-        return self._memory[:size]
-
-
-_SCRATCH = _Scratch()
+    def read_into(self, out: Bytes, start: int) -> bool:
+        """Fill ``out`` with the bytes of the chunk that begin at ``start``, if all of them are here."""
+        low = start - self.start
+        if low < 0 or low + out.size > self.data.size:
+            return False
+        out[:] = self.data[low : low + out.size]
+        return True
 
 
 class BloscBlocks:
     """The blocks of one frame; from `find_blocks`. Decoded, a block has ``length`` bytes, or less at the end."""
 
-    def __init__(self, value: OpenValue | _BytesValue, head: bytes, starts: list[int]) -> None:
-        *_, self.nbytes, self.length, stored = _HEADER.unpack_from(head)
-        self._value = value
+    def __init__(self, stored: OpenValue | bytes, head: bytearray, starts: list[int]) -> None:
+        *_, self.nbytes, self.length, size = _HEADER.unpack_from(head)
+        self._stored = stored
         self._kind = head[:4]
         self._starts = starts
         order = sorted(starts)  # threads write the blocks in any order
-        self._ends = dict(zip(order, [*order[1:], stored], strict=True))
+        self._ends = dict(zip(order, [*order[1:], size], strict=True))
 
     def __len__(self) -> int:
         return len(self._starts)
 
-    def frame(self, first: int, stop: int) -> Bytes:
-        """Return blocks as a frame, in memory that the next one reuses; never the short last block alone."""
+    def decoded(self, start: int, stop: int, decode: Decode) -> DecodedRange:
+        """Return the decoded blocks with the bytes of the chunk from ``start`` to ``stop``."""
+        first, last = start // self.length, -(-stop // self.length)
+        if last == len(self) and last - first == 1 and self.nbytes % self.length:
+            first -= 1  # a short block alone is no frame
+        return DecodedRange(first * self.length, decode(self._frame(first, last)))
+
+    def _frame(self, first: int, stop: int) -> bytearray:
+        """Return some blocks as a frame."""
         wanted = sorted(self._starts[first:stop])
-        head = _HEADER.size + 4 * len(wanted)
-        size = head + sum(self._ends[start] - start for start in wanted)
-        frame = _SCRATCH.take(size)
-        data, position = frame.data, head
+        position = _HEADER.size + 4 * len(wanted)
         moved: dict[int, int] = {}
         # Blocks that lie next to each other are read together.
         runs: list[tuple[int, int]] = []
@@ -127,95 +118,40 @@ class BloscBlocks:
             position += self._ends[start] - start
             low = runs.pop()[0] if runs and runs[-1][1] == start else start
             runs.append((low, self._ends[start]))
-        for low, high in runs:
-            self._value.read_into(low, data[moved[low] : moved[low] + high - low])
         nbytes = min(stop * self.length, self.nbytes) - first * self.length
-        data[:head] = b"".join([
-            self._kind,
-            struct.pack("<III", nbytes, self.length, size),
-            struct.pack(f"<{len(wanted)}i", *(moved[start] for start in self._starts[first:stop])),
-        ])  # fmt: skip
+        frame = bytearray(position)
+        _HEADER.pack_into(frame, 0, *self._kind, nbytes, self.length, position)
+        struct.pack_into(f"<{len(wanted)}i", frame, _HEADER.size, *(moved[start] for start in self._starts[first:stop]))
+        with memoryview(frame) as room:
+            for low, high in runs:
+                _read_into(self._stored, low, room[moved[low] : moved[low] + high - low])
         return frame
 
 
 def find_blocks(stored: OpenValue | bytes, nbytes: int) -> BloscBlocks | None:
     """Return the blocks of a chunk of ``nbytes`` decoded bytes; None if it has one block, or an unknown layout."""
-    value = _BytesValue(stored) if isinstance(stored, bytes) else stored
-    if value.size < _HEADER.size:
+    stored_bytes = len(stored) if isinstance(stored, bytes) else stored.size
+    if stored_bytes < _HEADER.size:
         return None
-    head = _read(value, 0, min(value.size, _HEAD_BYTES))
+    head = bytearray(min(stored_bytes, _HEAD_BYTES))
+    _read_into(stored, 0, memoryview(head))
     version, _, flags, _, total, length, size = _HEADER.unpack_from(head)
-    is_own = (version, total, size) == (_FORMAT, nbytes, value.size) and not flags & _NOT_COMPRESSED
+    is_own = (version, total, size) == (_FORMAT, nbytes, stored_bytes) and not flags & _NOT_COMPRESSED
     count = -(-total // length) if is_own and 0 < length < total else 0
     end = _HEADER.size + 4 * count
-    if not count or end >= value.size:
+    if not count or end >= stored_bytes:
         return None
     if end > len(head):
-        head = _read(value, 0, end)
+        head = bytearray(end)
+        _read_into(stored, 0, memoryview(head))
     starts = np.frombuffer(head, "<i4", count, _HEADER.size).tolist()
-    if min(starts) < end or max(starts) >= value.size or len(set(starts)) != count:
+    if min(starts) < end or max(starts) >= stored_bytes or len(set(starts)) != count:
         return None
-    return BloscBlocks(value, head, starts)
+    return BloscBlocks(stored, head, starts)
 
 
-def _read(value: OpenValue | _BytesValue, start: int, length: int) -> bytes:
-    data = bytearray(length)
-    value.read_into(start, memoryview(data))
-    return bytes(data)
-
-
-class DecodedBlocks(dict[int, Bytes]):
-    """Decoded blocks of one chunk by number; blocks are added and never change."""
-
-    def __init__(self, length: int, total: int) -> None:
-        super().__init__()
-        self.length = length
-        self.total = total
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory that the blocks take."""
-        return sum(block.nbytes for block in list(self.values())) + 512
-
-
-def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, decode: Decode) -> bool:
-    """Fill ``target`` with the decoded bytes of a chunk that begin at ``start``; tell whether ``known`` has grown."""
-    # Blocks that lie completely in the range are decoded straight into ``target``. For a range of at most one block,
-    # those at its ends are kept, because reading row by row needs them again; for longer ranges keeping them costs as
-    # much as decoding them once more.
-    stop, length, grown = start + target.size, known.length, False
-    number = start // length
-    while number * length < stop:
-        low, high = number * length, min((number + 1) * length, known.total)
-        block = known.get(number)
-        if block is None and start <= low and high <= stop:
-            first, number = number, number + 1
-            while known.get(number) is None and number * length < stop >= min((number + 1) * length, known.total):
-                number += 1
-            high = min(number * length, known.total)
-            _decode(blocks(), known, (first, number), decode, target[low - start : high - start])
-            continue
-        if block is None:
-            block = np.empty(high - low, np.uint8)
-            _decode(blocks(), known, (number, number + 1), decode, block)
-            if target.size <= length:
-                known[number] = block
-                grown = True
-        left, right = max(low, start), min(high, stop)
-        target[left - start : right - start] = block[left - low : right - low]
-        number += 1
-    return grown
-
-
-def _decode(
-    blocks: BloscBlocks | None, known: DecodedBlocks, wanted: tuple[int, int], decode: Decode, out: Bytes
-) -> None:
-    if blocks is None or (blocks.length, blocks.nbytes) != (known.length, known.total):
-        raise ChunkError("a chunk was changed while it was read", remedy="Open the file again.")
-    first, stop = wanted
-    if stop == len(blocks) and stop - first == 1 and blocks.nbytes % blocks.length:
-        out[:] = decode(blocks.frame(first - 1, stop), None)[-out.size :]
-        return
-    decoded = decode(blocks.frame(first, stop), out)
-    if not np.may_share_memory(decoded, out):
-        out[:] = decoded
+def _read_into(stored: OpenValue | bytes, start: int, out: memoryview) -> None:
+    if isinstance(stored, bytes):
+        out[:] = memoryview(stored)[start : start + len(out)]
+    else:
+        stored.read_into(start, out)

@@ -598,14 +598,12 @@ class ChunkCodec:
         first = self._filters[0] if len(self._filters) == 1 else None
         return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
-    def decode_blocks(
-        self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None, what: Callable[[], str]
-    ) -> npt.NDArray[np.uint8]:
-        """Return the decoded bytes of a frame of `BloscBlocks`, in ``out`` unless that is None."""
+    def decode_blocks(self, frame: bytearray, what: Callable[[], str]) -> npt.NDArray[np.uint8]:
+        """Return the decoded bytes of a frame of `BloscBlocks`."""
         try:
-            return _raw(self._compressor.decode(frame, out))
+            return _raw(self._compressor.decode(frame))
         except DECODE_ERRORS as error:
-            raise self._undecodable(error, frame.size, what()) from error
+            raise self._undecodable(error, len(frame), what()) from error
 
     def check(self, values: Array, what: Callable[[], str]) -> None:
         """Refuse values of `decode_blocks` that no complete chunk would decode to."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, relative
-from hdmf_zarr_backend.model.render import number_key
+from hdmf_zarr_backend.model.render import natural
 
 DTYPE = "zarr_dtype"
 LINKS = "zarr_link"
@@ -157,14 +157,8 @@ def refused_version(version: object) -> str:
 
 # ---- cached namespaces ----------------------------------------------------------------------------------------------
 
-# hdmf writes "unversioned" or "None" for a namespace without a version.
-_UNVERSIONED = ("None", "unversioned")
-_VERSION = re.compile(r"v?(?P<release>[0-9]+(?:\.[0-9]+)*)(?P<suffix>.*)", re.DOTALL)
-_POST = re.compile(r"[-_.]?(?:post|rev|r)(?![a-z])")
-_IDENTIFIER = re.compile(r"[0-9]+|[a-z]+")
-# PEP 440 has these other spellings of the names of pre-releases.
-_LONG = {"a": "alpha", "b": "beta", "c": "rc", "pre": "rc", "preview": "rc"}
-_END = (1,)
+_VERSION = re.compile(r"v?([0-9]+(?:\.[0-9]+)*)(.*)", re.DOTALL)
+_FINAL = re.compile(r"$|\+|[-_.]?(?:post|rev|r)(?![a-z])")
 
 
 def newest_version(versions: Iterable[str]) -> str:
@@ -174,24 +168,13 @@ def newest_version(versions: Iterable[str]) -> str:
 
 def version_key(version: str) -> tuple[Any, ...]:
     """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree."""
-    # Pre-releases come before their release, builds and post-releases after it; 2.0 equals 2.0.0. Text that is not a
-    # version comes before all versions, and names for "no version" come first.
-    if version in _UNVERSIONED:
-        return (0,)
+    # Text that is not a version, such as hdmf's "None" and "unversioned", comes before all versions; pre-releases come
+    # before their release, builds and post-releases after it.
     match = _VERSION.match(version)
     if match is None:
-        return (1, version)
-    release = [number_key(part) for part in match["release"].split(".")]
-    while release and not release[-1][0]:
-        release.pop()
-    suffix = match["suffix"].lower()
-    rank = 0 if not suffix else 1 if suffix.startswith("+") else 2 if _POST.match(suffix) else -1
-    # numbers come before names, "dev" before both, and the end of the version before all but "dev"
-    identifiers = [
-        (2, number_key(part)) if part[0].isdigit() else (0,) if part == "dev" else (3, _LONG.get(part, part))
-        for part in _IDENTIFIER.findall(suffix)
-    ]
-    return (2, release, rank, [*identifiers, _END])
+        return (0, version)
+    release, suffix = match[1], match[2].lower()
+    return (1, natural(release), _FINAL.match(suffix) is not None, natural(suffix))
 
 
 NAMESPACE = "namespace"
