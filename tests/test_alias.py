@@ -219,8 +219,7 @@ import os, warnings
 import numpy as np
 import zarr.codecs
 from hdmf.common import DynamicTable, VectorData, get_manager
-from hdmf_zarr import IncompleteConversionError, ZarrDataIO, ZarrIO, ZarrV2IO, is_zarr_v2_file
-from hdmf_zarr.backend_zarrv2 import UnsafePickleCodecError
+from hdmf_zarr import ZarrDataIO, ZarrIO, ZarrV2IO, is_zarr_v2_file
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # zarr's own, that its wrappers are in no specification
@@ -265,41 +264,22 @@ for name in ("old.zarr", "new.zarr"):
         assert read["listed"].data.filters == stored["listed"].filters
         assert read["filtered"].data.filters == stored["filtered"].filters != ()
 
-with ZarrV2IO("old.zarr", "r", get_manager(), None, False, True) as io:
+with ZarrV2IO("old.zarr", "r", get_manager(), allow_pickle=True) as io:
     assert isinstance(io, ZarrIO) and isinstance(io, hdmf_zarr_backend.ZarrIO)
     assert io.read()["native"].data[:].tolist() == list(range(20))
-    assert (io.allow_pickle, io.skipped_entries) == (True, [])
-assert not isinstance(hdmf_zarr_backend.ZarrIO("old.zarr"), ZarrV2IO)
-with pytest.raises(ValueError, match="ZarrV2IO only reads, and the mode is 'w'"):
-    ZarrV2IO("old.zarr", mode="w")
-assert issubclass(UnsafePickleCodecError, ValueError) and issubclass(IncompleteConversionError, RuntimeError)
 """,
-    "files are converted as with hdmf-zarr 0.14": """
-import os
+    "files of format 2 are read as with hdmf-zarr 0.14": """
 from pynwb.testing.mock.file import mock_NWBFile
 from pynwb.testing.mock.base import mock_TimeSeries
-from hdmf_zarr import IncompleteConversionError, NWBZarrIO, NWBZarrV2IO, is_zarr_v2_file
+from hdmf_zarr import NWBZarrIO, NWBZarrV2IO
 
 nwbfile = mock_NWBFile()
 nwbfile.add_acquisition(mock_TimeSeries(name="series", data=list(range(10))))
 with NWBZarrIO("old.nwb.zarr", "w") as io:
     io.write(nwbfile)
-NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "new.nwb.zarr", allow_pickle=True)
-assert not is_zarr_v2_file("new.nwb.zarr")
-assert list(NWBZarrV2IO.read_nwb("old.nwb.zarr").acquisition) == ["series"]
-with NWBZarrIO("new.nwb.zarr", mode="r") as io:
-    assert io.read().acquisition["series"].data[:].tolist() == list(range(10))
+assert list(NWBZarrV2IO.read_nwb("old.nwb.zarr", allow_pickle=True).acquisition) == ["series"]
 with NWBZarrV2IO("old.nwb.zarr", mode="r") as io:
-    nwbfile = io.read()
-    nwbfile.add_acquisition(mock_TimeSeries(name="more"))
-    io.export_to_v3("more.nwb.zarr", nwbfile=nwbfile, write_args={"link_data": True})
-with NWBZarrIO("more.nwb.zarr", mode="r") as io:
-    assert sorted(io.read().acquisition) == ["more", "series"]
-with open("old.nwb.zarr/acquisition/series/data/0", "wb") as file:
-    file.write(b"nonsense")
-with pytest.raises(IncompleteConversionError, match="/acquisition/series/data"):
-    NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "third.nwb.zarr")
-assert not os.path.exists("third.nwb.zarr")
+    assert list(io.read().acquisition) == ["series"]
 """,
 }
 """What users of hdmf-zarr do, by what it shows."""
@@ -327,9 +307,7 @@ print(importlib.util.find_spec("hdmf_zarr").name, hdmf_zarr.__version__)
 def test_modules_and_names(run):
     names, version = run(MODULES).splitlines()
     document = json.loads(names)
-    assert " ".join(document["hdmf_zarr"]) == (
-        "IncompleteConversionError NWBZarrIO NWBZarrV2IO ZarrDataIO ZarrIO ZarrV2IO is_zarr_v2_file"
-    )
+    assert " ".join(document["hdmf_zarr"]) == ("NWBZarrIO NWBZarrV2IO ZarrDataIO ZarrIO ZarrV2IO is_zarr_v2_file")
     assert " ".join(document["hdmf_zarr.backend"]) == (
         "DEFAULT_SPEC_LOC_DIR ROOT_NAME SPEC_LOC_ATTR SUPPORTED_ZARR_STORES ZarrIO"
     )
@@ -466,7 +444,6 @@ from hdmf.utils import get_docval
 import hdmf_zarr
 taken = {name: [argument["name"] for argument in get_docval(getattr(hdmf_zarr, name).__init__)]
          for name in ("ZarrIO", "ZarrDataIO", "NWBZarrIO", "ZarrV2IO", "NWBZarrV2IO")}
-taken["NWBZarrV2IO.export_to_v3"] = [a["name"] for a in get_docval(hdmf_zarr.NWBZarrV2IO.export_to_v3)]
 modules = ["backend_zarrv2.ZarrV2IO", "backend_zarrv2.UnsafePickleCodecError", "nwb_zarrv2.NWBZarrV2IO"]
 for name in modules:
     module, _, member = name.partition(".")
@@ -488,9 +465,7 @@ for name, arguments in {taken!r}.items():
     parameters = inspect.signature(ours).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         assert set(arguments) <= set(parameters), (name, arguments)
-    elif cls.endswith("V2IO"):
-        assert list(parameters)[1:7] == arguments[:6], name
     else:
-        assert set(arguments) - set(parameters) <= {{"shards"}}, (name, arguments)
+        assert set(arguments) - set(parameters) <= {{"shards", "allow_pickle"}}, (name, arguments)
 """
     run(code)

@@ -1,6 +1,6 @@
 """The modules of hdmf-zarr: classes and functions with its members and its order of arguments.
 
-They have everything that hdmf-zarr 0.13 documents, and the additions of 0.14; ``docs/how-to/move-from-hdmf-zarr.md``
+They have everything that hdmf-zarr 0.13 documents, and most additions of 0.14; ``docs/how-to/move-from-hdmf-zarr.md``
 lists the differences. Names that have no use here are missing, so that importing them fails at once.
 
 Source: hdmf-zarr 0.13.0 and 0.14.0, for the names and their arguments.
@@ -27,8 +27,8 @@ from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
-    ModeError,
     ReferenceTargetError,
+    UnsafeDataError,
     UsageError,
     ZarrBackendError,
     warn,
@@ -41,8 +41,6 @@ from hdmf_zarr_backend.hdmf.targets import ROOT as ROOT_NAME
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.store.opening import open_neighbour, open_store
 from hdmf_zarr_backend.store.zarr_python import open_zarr_group
-
-_READING = ("r", "r-")
 
 
 # Code asks `isinstance(io, hdmf_zarr.NWBZarrIO)`, also about an object that was made under the name of this package.
@@ -89,14 +87,6 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
         return ZarrDataIO(h5dataset, **options)
 
 
-class UnsafePickleCodecError(ValueError):
-    """Never raised here: pickles are read without running code in them."""
-
-
-class IncompleteConversionError(RuntimeError):
-    """A file of format 3 would lack something that cannot be read from the file of format 2."""
-
-
 def is_zarr_v2_file(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Tell whether a Zarr hierarchy of format 2 exists at ``path``; False after any error."""
     # 0.14 has this to choose between its classes for format 3 and for format 2
@@ -110,36 +100,6 @@ def get_store_path(store: Any) -> str:
     """Return the absolute path of a ``LocalStore`` of zarr, the text of any other store."""
     root = getattr(store, "root", None)
     return os.path.realpath(root) if isinstance(root, str | os.PathLike) else str(store)
-
-
-class ReadsOnly:
-    """Mixin for an io class that only reads, with the arguments of hdmf-zarr's classes for old files."""
-
-    def __init__(
-        self,
-        path: Any,
-        mode: str = "r",
-        manager: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        **options: Any,
-    ) -> None:
-        if mode not in _READING:
-            problem = f"{type(self).__name__} only reads, and the mode is {mode!r}"
-            raise ModeError(problem, remedy="Use ZarrIO or NWBZarrIO to write.")
-        self._allow_pickle = allow_pickle
-        super().__init__(path, mode, manager, storage_options=storage_options, **options)  # type: ignore[call-arg] # of the io class
-
-    @property
-    def allow_pickle(self) -> bool:
-        """The argument as given; it has no effect."""
-        return self._allow_pickle
-
-    @property
-    def skipped_entries(self) -> list[tuple[str, str]]:
-        """Empty: here, what cannot be read is an error."""
-        return []
 
 
 def anonymous(path: str | os.PathLike[str]) -> dict[str, bool] | None:
@@ -175,6 +135,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         if synchronizer:
             warn("synchronizer is ignored: a file has one writer at a time")
         # object_codec_class is ignored: the default of hdmf-zarr 0.13 is a pickle
+        options.pop("allow_pickle", None)  # of 0.14: pickles are read anyway, without running code in them
         options |= {"storage_options": storage_options, "force_overwrite": force_overwrite}
         super().__init__(path, mode, manager, **options)
 
@@ -306,8 +267,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 
-class ZarrV2IO(ReadsOnly, ZarrIO):
-    """`ZarrIO` that only reads, under hdmf-zarr 0.14's name of the class for files of format 2."""
+ZarrV2IO = ZarrIO  # 0.14 has other classes for files of format 2
 
 
 # hdmf-zarr needs pynwb; this package does not, for other data types of HDMF
@@ -357,50 +317,7 @@ if find_spec("pynwb") is not None:
             options.setdefault("storage_options", anonymous(path))
             return NWBZarrIO(path, mode="r", **options).read()
 
-    class NWBZarrV2IO(ReadsOnly, NWBZarrIO):
-        """`NWBZarrIO` that only reads, under hdmf-zarr 0.14's name of the class for files of format 2."""
-
-        def export_to_v3(
-            self,
-            path: Any,
-            nwbfile: Any = None,
-            write_args: Mapping[str, Any] | None = None,
-            storage_options: Mapping[str, Any] | None = None,
-        ) -> None:
-            """Write this file, or ``nwbfile`` read from it, to a new file of format 3. All data are copied."""
-            # the new file must not need the old one, as in hdmf-zarr 0.14
-            arguments = {**(write_args or {}), "link_data": False}
-            try:
-                with NWBZarrIO(path, mode="w", storage_options=storage_options, zarr_format=3) as io:
-                    io.export(src_io=self, nwbfile=nwbfile, write_args=arguments)
-            except DamagedFileError as error:
-                raise IncompleteConversionError(str(error)) from error
-
-        @classmethod
-        def convert_to_v3(
-            cls,
-            source_path: str | os.PathLike[str],
-            dest_path: Any,
-            write_args: Mapping[str, Any] | None = None,
-            storage_options: Mapping[str, Any] | None = None,
-            allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        ) -> None:
-            """Write the file at ``source_path`` to a new file of format 3; arguments as for `export_to_v3`."""
-            with cls._opened(source_path, allow_pickle=allow_pickle) as io:
-                io.export_to_v3(dest_path, write_args=write_args, storage_options=storage_options)
-
-        @classmethod
-        def read_nwb(  # type: ignore[override] # hdmf-zarr's takes less
-            cls,
-            path: str | os.PathLike[str],
-            allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        ) -> Any:
-            """Return the ``NWBFile`` at ``path``."""
-            return cls._opened(path, allow_pickle=allow_pickle).read()
-
-        @classmethod
-        def _opened(cls, path: str | os.PathLike[str], *, allow_pickle: bool) -> Any:
-            return cls(path, mode="r", storage_options=anonymous(path), allow_pickle=allow_pickle)
+    NWBZarrV2IO = NWBZarrIO
 
 
 _MEMBERS = {
@@ -420,6 +337,8 @@ _MEMBERS = {
 """Module of hdmf-zarr -> its members; those for NWB are left out where pynwb is not installed."""
 
 _OTHER_NAMES: dict[str, Any] = {
+    "IncompleteConversionError": DamagedFileError,
+    "UnsafePickleCodecError": UnsafeDataError,
     "SPEC_LOC_ATTR": SPECLOC,
     "DEFAULT_SPEC_LOC_DIR": SPECIFICATIONS,
     "HDMFZarrArray": LazyArray,

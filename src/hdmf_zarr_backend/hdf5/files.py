@@ -1,9 +1,5 @@
 """HDF5 files that are read: `SourceFile`, opened by h5py; `FileBytes` and `RemoteFile`, read without the HDF5 library.
 
-A `FileBytes` consists of a name, a size and a time. It can be sent to another process, which opens the file on the
-first read. All instances for the same state of a file share one descriptor, so a file of thousands of datasets is
-opened once.
-
 A `RemoteFile` is read in blocks by ranged requests, by h5py or by offset. h5py makes many small reads that are mostly
 close together, so recently used blocks are kept, and the index of a file takes few requests.
 
@@ -23,6 +19,7 @@ import threading
 import weakref
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -50,8 +47,6 @@ from hdmf_zarr_backend.store.base import FileState, Store, os_errors, resource_f
 from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.zip import RangeFile
 
-# All readers of a file share one descriptor: a file of thousands of datasets would need more than the system allows.
-_open: weakref.WeakValueDictionary[tuple[str, int, int], FileBytes] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 BLOCK = 2**18
@@ -73,79 +68,29 @@ def _ends_early(path: str, byte: int) -> ChunkError:
     return ChunkError(f"the file ends before byte {byte}", store=path, remedy="It is damaged: restore a copy.")
 
 
+@dataclass(frozen=True)
 class FileBytes:
-    """A local file that must not change while it is read, of `plain_file`."""
+    """A local file that must not change while it is read, of `plain_file`. It can be sent to another process."""
 
-    def __init__(self, path: str, size: int, mtime_ns: int) -> None:
-        self.path = path
-        self.size = size
-        self.mtime_ns = mtime_ns
-        self._descriptor: int | None = None
-        self._lock = threading.Lock()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_shared, (self.path, self.size, self.mtime_ns))
-
-    def check(self) -> None:
-        """Check that the file is still in the recorded state."""
-        self._check(os.fstat(self._opened()))
-
-    def is_file(self, state: os.stat_result) -> bool:
-        """Tell whether a state is that of the open file: the same device and inode number."""
-        return os.path.samestat(os.fstat(self._opened()), state)
+    path: str
+    size: int
+    mtime_ns: int
 
     def read(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes from ``offset``. Threads may read concurrently."""
-        data = self._read(offset, size)
-        # Linux returns at most 2 GiB for one read, whatever is asked for
-        while len(data) < size:
-            more = self._read(offset + len(data), size - len(data))
-            if not more:
-                self.check()
+        # opened for each read: a file of thousands of datasets has as many of these, and a system few descriptors
+        with os_errors(self.path, "read"), open(self.path, "rb") as file:
+            self._check(os.fstat(file.fileno()))
+            if offset + size > self.size:
                 raise _ends_early(self.path, offset + size)
-            data += more
-        self.check()
+            file.seek(offset)
+            data = file.read(size)
+            self._check(os.fstat(file.fileno()))
         return data
-
-    def _read(self, offset: int, size: int) -> bytes:
-        descriptor = self._opened()
-        try:
-            if hasattr(os, "pread"):
-                return os.pread(descriptor, size, offset)
-            # Windows has no read at an offset, so threads take turns
-            with self._lock:
-                os.lseek(descriptor, offset, os.SEEK_SET)
-                return os.read(descriptor, size)
-        except (OSError, OverflowError) as error:
-            problem = f"{size} bytes from {offset} cannot be read ({error})"
-            raise resource_failure(error, "read", store=self.path) or StoreError(problem, store=self.path) from error
-
-    def _opened(self) -> int:
-        if self._descriptor is not None:
-            return self._descriptor
-        with self._lock:
-            if self._descriptor is None:
-                flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-                try:
-                    self._descriptor = os.open(self.path, flags)
-                except OSError as error:
-                    problem, store = f"the source cannot be opened ({error})", self.path
-                    raise resource_failure(error, "opened", store=store) or StoreError(problem, store=store) from error
-                weakref.finalize(self, os.close, self._descriptor)
-                self._check(os.fstat(self._descriptor))
-            return self._descriptor
 
     def _check(self, state: os.stat_result) -> None:
         if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
             raise changed(self.path)
-
-
-def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
-    with _lock:
-        file = _open.get((path, size, mtime_ns))
-        if file is None:
-            file = _open[path, size, mtime_ns] = FileBytes(path, size, mtime_ns)
-        return file
 
 
 class RemoteFile:
@@ -239,14 +184,12 @@ def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
     path = os.path.abspath(file.filename)
     try:
         state = os.stat(path)
-        source = _shared(path, state.st_size, state.st_mtime_ns)
         # another file may be there by now: this one was replaced, or its name is relative to a former working directory
-        if os.name == "posix" and not source.is_file(os.fstat(file.id.get_vfd_handle())):
+        if os.name == "posix" and not os.path.samestat(state, os.fstat(file.id.get_vfd_handle())):
             return None
-        source.check()
-    except (OSError, StoreError):
+    except OSError:
         return None
-    return source
+    return FileBytes(path, state.st_size, state.st_mtime_ns)
 
 
 def _in_other_process(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:

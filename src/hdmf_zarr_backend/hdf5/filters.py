@@ -79,18 +79,6 @@ class CodecPipeline:
         """Tell whether a chunk of ``nbytes`` is a number of complete elements for each shuffle."""
         return not any(nbytes % config["elementsize"] for config in self.codecs if config["id"] == "shuffle")
 
-    def stored(self, data: bytes) -> bytes | None:
-        """Return a chunk to which all filters were applied as Zarr stores it, None if it must be encoded again."""
-        if not self.reframed:
-            return data
-        try:
-            total, blocks = _lz4_blocks(data)
-        except ValueError as error:
-            raise ChunkError(f"a chunk of HDF5 cannot be decoded ({error})", remedy=_DAMAGED) from error
-        length, block = blocks[0]
-        is_kept = len(blocks) == 1 and len(block) != length and total < 2**31
-        return total.to_bytes(4, "little") + block.tobytes() if is_kept else None
-
     def decode(self, data: bytes, nbytes: int, *, mask: int = 0) -> memoryview:
         """Return the ``nbytes`` decoded bytes of a chunk as HDF5 stores it."""
         buffer: Any = data
@@ -375,17 +363,3 @@ def _lz4_decoded(data: Any, most: int) -> bytes:
         block if len(block) == length else codec.decode(length.to_bytes(4, "little") + block.tobytes())
         for length, block in blocks
     )
-
-
-def lz4_to_hdf5(data: bytes) -> bytes:
-    """Return an LZ4 chunk of numcodecs in the frame of HDF5's filter."""
-    total, block = int.from_bytes(data[:4], "little"), data[4:]
-    if not block or not 0 < total < 2**31:
-        raise ChunkError("an LZ4 chunk has no header")
-    # the filter takes a block that did not shrink for an uncompressed one, and numcodecs always compresses
-    if len(block) >= total:
-        try:
-            block = bytes(_codec({"id": "lz4"}).decode(data))
-        except DECODE_ERRORS as error:
-            raise ChunkError(f"an LZ4 chunk cannot be decoded ({error})") from error
-    return _LZ4_HEADER.pack(total, total) + len(block).to_bytes(4, "big") + block

@@ -31,16 +31,7 @@ from hdmf_zarr_backend.encoding.hdf5_values import Array
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import FileBytes, RemoteFile, plain_file
-from hdmf_zarr_backend.hdf5.filters import (
-    BLOSC,
-    LZ4,
-    CodecPipeline,
-    Config,
-    codecs_of,
-    filters_of,
-    is_snappy,
-    lz4_to_hdf5,
-)
+from hdmf_zarr_backend.hdf5.filters import BLOSC, CodecPipeline, Config, codecs_of, filters_of, is_snappy
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, lengths_of
 from hdmf_zarr_backend.store.base import resource_failure
 from hdmf_zarr_backend.write.sources import ArraySource, IndexedSource, cache_of
@@ -54,9 +45,6 @@ Region = tuple[slice, ...]
 _LEAST_RUN = 2**16
 _MOST_WASTE = 8
 _SLAB = 8 * 2**20
-
-UNFILTERED = 2**32 - 1
-"""The filter mask of a chunk to which no filter was applied."""
 
 _NOWHERE = 2**64 - 1
 _WHERE = np.dtype([("offset", "u8"), ("size", "u8"), ("mask", "u4")])
@@ -149,7 +137,7 @@ class RawChunks:
         """Return the bytes of the chunk at ``index``, whose position `find` has returned."""
         if self.file is None:
             data, mask = _read_by_hdf5(self._dataset, index)
-            if len(data) != chunk.size or chunk.mask not in (mask, UNFILTERED):
+            if len(data) != chunk.size or chunk.mask != mask:
                 problem = f"the chunk {index} has changed since the copy was planned"
                 remedy = "Do not write to the HDF5 file before the copy is complete."
                 raise StoreError(problem, store=self.location, path=self.name, remedy=remedy)
@@ -337,10 +325,9 @@ class RawH5Source(DecodedH5Source):
         if position is None:
             return self._fill_chunk
         with at(self.raw, self.raw.name):
-            is_filtered = not position.mask & ((1 << len(self.pipeline.codecs)) - 1)
-            data = self.raw.read_at(index, position) if is_filtered else None
-            stored = None if data is None else self.pipeline.stored(data)
-        return stored if stored is not None else self._codec.encode(np.ascontiguousarray(self.decode(index)))
+            if not self.pipeline.reframed and not position.mask & ((1 << len(self.pipeline.codecs)) - 1):
+                return self.raw.read_at(index, position)
+        return self._codec.encode(np.ascontiguousarray(self.decode(index)))
 
     def decoded(self) -> DecodedH5Source:
         """Return a source of decoded values, for an array with other chunks or codecs."""
@@ -450,53 +437,25 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
         raw = RawChunks(dataset, inner)
     except UsageError:
         return None
-    source = RawH5Source(raw, dtype, pipeline, fill)
-    if not _edges_known(dataset, source, size):
+    if pipeline.codecs and not _edges_known(raw, size):
         return None
-    filtered = np.flatnonzero(raw.where["mask"] != UNFILTERED)
+    filtered = np.flatnonzero(raw.where["mask"] == 0)
     if BLOSC in {number for number, _, _ in entries} and len(filtered):
         # A chunk of Blosc names its compressor, which may be Snappy, and numcodecs lacks that: HDF5 has to decode. It
         # does for no other chunk that numcodecs refuses, which is damaged: the filter of bzip2 would not end.
         smallest = filtered[np.argmin(raw.where["size"][filtered])]
         if is_snappy(raw.read(raw.index_at(int(smallest))) or b""):
             return None
-    return source
+    return RawH5Source(raw, dtype, pipeline, fill)
 
 
-def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
-    """Find out whether chunks at the edge are filtered (`H5Pset_chunk_opts`); False: unknown."""
-    # h5py cannot query it. An unfiltered chunk has exactly the size of its values, so only chunks of that size are in
-    # doubt. Decoding one shows whether it is filtered; if shuffle is the only filter, the values that HDF5 reads do.
-    raw, pipeline = source.raw, source.pipeline
-    if not pipeline.codecs:
-        return True
+def _edges_known(raw: RawChunks, size: int) -> bool:
+    """Tell whether all chunks at the edge are filtered for sure, which `H5Pset_chunk_opts` may have prevented."""
+    # h5py cannot query it. An unfiltered chunk has exactly the size of its values, so chunks of that size are in doubt.
     partial = np.zeros(len(raw), bool)  # chunks that extend beyond the edge of the array
     for axis, numbers in enumerate(np.unravel_index(raw.positions, raw.grid) if len(raw) else ()):
         partial |= (numbers + 1) * raw.chunks[axis] > raw.shape[axis]
-    doubtful = np.flatnonzero(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
-    for row in doubtful[:16]:
-        index = raw.index_at(int(row))
-        data = raw.read(index)
-        try:
-            decoded = source.decode(index)
-        except ChunkError:
-            is_filtered = False
-        else:
-            if decoded.tobytes() == data:  # both interpretations are equal
-                continue
-            is_filtered = True
-            if all(config["id"] == "shuffle" for config in pipeline.codecs):
-                region = chunk_region(index[: len(dataset.shape)], dataset.chunks, dataset.shape)
-                inside = tuple(slice(0, n) for n in lengths_of(region))
-                own = np.ascontiguousarray(decoded[inside]).tobytes()
-                plain = np.frombuffer(data or b"", source.dtype).reshape(source.chunks)[inside]
-                if own == np.ascontiguousarray(plain).tobytes():
-                    continue
-                is_filtered = own == np.ascontiguousarray(dataset[region]).tobytes()
-        if not is_filtered:
-            raw.where["mask"][partial] = UNFILTERED
-        return True
-    return len(doubtful) <= 16
+    return not np.any(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
 
 
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
@@ -505,7 +464,6 @@ def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
 def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> None:
     """Write the chunks of a Zarr array into a new HDF5 dataset as they are."""
     pipeline = filters_of(dataset.id.get_create_plist())
-    is_framed = bool(pipeline) and pipeline[-1][0] == LZ4
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
     for index, data in chunks:
         if data is None:
@@ -513,11 +471,10 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
         if not pipeline and len(data) != size:
             problem = f"the chunk {index} has {len(data)} bytes instead of {size}"
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")
-        stored = lz4_to_hdf5(data) if is_framed else data
         start = tuple(i * c for i, c in zip(index, dataset.chunks, strict=True))
         # old releases of h5py do not take its lock for raw chunks
         with phil:
-            dataset.id.write_direct_chunk(start, stored)
+            dataset.id.write_direct_chunk(start, data)
 
 
 # ---- HDF5 as Zarr, without a copy ------------------------------------------------------------------------------------
@@ -579,28 +536,21 @@ class VirtualSource:
 
 
 def _virtual_chunks(source: DecodedH5Source, file: FileBytes | RemoteFile) -> VirtualSource:
-    """Return the source of a chunked dataset. The array has no codecs if most chunks passed none of the filters."""
+    """Return the source of a chunked dataset; a chunk that HDF5 stored without one of its filters is encoded again."""
     raw, pipeline, fill = source.raw, source.pipeline, source.fill_scalar()
     whole = RawH5Source(raw, source.dtype, pipeline, fill.tobytes())
     every, nbytes = (1 << len(pipeline.codecs)) - 1, math.prod(source.chunks) * source.dtype.itemsize
-    masks = raw.where["mask"] & np.uint32(every)
-    filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == every))
-    is_plain = bool(pipeline.codecs) and plain > filtered
-    wanted, never = every if is_plain else 0, pipeline.reframed and not is_plain
-
-    def encoded(index: Index) -> bytes | None:
-        return np.ascontiguousarray(whole.decode(index)).tobytes() if is_plain else whole.encoded(index)
 
     def stored() -> Iterator[Piece]:
         for index, chunk in raw.stored():
-            is_odd = is_plain and chunk.size != nbytes
-            is_kept = not (never or is_odd) and chunk.mask & every == wanted
+            is_kept = not pipeline.reframed and not chunk.mask & every
             yield Piece(index, chunk.offset, chunk.size) if is_kept else Piece(index)
 
-    inlined = (len(raw) - (0 if never else max(filtered, plain))) * nbytes
-    codecs = (None, None) if is_plain else (pipeline.filters, pipeline.compressor)
+    kept = 0 if pipeline.reframed else int(np.sum(raw.where["mask"] & np.uint32(every) == 0))
     form = source.shape, source.chunks, source.dtype, file.path, fill
-    return VirtualSource(*form, whole.decoded(), encoded, stored, inlined, len(raw) == math.prod(raw.grid), *codecs)
+    extent = (len(raw) - kept) * nbytes, len(raw) == math.prod(raw.grid)
+    codecs = pipeline.filters, pipeline.compressor
+    return VirtualSource(*form, whole.decoded(), whole.encoded, stored, *extent, *codecs)
 
 
 def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:

@@ -532,7 +532,10 @@ class Filler:
         if not is_same_layout(form.element, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
-        target.pipeline = codecs_of(filters, dtype)
+        pipeline = codecs_of(filters, dtype)
+        if pipeline is None or pipeline.reframed:
+            return target
+        target.pipeline = pipeline
         if target.chunks == stored.chunks and stored.shards is None and stored.order == "C":
             own = pipeline_of(stored.filters, stored.compressor, dtype, noted=filters)
             target.is_kept = own is not None and [step[0] for step in own] == [step[0] for step in filters]
