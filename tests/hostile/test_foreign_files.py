@@ -141,7 +141,7 @@ JOURNALS: list[dict[str, Any]] = [
     *({"aside": aside} for aside in ({"./numbers": 0}, {"numbers/0": "0"}, *({key: 0} for key in OUT))),
     {"id": "../x"}, {"id": 1}, {"id": "/../../elsewhere", "aside": {"numbers/0": 0}},
     {"holder": {"host": "x", "pid": "1", "since": "now"}},
-    *({"root": ["numbers/.zarray"]}, {"root": "x"}, {"late": {"./numbers": 0}}),
+    *({"root": ["numbers/.zarray"]}, {"root": "x"}),
     *({"last": {"root": root}} for root in ({"../x": None}, {".zmetadata": -5}, [1])),
     *({"last": {"delete": delete}} for delete in (["."], *([key] for key in OUT), ".zmetadata", [1])),
     *({"last": {"final": final}} for final in ({".zmetadata": 1}, {"./.zmetadata": None})),

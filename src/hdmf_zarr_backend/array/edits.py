@@ -129,11 +129,6 @@ class _ChangedArray:
         """Return whether a chunk is outside of the stored array."""
         return not is_inside(index, self.before)
 
-    def is_late(self, index: Index) -> bool:
-        """Return whether readers of the new shape find the same in the stored chunk, and those of the old one more."""
-        shape = None if self.is_replaced else self.cut.get(index)
-        return shape is not None and all(n <= m for n, m in zip(self.reader.array.shape, shape, strict=True))
-
     def changed_shards(self, *, are_full: bool = False) -> list[Index]:
         """Return the shards with chunks that wait, inside of the present shape; ``are_full``: if all chunks wait."""
         if self.shards is None:
@@ -455,7 +450,7 @@ class Edits:
             array.shards.set(index, data)
             return
         key = array.key(index)
-        self.change.put(key, data, is_new=array.is_new(index), is_late=array.is_late(index))
+        self.change.put(key, data, is_new=array.is_new(index))
         self._metadata.inlined.pop(key, None)
 
     def _write_shards(self, shards: list[tuple[_ChangedArray, Index]]) -> None:

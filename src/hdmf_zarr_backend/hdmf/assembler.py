@@ -232,6 +232,8 @@ class Assembler:
     left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     references: FileResolver = field(init=False)
+    # receives the paths of the builders that were created
+    on_made: Callable[[list[str]], None] = field(init=False)
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
     # that wait for their targets
     _scalars: dict[str, ZarrReference | BuilderTable] = field(default_factory=dict, init=False)
@@ -259,6 +261,7 @@ class Assembler:
                 with self._making() as paths:
                     nodes = list(self._below(path))
                     self._fill(nodes, self._make(nodes, paths))
+                self.on_made([each for each in paths if each in self.builders])  # not those that `_fill` has left out
             finally:
                 self.levels[0] -= 1
         return self.builders[path]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -72,14 +71,13 @@ class ReadSession:
         self._resolver = Resolver(store, parsed.hierarchy)
         # A file that several links lead to is parsed once: hdmf-zarr parsed it for each reference (hdmf-zarr#289).
         self._assemblers: dict[str, Assembler] = {}
-        self._restored: dict[str, int] = {}
         self._levels = [0]
         self._is_complete = False
         self.containers: LazyContainers | None = None
         # A file that is open for changes is read as a whole: an append compares all containers with what was read.
         if is_lazy:
             file = self._make(LazyAssembler, self._resolver.main)
-            containers = LazyContainers(file, manager, self._on_made)
+            containers = LazyContainers(file, manager, self._notify_of)
             if containers.are_lazy():
                 self.own: Assembler = file
                 self.containers = containers
@@ -93,6 +91,7 @@ class ReadSession:
             return assembler
 
         assembler = cls(file, self._resolver, assembler_of, edits, self._levels)
+        assembler.on_made = partial(self._restore_types, assembler)
         assembler.references = FileResolver(assembler.resolve, self._construct, self._manager)
         if file is self._resolver.main:
             assembler.left_out.update(self._parsed.left_out)
@@ -110,14 +109,8 @@ class ReadSession:
         if not self._is_complete:
             self.own.root()
             self._is_complete = True
-            if self.containers is None:
-                self._restore_types(self._assemblers.values())
             self._notify_of(self.own.builders)
         return self.own.root()
-
-    def _on_made(self, paths: list[str]) -> None:
-        self._restore_types(assembler for assembler in self._assemblers.values() if assembler is not self.own)
-        self._notify_of(paths)
 
     def _notify_of(self, paths: Iterable[str]) -> None:
         """Call ``on_made`` with each builder, and with those of its links."""
@@ -126,16 +119,10 @@ class ReadSession:
             for each in (builder, *getattr(builder, "links", {}).values()):
                 self._notify(each)
 
-    def _restore_types(self, assemblers: Iterable[Assembler]) -> None:
+    def _restore_types(self, assembler: Assembler, paths: Iterable[str]) -> None:
         """Ask the schema for the attributes that files of other writers, linked ones too, have no types for."""
-        for assembler in assemblers:
-            # builders are only added, so that the first ones are those of the last call
-            known = self._restored.get(assembler.source, 0)
-            new = list(islice(assembler.builders, known, None)) if known < len(assembler.builders) else []
-            self._restored[assembler.source] = len(assembler.builders)
-            for path in new:
-                builder, node = assembler.builders[path], assembler.hierarchy.get(path)
-                restore_types(builder, node, self._manager.namespace_catalog)
+        for path in paths:
+            restore_types(assembler.builders[path], assembler.hierarchy.get(path), self._manager.namespace_catalog)
 
     def builder_of(self, stored: Any) -> Any:
         """Return the builder of a group or array of the file, or of one that it links to."""

@@ -380,10 +380,8 @@ def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, Plan
     texts: dict[str, bytes] = {}
     for path, planned in arrays.items():
         old = before.get(path)
-        if isinstance(old, Dataset):
-            planned.old_shape = old.stored.shape
-            if _form(path, old) != _form(path, planned.node):
-                texts |= registry.texts_of(3, [(path, planned.node)])
+        if isinstance(old, Dataset) and _form(path, old) != _form(path, planned.node):
+            texts |= registry.texts_of(3, [(path, planned.node)])
     if texts:
         change.hide({zarr3.DOCUMENT: registry.sealed(dump(registry.hiding_document()))}, texts)
 

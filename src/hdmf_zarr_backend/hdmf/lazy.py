@@ -104,8 +104,6 @@ class LazyAssembler(Assembler):
 
     # of a type, given as namespace and name
     is_open_type: Callable[[Any, Any], bool] = field(init=False)
-    # receives the paths of the builders that were created
-    on_made: Callable[[list[str]], None] = field(init=False)
     needed: dict[str, list[str]] = field(default_factory=dict, init=False)
     """By unit, the units that its links and references lead to."""
     # held by the thread that makes builders or containers

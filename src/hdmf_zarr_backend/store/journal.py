@@ -6,7 +6,7 @@
     (puts)       chunks, new nodes, documents, which readers of the consolidated document do not see
     last record  the digest of the document that commits the change, the other documents of the root, and what follows
     commit       one put, or one deletion; from here on, readers see the change
-    (repeats)    the other documents of the root, values that must not be visible before, deletions
+    (repeats)    the other documents of the root, deletions
     (removal)    the journal, the first record after the others, the last record at the end
 
 The next writer of the file looks for the first record. If the commit is in the store, it repeats what follows;
@@ -22,7 +22,7 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
@@ -33,12 +33,10 @@ from hdmf_zarr_backend.errors import (
     MetadataError,
     StoreError,
     StoreRefusedError,
-    StoreUnreachableError,
     ZarrBackendError,
     warn,
 )
 from hdmf_zarr_backend.model.json_text import dump, parse_fast
-from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.lock import Holder
 
@@ -66,7 +64,7 @@ def record_key(number: int) -> str:
 
 
 def aside_key(change: str, number: int) -> str:
-    """Return the key of an old value that is too large for a record, or of a new one that is set after the commit."""
+    """Return the key of an old value that is too large for a record."""
     return f"{JOURNAL}.old.{change}.{number}"
 
 
@@ -83,10 +81,10 @@ class Record:
     """The state of some keys before the change ``id`` by ``holder``.
 
     ``old`` has their values, ``absent`` the keys that did not exist, ``below`` the paths of nodes that did not exist.
-    ``aside`` has the numbers of old values, and ``late`` those of values to set after the commit, that are kept under
-    `aside_key`, after the record is set and before keys change. ``root`` names the documents of the root, that of the
-    commit first. If the change ``hides`` the file, readers refuse it from here on until the commit; these are the
-    digests of the documents that say so. If it is ``durable``, undoing it waits for the disk too.
+    ``aside`` has the numbers of old values that are kept under `aside_key`, after the record is set and before keys
+    change. ``root`` names the documents of the root, that of the commit first. If the change ``hides`` the file,
+    readers refuse it from here on until the commit; these are the digests of the documents that say so. If it is
+    ``durable``, undoing it waits for the disk too.
     """
 
     id: str
@@ -95,20 +93,19 @@ class Record:
     absent: list[str] = field(default_factory=list)
     below: list[str] = field(default_factory=list)
     aside: Mapping[str, int] = field(default_factory=dict)
-    late: Mapping[str, int] = field(default_factory=dict)
     root: list[str] = field(default_factory=list)
     hides: Mapping[str, str | None] = field(default_factory=dict)
     durable: bool = False
 
     def aside_keys(self) -> list[str]:
         """Return the keys of the values that are kept outside of the record."""
-        return [aside_key(self.id, number) for number in (*self.aside.values(), *self.late.values())]
+        return [aside_key(self.id, number) for number in self.aside.values()]
 
     def encode(self) -> bytes:
         """Return the bytes of the record."""
         sizes = {key: len(value) for key, value in self.old.items()}
         head = {"id": self.id, "holder": asdict(self.holder), "old": sizes, "absent": self.absent, "below": self.below}
-        optional = {name: getattr(self, name) for name in ("aside", "late", "root", "hides", "durable")}
+        optional = {name: getattr(self, name) for name in ("aside", "root", "hides", "durable")}
         return _encoded(head, self.old.values(), {name: value for name, value in optional.items() if value})
 
     @classmethod
@@ -132,7 +129,6 @@ class Record:
                 _checked_keys(head["absent"]),
                 _checked_keys(head["below"]),
                 _checked_numbers(head.get("aside", {})),
-                _checked_numbers(head.get("late", {})),
                 root,
                 _digests(head.get("hides", {})),
                 bool(head.get("durable")),
@@ -307,41 +303,40 @@ def recover(store: Store) -> str | None:
     unwrapped.is_durable = is_durable or first.durable
     try:
         done = _recover(unwrapped, first.id)
+    except StoreError as error:
+        error.problem = f"an interrupted change could not be undone or finished: {error.problem}"
+        raise
     finally:
         unwrapped.is_durable = is_durable
     return f"a change of this file by {first.holder} {done}"
 
 
 def _recover(store: Store, change: str) -> str:
-    records, aside, folders, late = 0, list[str](), set[str](), dict[str, str]()
+    records, aside, folders = 0, list[str](), set[str]()
     root, marks = dict[str, bytes | None](), set[str | None]()
     for record in _records(store, change):
         root |= {key: record.old.get(key) for key in record.root}
         marks |= {*record.hides.values()}
         records += 1
         aside += record.aside_keys()
-        late |= {key: aside_key(change, number) for key, number in record.late.items()}
-        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside, *record.late)}
-    last, steps = _last_record(store, change), _Steps(store)
+        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
+    last = _last_record(store, change)
     if last is not None and last.is_committed(store):
-        steps.each(lambda key: set_root(store, {key: last.root[key]}), last.root)
-        steps.each(lambda key: store._copy_value(late[key], key), late)
-        steps.delete(last.delete)
+        set_root(store, last.root)
+        _delete(store, last.delete)
         done = "was complete, and its journal was removed"
     else:
         _check_own(store, root, marks, may_undo=last is None)
         # if this ends half way, what is restored must not look like the commit of this record
         store._delete([LAST_RECORD])
         store.sync()
+        # an error leaves a hidden file hidden: readers would find half of its keys restored
         for record in _records(store, change):
-            steps.restore(record)
-        # a hidden file stays hidden while keys are left: readers would find half of them restored
+            _restore(store, record)
         if marks:
-            steps.check()
             store.sync()
         set_root(store, _differing(store, root))
         done = "was interrupted and has been undone"
-    steps.check()
     store.sync()
     # the writer may have died in the middle of a value, which is a file with another name then
     store._delete_unfinished(folders)
@@ -411,7 +406,7 @@ def _records(store: Store, change: str) -> Iterator[Record]:
         # one of an earlier change, whose journal was not removed completely, is not a part of this one
         if record is None or record.id != change:
             return
-        keys = [*record.old, *record.absent, *record.aside, *record.late, *record.root]
+        keys = [*record.old, *record.absent, *record.aside, *record.root]
         # values put aside must not be symbolic links either, which would bring another file into this one
         store.check_inside(keys, [*record.below, *record.aside_keys()])
         yield record
@@ -426,88 +421,38 @@ def _last_record(store: Store, change: str) -> LastRecord | None:
     return last
 
 
-class _Steps:
-    """The steps of a recovery, and the keys that cannot be restored or deleted: each other one is."""
+def _restore(store: Store, record: Record) -> None:
+    """Restore the keys of a record that have changed, except the documents of the root."""
+    for path in record.below:
+        try:
+            store._delete_below(path)
+        except StoreRefusedError:
+            if next(store.list_prefix(path), None) is not None:
+                raise
+    _delete(store, [key for key in record.absent if key not in record.root])
+    old = {key: value for key, value in record.old.items() if key not in record.root}
+    store._set_many({key: value for key, value in _differing(store, old).items() if value is not None})
+    for key, number in record.aside.items():
+        copy = aside_key(record.id, number)
+        try:
+            store._copy_value(copy, key)
+        except FAILURES:
+            # if the writer died before it put the copy aside, the value did not change
+            if list(map(digest, store.pieces(copy))) != list(map(digest, store.pieces(key))):
+                raise
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._left: dict[str, str] = {}
 
-    def each(self, function: Callable[[str], object], keys: Iterable[str]) -> None:
-        """Call a function with each key, and collect the keys for which it fails; stop if nothing answers."""
+def _delete(store: Store, keys: Sequence[str]) -> None:
+    """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
+    try:
+        store._delete(keys)
+    except StoreRefusedError:
         for key in keys:
             try:
-                function(key)
-            except StoreUnreachableError:
-                raise
-            except FAILURES as error:
-                self._left[key] = error.problem if isinstance(error, ZarrBackendError) else str(error)
-
-    def _all_or_each(self, function: Callable[[list[str]], object], keys: Iterable[str]) -> None:
-        """Call a function with all keys at once; if it fails, with each alone."""
-        every = list(keys)
-        try:
-            function(every)
-        except StoreUnreachableError:
-            raise
-        except FAILURES:
-            self.each(lambda key: function([key]), every)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
-
-        def delete(some: list[str]) -> None:
-            try:
-                self._store._delete(some)
+                store._delete([key])
             except StoreRefusedError:
-                # a bucket may allow puts and no deletions, which matters only for keys that exist
-                if any(self._store.get_range(key, 0, 1) is not None for key in some):
+                if store.get_range(key, 0, 1) is not None:
                     raise
-
-        self._all_or_each(delete, keys)
-
-    def restore(self, record: Record) -> None:
-        """Restore the keys of a record that have changed, except the documents of the root."""
-        store = self._store
-        old = {key: value for key, value in record.old.items() if key not in record.root}
-        copies = {key: aside_key(record.id, number) for key, number in record.aside.items()}
-
-        def delete_below(path: str) -> None:
-            try:
-                store._delete_below(path)
-            except StoreRefusedError:
-                if next(store.list_prefix(path), None) is not None:
-                    raise
-
-        def restore(keys: Iterable[str]) -> None:
-            differing = _differing(store, {key: old[key] for key in keys})
-            store._set_many({key: value for key, value in differing.items() if value is not None})
-
-        def copy_back(key: str) -> None:
-            try:
-                store._copy_value(copies[key], key)
-            except FAILURES:
-                # if the writer died before it put the copy aside, the value did not change
-                if list(map(digest, store.pieces(copies[key]))) != list(map(digest, store.pieces(key))):
-                    raise
-
-        self.each(delete_below, record.below)
-        self.delete(key for key in record.absent if key not in record.root)
-        self._all_or_each(restore, old)
-        self.each(copy_back, copies)
-
-    def check(self) -> None:
-        """Raise an error that names the keys that are left."""
-        if not self._left:
-            return
-        count = len(self._left)
-        raise StoreError(
-            f"an interrupted change is not undone or finished completely: {count:,} "
-            f"{'keys are' if count > 1 else 'key is'} left: {few(list(map(repr, self._left)))} "
-            f"({next(iter(self._left.values()))})",
-            store=self._store.location,
-            remedy="All others are done. Make these keys writable, and run `zarrio repair`.",
-        )
 
 
 def _differing(store: Store, old: Root) -> Root:

@@ -15,7 +15,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from itertools import chain, compress
+from itertools import compress
 from typing import Any, Self, TypeVar
 
 from hdmf_zarr_backend.errors import (
@@ -63,10 +63,7 @@ from hdmf_zarr_backend.store.remote import REQUESTS, at_once
 A = TypeVar("A")
 
 BATCH_BYTES = 8 * 2**20
-"""Values that replace others wait for each other up to this size, so that one record has all their old values.
-
-Values that are set after the commit are kept in memory up to this size, too.
-"""
+"""Values that replace others wait for each other up to this size, so that one record has all their old values."""
 
 
 class Writer:
@@ -259,12 +256,8 @@ class Change:
         for key, text in documents.items():
             self.put(key, text)
 
-    def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
-        """Set a chunk, now or later. Safe for threads.
-
-        With ``is_new`` the key does not exist. With ``is_late`` it is set after the commit: its values must not be
-        visible before.
-        """
+    def put(self, key: str, value: bytes, *, is_new: bool = False) -> None:
+        """Set a chunk, now or later; with ``is_new`` the key does not exist. Safe for threads."""
         self._has_put = True
         self._store._set(key, value)
 
@@ -365,7 +358,6 @@ class _Journal:
         self.id = uuid.uuid4().hex
         self.records = 0  # how many there are
         self.recorded: set[str] = set()  # keys whose old values, or absence, are in the records
-        self.late: dict[str, str] = {}  # keys that are set after the commit, and those of their values in the journal
         self.aside: list[str] = []  # the keys of values that are kept outside of the records
         self.nodes: list[str] = []  # announced, and do not exist
         self.streams: list[str] = []  # announced keys whose old values are too large for a record
@@ -373,17 +365,8 @@ class _Journal:
         self.is_broken = False  # a record may not be in the store, so that what follows it could not be undone
         self._store, self._lock = writer.store, writer.lock
 
-    def put(
-        self,
-        old: Root,
-        root: Collection[str],
-        late: Mapping[str, bytes] | None = None,
-        mark: Root | None = None,
-        *,
-        is_part: bool = False,
-    ) -> None:
-        """Put a record of ``old`` values, with ``late`` ones aside; if it is not a part, also of what is announced."""
-        late = late or {}
+    def put(self, old: Root, root: Collection[str], mark: Root | None = None, *, is_part: bool = False) -> None:
+        """Put a record of ``old`` values; if it is not a part, also of what is announced."""
         nodes, streams, new = ([], [], set[str]()) if is_part else (self.nodes, self.streams, self.new)
         store, first = self._store, len(self.aside)
         streams = [key for key in streams if key not in new]
@@ -398,7 +381,6 @@ class _Journal:
             absent=[key for key in keys if key not in values and key not in aside],
             below=nodes,
             aside=aside,
-            late={key: number for number, key in enumerate(late, first + len(aside))},
             root=[key for key in root if key in old],
             hides={key: digest(text) for key, text in (mark or {}).items()},
             durable=store.is_durable,
@@ -413,8 +395,6 @@ class _Journal:
         # after the record, which names them: nobody would delete what a dead writer has put aside before it
         self.aside += record.aside_keys()
         list(_of_each(store, lambda key: store._copy_value(key, aside_key(self.id, aside[key])), [*aside]))
-        self.late |= {key: aside_key(self.id, number) for key, number in record.late.items()}
-        store._set_many({self.late[key]: value for key, value in late.items()})
         store.sync()
         self.recorded.update(keys)
         if not is_part:
@@ -434,47 +414,6 @@ def _stored(store: Store, keys: Sequence[str]) -> Iterator[tuple[str, bytes | No
         yield from ((key, values.get(key)) for key in keys[start : start + REQUESTS])
 
 
-class _LateValues(Mapping[str, bytes]):
-    """Values that are set after the commit: those in memory, and others, which are read from the journal."""
-
-    def __init__(self, store: Store, aside: Mapping[str, str]) -> None:
-        self.waiting: dict[str, bytes] = {}
-        self._bytes = 0
-        self._batches: list[list[str]] = []  # those in the journal, together as much as may be in memory
-        self._store = store
-        self._aside = aside
-
-    def __getitem__(self, key: str) -> bytes:
-        value = self.waiting.get(key)
-        if value is None and (value := self._store.get(self._aside[key])) is None:
-            raise KeyError(key)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return chain(*self._batches, self.waiting)
-
-    def __len__(self) -> int:
-        return sum(map(len, (*self._batches, self.waiting)))
-
-    def add(self, key: str, value: bytes, record: Callable[[], object]) -> None:
-        """Add a value; if there are too many in memory, ``record`` them."""
-        self.waiting[key] = value
-        self._bytes += len(value)
-        if self._bytes >= BATCH_BYTES:
-            record()
-            self._batches.append([*self.waiting])
-            self.waiting.clear()
-            self._bytes = 0
-
-    def set(self) -> None:
-        """Set all of them."""
-        for batch in self._batches:
-            # a value is missing if the lock was broken, and the next writer has finished this change
-            values = self._store.get_many([self._aside[key] for key in batch])
-            self._store._set_many({key: values[aside] for key in batch if (aside := self._aside[key]) in values})
-        self._store._set_many(self.waiting)
-
-
 class JournalledChange(Change):
     """A change in place, whose old values are in a journal until it is complete (`store.journal`)."""
 
@@ -488,12 +427,10 @@ class JournalledChange(Change):
         self._waiting: dict[str, bytes] = {}
         self._bytes = 0  # of what waits
         self._documents: dict[str, bytes] = {}
-        self._late = _LateValues(self._store, self._journal.late)
         self._root = tuple(root)
         self._stored_root: dict[str, bytes | None] = {}
         self._is_hidden = False
-        # two wrappers: ChainMap.get looks twice, and misses a value that another thread moves on in between
-        self.reader: Store = InlinedStore(InlinedStore(self._queue, self._late), self._waiting)
+        self.reader: Store = InlinedStore(self._queue, self._waiting)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # other processes record nothing, so the announcements of their nodes are recorded first
@@ -536,13 +473,8 @@ class JournalledChange(Change):
         with self._mutex:
             self._documents.update(documents)
 
-    def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
+    def put(self, key: str, value: bytes, *, is_new: bool = False) -> None:
         with self._mutex:
-            if is_late:
-                # an earlier value of this key may be in the journal already: this one is recorded again
-                self._journal.late.pop(key, None)
-                self._late.add(key, value, self._record)
-                return
             if not self._may_be_set(key):
                 self._bytes += len(value) - len(self._waiting.get(key, b""))
                 self._waiting[key] = value
@@ -614,9 +546,8 @@ class JournalledChange(Change):
         root_keys = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.recorded]
         others = (key for key in dict.fromkeys((*self._waiting, *differing)) if key not in journal.new)
         replaced = [key for key in others if key not in journal.recorded and not self.is_created(key)]
-        late = {key: value for key, value in self._late.waiting.items() if key not in journal.late}
         # a record has these too, so that one is needed even if no old value is replaced
-        has_more = any((journal.nodes, journal.streams, journal.new, late, mark, is_last and self._deleted))
+        has_more = any((journal.nodes, journal.streams, journal.new, mark, is_last and self._deleted))
         if not (replaced or is_last or has_more):
             return differing
         old: dict[str, bytes | None] = {}
@@ -637,7 +568,7 @@ class JournalledChange(Change):
             size += 0 if key in root_keys else len(value or b"")
         root_differs = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
         if old.keys() - {*root_keys} or has_more or (root_differs and old):
-            journal.put(old, root_keys, late, mark)
+            journal.put(old, root_keys, mark)
         self._put_waiting(list(self._waiting))
         self._bytes = 0
         return differing
@@ -663,13 +594,13 @@ class JournalledChange(Change):
         with self._mutex:
             self.describe(documents)
             self._root, journal = tuple(root), self._journal
-            parts = (self._waiting, journal.nodes, journal.streams, self._late, self._documents, root, self._deleted)
+            parts = (self._waiting, journal.nodes, journal.streams, self._documents, root, self._deleted)
             # a power cut may leave a part of a key, unless it is one of the root
             is_whole = bool(root) or not self._store.is_durable
             if not journal.records and sum(map(len, parts)) <= 1 and is_whole:
                 # one key is set or deleted, which needs no journal
                 store, writer = self._store, self._writer
-                only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._deleted)}
+                only: Root = {**self._waiting, **self._documents, **root, **dict.fromkeys(self._deleted)}
                 writer.lock.check()
                 try:
                     self._set_commit(only, lambda: all(store.get(key) == value for key, value in only.items()))
@@ -710,10 +641,8 @@ class JournalledChange(Change):
             set_root(store, rest)
             if rest:
                 store.sync()
-            self._late.set()
             if self._deleted:
                 store._delete(self._deleted)
-            if self._late or self._deleted:
                 store.sync()
             remove_journal(store, journal.records, journal.aside)
             writer.is_unfinished = False
@@ -732,7 +661,6 @@ class JournalledChange(Change):
     def _undo(self, error: BaseException | None) -> None:
         self._queue.abandon()
         self._waiting.clear()
-        self._late.waiting.clear()
         if not self._journal.records:
             return
         try:

@@ -70,7 +70,6 @@ class PlannedArray:
     taken: dict[str, int] = field(default_factory=dict)  # names of axes in the group, for the same
     sharding: Sharding | None = None  # as requested; the node gets them with its form in format 3
     has_given_codecs: bool = False  # whether the user gave its filters or its compressor
-    old_shape: tuple[int, ...] | None = None  # in the file, if it is there already
 
 
 @dataclass(slots=True)

@@ -32,7 +32,6 @@ from hdmf_zarr_backend.array.chunks import fill_array
 from hdmf_zarr_backend.array.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, register_plug_ins, registered_plug_ins
 from hdmf_zarr_backend.errors import (
-    DamagedFileError,
     StoreError,
     UsageError,
     WorkerLostError,
@@ -64,7 +63,6 @@ class ChunkTask:
     path: str
     array: StoredArray
     source: ArraySource
-    old_shape: tuple[int, ...] | None = None  # in the file, if the array is there already
     indices: list[Index] = field(default_factory=list)  # of the chunks, or of the shard
 
     @property
@@ -86,26 +84,9 @@ class ChunkTask:
                         done += encode_shard(self.array, self.source, index, write)
                     continue
                 data, size = encode_chunk(self.array, codec, self.source, index)
-                self.change.put(key, data, is_late=self._is_only_cut(index, key, data))
+                self.change.put(key, data)
                 done += size
         return done
-
-    def _is_only_cut(self, index: Index, key: str, data: bytes) -> bool:
-        """Return whether a stored chunk differs only beyond the end of the array."""
-        # An array that becomes shorter: readers of the old state need the values beyond the new end until the commit.
-        region, array = region_of(self.array, index), self.array
-        if self.old_shape is None or not any(
-            part.stop < min(old, part.start + length)
-            for part, old, length in zip(region, self.old_shape, array.chunks, strict=True)
-        ):
-            return False
-        try:
-            codec, stored = chunk_codec(array), self.change.reader.get(key)
-            values = codec.decode(stored or b"", array.chunks)
-        except DamagedFileError:
-            return False
-        inside = values[tuple(slice(0, n) for n in lengths_of(region))]
-        return codec.encode(whole_chunk(inside, array, codec.dtype)) == data
 
 
 @dataclass(slots=True)

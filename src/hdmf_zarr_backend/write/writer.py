@@ -297,7 +297,7 @@ class PlanWriter:
             values = stored.size * chunk_codec(stored).dtype.itemsize
             size = chunk_bytes(stored) * math.prod(inner_grid(stored))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
-        array = ChunkTask(self._change, path, stored, source, self._plan.arrays[path].old_shape)
+        array = ChunkTask(self._change, path, stored, source)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
     def _blocks(self, path: str, planned: PlannedArray, sink: Sink[Any], waiting_bytes: int) -> Iterator[None]:
