@@ -384,6 +384,9 @@ class Request:
 
     def refuse_idle(self, source_format: Format, to: str) -> None:
         """Refuse options that would have no effect."""
+        if self.storage and not any(is_url(_location_of(file)) for file in (self.source, self.target)):
+            remedies = {"remedy": "Leave storage_options= out.", "remedy_cli": "Leave -O out."}
+            raise UsageError("storage_options are for URLs", store=_location_of(self.source), **remedies)
         defaults: dict[str, Any] = {"codec": "keep", "chunks": None, "resume": False, "shards": None}
         defaults |= {"link_data": True, "settings": {}}
         own = {name for name, default in defaults.items() if getattr(self, name) != default}

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -79,12 +80,6 @@ def as_progress(progress: Progress | bool) -> Progress:  # noqa: FBT001 - what u
     return progress
 
 
-def _write(text: str) -> None:
-    """Write to standard error at once."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
-
-
 class Batch(NamedTuple):
     """One of many files: its position, from 1, their number, and when the first began, in seconds since 1970."""
 
@@ -97,32 +92,28 @@ class TerminalProgress(BarProgress):
     """A bar on standard error, by tqdm, which goes away: of one file in bytes, of a batch in files."""
 
     def __init__(self, label: str, batch: Batch | None = None) -> None:
-        self._label = label = printable(label)
+        from tqdm import tqdm
+
+        width = shutil.get_terminal_size().columns - 1
+        self._make = partial(tqdm, desc=printable(label), file=sys.stderr, leave=False, ncols=width)
         self._batch = batch
-        self._total = self._shown = 0
-        # hdmf and zarr take seconds to import: the name of the file shows that something happens
-        if batch is not None:
-            line = label[: shutil.get_terminal_size().columns - 1]
-            self._shown = len(line)
-            _write(f"\r{line}")
+        self._total = 0
+        # hdmf and zarr take seconds to import: the bar of a batch shows at once that something happens
+        self._show_batch()
+
+    def _show_batch(self) -> None:
+        if self._batch is not None and self._bar is None:
+            # one bar for all files, drawn again for each, since messages come between them
+            form = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
+            self._bar = self._make(total=self._batch.files, initial=self._batch.position - 1, bar_format=form)
+            self._bar.start_t, self._bar.initial = self._batch.began, 0  # the time that is left is that of all files
 
     def start(self, total: int) -> None:
         """Show an empty bar."""
-        # an extra: without it the name stays, and no bar follows
-        try:
-            from tqdm import tqdm
-        except ModuleNotFoundError:
-            return
-        self._clear()
-        self._total, batch = total, self._batch
-        options: dict[str, Any] = {"desc": self._label, "file": sys.stderr, "leave": False}
-        if batch is None:
-            self._bar = tqdm(total=total or None, unit="B", unit_scale=True, **options)
-            return
-        # one bar for all files, drawn again for each, since messages come between them
-        form = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
-        self._bar = tqdm(total=batch.files, initial=batch.position - 1, bar_format=form, **options)
-        self._bar.start_t, self._bar.initial = batch.began, 0  # the time that is left is that of all files
+        self._total = total
+        if self._batch is None:
+            super().start(total)
+        self._show_batch()
 
     def advance(self, path: str, done: int) -> None:
         """Move the bar."""
@@ -132,26 +123,15 @@ class TerminalProgress(BarProgress):
         else:
             super().advance(path, done)
 
-    def finish(self) -> None:
-        """Remove the bar."""
-        super().finish()
-        self._clear()
-
-    def _clear(self) -> None:
-        """Remove the label that is shown without a bar."""
-        if self._shown:
-            _write(f"\r{' ' * self._shown}\r")
-            self._shown = 0
-
 
 def clear_line() -> None:
     """Clear the line of a terminal that shows progress, before a message."""
     # a warning during a conversion would continue the line of the bar
     if sys.stderr.isatty():
-        _write(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r")
+        sys.stderr.write(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r")
+        sys.stderr.flush()
 
 
 def terminal_progress(label: str, batch: Batch | None = None) -> Progress:
     """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`."""
-    is_shown = sys.stderr.isatty() and (batch is not None or find_spec("tqdm") is not None)
-    return TerminalProgress(label, batch) if is_shown else SILENT
+    return TerminalProgress(label, batch) if sys.stderr.isatty() and find_spec("tqdm") is not None else SILENT

@@ -244,3 +244,10 @@ def test_the_command_line_tells_it(tmp_path, capsys):
     convert(source, tmp_path / "a.nwb.zarr")
     assert main(["inspect", str(tmp_path / "a.nwb.zarr"), "--model"]) == 0
     assert json.loads(capsys.readouterr().out).keys() == model_json(planned.hierarchy).keys()
+
+
+def test_storage_options_without_a_url_are_refused_as_by_a_conversion(tmp_path):
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    for call in (dry_run, convert):
+        with pytest.raises(UsageError, match="storage_options are for URLs"):
+            call(source, tmp_path / "a.nwb.zarr", storage_options={"anon": True})

@@ -18,7 +18,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -301,33 +301,17 @@ class ChunkCache:
 
 def stored_chunk(store: Store, path: str, name: str) -> bytes | None:
     """Return the stored bytes of a chunk, None if it is not stored."""
-    with _blocked_named(store, (path, name)):
-        return store.get(join(path, name))
+    return store.get(join(path, name))
 
 
 def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
     """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and chunk names."""
-    with _blocked_named(store, *chunks):
-        return store.get_many([join(path, name) for path, name in chunks])
+    return store.get_many([join(path, name) for path, name in chunks])
 
 
 def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
     """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it."""
-    with _blocked_named(store, (path, name)):
-        return store.open_value(join(path, name))
-
-
-@contextmanager
-def _blocked_named(store: Store, *chunks: tuple[str, str]) -> Iterator[None]:
-    try:
-        yield
-    except StoreError as error:
-        for path, name in chunks:
-            if store.is_blocked(join(path, name)):
-                problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
-                remedy = "Restore it from a copy."
-                raise ChunkError(problem, store=store.location, path=path, remedy=remedy) from error.__cause__
-        raise
+    return store.open_value(join(path, name))
 
 
 def absent_chunk(array: StoredArray, index: Index) -> ChunkError:

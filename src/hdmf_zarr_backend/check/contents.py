@@ -296,18 +296,10 @@ class ChunkCheck:
         grid = shard_grid(node)
         count = math.prod(grid)
         if len(indices) < count:
-            # a folder with the name of a chunk reads as a missing chunk, so Zarr would give fill values
-            blocked, _ = _sorted(node, self._store.names_without_values(path))
-            if blocked:
-                labels = [node.chunk_text(index, is_object=True) for index in sorted(blocked)]
-                what = f"a folder, a pipe or a device has the name of {counted(len(blocked), 'chunk')}: {few(labels)}"
-                self._report.add(path, "chunk-damaged", what, chunks=tuple(labels[:_MOST_NAMED]))
             # of 10**9 chunks a few may be stored: no more are looked at than needed to find the first missing ones
-            there = indices | blocked
-            most = len(there) + _MOST_NAMED
-            first = (index for index in islice(indices_of(grid), most) if index not in there)
-            if labels := [node.chunk_text(index, is_object=True) for index in islice(first, _MOST_NAMED)]:
-                self._add_missing(path, count - len(there), labels)
+            first = (index for index in islice(indices_of(grid), len(indices) + _MOST_NAMED) if index not in indices)
+            labels = [node.chunk_text(index, is_object=True) for index in islice(first, _MOST_NAMED)]
+            self._add_missing(path, count - len(indices), labels)
         for index in sorted(indices):
             yield from chunks_in_shard(node, index)
 

@@ -328,7 +328,7 @@ class _Check:
                 self._add_difference(_Difference(key, split(key)[0], "inlined-stale", message))
                 continue
             path, node, index = owner
-            is_good = path not in changed and not store.is_blocked(key) and _error(store, owner, copy) is None
+            is_good = path not in changed and _error(store, owner, copy) is None
             error = value if isinstance(value, ZarrBackendError) else _error(store, owner, value)
             name = node.stored.chunk_name(index)
             kind, message = "inlined-stale", f"the chunk {name!r} differs from its copy in the consolidated document"

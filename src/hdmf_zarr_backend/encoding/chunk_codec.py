@@ -16,7 +16,7 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numcodecs
 import numpy as np
@@ -421,18 +421,6 @@ def _is_foreign(codec_class: Any) -> bool:
     package = str(getattr(codec_class, "__module__", "")).partition(".")[0]
     unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
     return package not in _NO_PLUG_INS and not unpickles
-
-
-def registered_plug_ins() -> dict[str, Any]:
-    """Return the classes of other packages that are registered in this process, by id, for its workers."""
-    classes = cast(Mapping[str, Any], registry.codec_registry)
-    return {codec_id: codec_class for codec_id, codec_class in classes.items() if _is_foreign(codec_class)}
-
-
-def register_plug_ins(classes: Mapping[str, Any]) -> None:
-    """Register classes of `registered_plug_ins` in this process."""
-    for codec_id, codec_class in classes.items():
-        registry.register_codec(codec_class, codec_id=codec_id)
 
 
 # ---- configurations -> codecs ----------------------------------------------------------------------------------------

@@ -315,14 +315,6 @@ class Store(ABC):
         """Return whether the location is an empty local folder."""
         return False
 
-    def is_blocked(self, key: str) -> bool:
-        """Return whether a folder, a pipe or a device has the name of a key."""
-        return False
-
-    def names_without_values(self, path: str) -> Iterator[str]:
-        """Yield the names below ``path/`` of folders, pipes and devices, which are not values."""
-        return iter(())
-
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
         """Refuse keys and paths of nodes that lead out of the store, by their name or by a symbolic link."""
         for name in (*names, *paths):

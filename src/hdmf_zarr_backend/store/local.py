@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.errors import StoreError, UsageError
+from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError
 from hdmf_zarr_backend.model.json_text import parse_fast
 from hdmf_zarr_backend.store.base import (
     DOCUMENTS,
@@ -33,7 +33,9 @@ from hdmf_zarr_backend.store.base import (
     check_value_size,
     close_read,
     disk_failure,
+    is_document,
     is_outside,
+    node_of,
     os_errors,
     outside_error,
 )
@@ -115,8 +117,9 @@ class LocalStore(Store):
                 info = os.fstat(file)
             # a pipe would block, and a device may have no end
             if not stat.S_ISREG(info.st_mode):
-                what = "a directory" if stat.S_ISDIR(info.st_mode) else "not a plain file"
-                raise StoreError(f"the key {key!r} is {what}", store=self.location, remedy="Restore it from a copy.")
+                kind = StoreError if is_document(key) else ChunkError
+                problem = f"the key {key!r} is a folder, a pipe or a device, not a file"
+                raise kind(problem, store=self.location, path=node_of(key), remedy="Restore it from a copy.")
             check_value_size(self, key, info.st_size)
         except BaseException:
             close_read(file)
@@ -264,11 +267,6 @@ class LocalStore(Store):
             return
         yield from (key for key, _, is_parent in self._walk("", arrays) if not is_parent)
 
-    def names_without_values(self, path: str) -> Iterator[str]:
-        for key, entry, _ in self._walk(path):
-            if size_of(entry) is None and self.is_blocked(key):
-                yield key[len(path) + 1 if path else 0 :]
-
     def _walk(self, path: str, closed: Collection[str] = ()) -> Iterator[tuple[str, os.DirEntry[str], bool]]:
         """Yield key, entry, and whether it is a folder, of everything below a path except below ``closed``."""
         stack = [path]
@@ -345,14 +343,6 @@ class LocalStore(Store):
             self._raise_unless_absent(error, key, "read")
             return None
         return FileState(info.st_size, None, info.st_mtime_ns)
-
-    def is_blocked(self, key: str) -> bool:
-        if is_outside(key):
-            return False
-        try:
-            return not stat.S_ISREG(os.stat(f"{self.root}/{key}").st_mode)
-        except (OSError, ValueError):
-            return False  # it does not exist, or is not a valid name
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
         names, paths = list(names), list(paths)
@@ -466,9 +456,9 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def size_of(entry: os.DirEntry[str]) -> int | None:
-    """Return the size of a file in bytes; None for anything else, such as a symbolic link to itself."""
+    """Return the size of a file in bytes; None for a folder, and for a symbolic link to nothing or to itself."""
     try:
-        return entry.stat().st_size if entry.is_file() else None
+        return None if entry.is_dir() else entry.stat().st_size
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOENT, errno.ENOTDIR):
             return None

@@ -147,8 +147,8 @@ class InlinedStore(Store):
 # methods with a default in Store that the wrapped store may override; the other defaults call these
 for _name in (
     "_create", "_copy_value", "_delete_below", "_delete_unfinished", "pin", "drain", "abandon", "sync",
-    "list_documents", "list_prefix", "is_empty_folder", "state", "keys_outside", "names_without_values",
-    "is_blocked", "check_inside", "neighbour", "check_url",
+    "list_documents", "list_prefix", "is_empty_folder", "state", "keys_outside", "check_inside", "neighbour",
+    "check_url",
 ):  # fmt: skip
     setattr(InlinedStore, _name, _forwarded(_name))
 

@@ -8,9 +8,8 @@ threads, in processes, in any executor, or on a dask cluster.
 from __future__ import annotations
 
 import math
-import pickle
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     CancelledError,
@@ -20,7 +19,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from multiprocessing import get_context
@@ -30,7 +29,7 @@ import numpy as np
 
 from hdmf_zarr_backend.array.chunks import fill_array
 from hdmf_zarr_backend.array.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
-from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, register_plug_ins, registered_plug_ins
+from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.errors import (
     StoreError,
     UsageError,
@@ -278,7 +277,7 @@ class Runner:
         if self._pool is None:
             yield from ((task, task.run()) for task in tasks)
             return
-        window: Sink[R] = Sink(self._pool, self.workers, budget, needs_pickle=self.needs_pickle)
+        window: Sink[R] = Sink(self._pool, self.workers, budget)
         queue = iter(tasks)
         waiting = next(queue, None)
         try:
@@ -299,18 +298,9 @@ class Runner:
 class Sink(Generic[R]):
     """The tasks that are submitted and whose results were not returned yet; without a pool, each runs as it comes."""
 
-    def __init__(
-        self, pool: Any = None, workers: int = 1, budget: int = MEMORY_BUDGET, *, needs_pickle: bool = False
-    ) -> None:
+    def __init__(self, pool: Any = None, workers: int = 1, budget: int = MEMORY_BUDGET) -> None:
         self._pool = pool
         self.is_later = pool is not None  # a task may run after `put` has returned, so that its values must not change
-        # Codecs of other packages, which another process may not have registered. A class inside a function cannot be
-        # sent, and the process says so if it needs it.
-        self._plug_ins: dict[str, Any] = {}
-        for codec_id, codec_class in registered_plug_ins().items() if needs_pickle else ():
-            with suppress(pickle.PicklingError, AttributeError, TypeError):
-                pickle.dumps(codec_class)
-                self._plug_ins[codec_id] = codec_class
         self._workers = workers
         self._budget = budget
         self._cost = 0
@@ -331,7 +321,7 @@ class Sink(Generic[R]):
     def submit(self, task: Task[R]) -> None:
         """Give a task to the pool."""
         try:
-            future = self._pool.submit(run_task, task, self._plug_ins)
+            future = self._pool.submit(run_task, task)
         except RuntimeError as error:  # BrokenExecutor, or a pool that was shut down
             _raise(error, task)
         self.running.append((future, task))
@@ -399,9 +389,8 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
 _DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", "KilledWorker", "CommClosedError"})
 
 
-def run_task(task: Task[R], plug_ins: Mapping[str, Any]) -> R:
-    """Run one task; at module level, so that it can be pickled. ``plug_ins`` are codecs that its process may lack."""
-    register_plug_ins(plug_ins)
+def run_task(task: Task[R]) -> R:
+    """Run one task; at module level, so that it can be pickled."""
     return task.run()
 
 
