@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from hdmf_zarr_backend.array.shards import shard_named
+from hdmf_zarr_backend.array.content import ArrayReader
 from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
 from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
-from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
+from hdmf_zarr_backend.comparison import compare_values
 from hdmf_zarr_backend.encoding.parser import Resolver, parse
+from hdmf_zarr_backend.encoding.references import decode_reference
 from hdmf_zarr_backend.errors import DamagedFileError, IsHdf5Error, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import ends_with
-from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, Dataset, Group, Hierarchy, StoredArray, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress, as_progress, reporting
 from hdmf_zarr_backend.store.base import Store, node_of
 from hdmf_zarr_backend.store.opening import FileSource, open_store
 from hdmf_zarr_backend.store.remote import at_once
-from hdmf_zarr_backend.write.tasks import encode_chunk, region_of, runner, whole_chunk
-
-if TYPE_CHECKING:
-    from hdmf_zarr_backend.write.plan import PlannedArray
+from hdmf_zarr_backend.write.tasks import runner
 
 Level = Literal["structure", "links", "chunks", "schema"]
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -168,49 +167,23 @@ def _check_chunks(store: Store, structure: Structure, report: Report, executor: 
     # A program that knows one format only may have replaced values. Neither the documents nor their digests in the
     # note of `encoding.registry` change then, so the values themselves are compared. Chunks that cannot be read are
     # reported by the check of each format.
+    reader = ArrayReader(store, _as_stated, as_hdf5=False)
     for path, node in separate.arrays() if store.abilities.listing else ():
+        other = structure.hierarchy.get(path)
         with suppress(ZarrBackendError, OSError):
-            names = list(_differing(store, path, node.stored, _planned(store, structure.hierarchy, path)))
-            if names:
-                what = f"the values in Zarr format 3 differ from those in format 2: {few(names)}"
+            if not isinstance(other, Dataset):
+                continue
+            a, b = (reader.content(path, each, {}, is_spec=False) for each in (other, node))
+            if differences := [each.text for each in compare_values(path, a, b) if each.kind != "unreadable"]:
+                what = f"the values in Zarr format 2 and those in format 3 differ: {few(differences)}"
                 report.add(path, "formats-differ", what, is_repairable=True)
 
 
-def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
-    """Return an array as it would be derived from format 2, None where that takes no chunks of its own."""
-    from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3  # on use: hdmf is slow to import
-
-    node = hierarchy.get(path)
-    if not isinstance(node, Dataset):
-        return None
-    # one array at a time: planning the whole file would hold the documents of all of it once more
-    part = Hierarchy(Group(hierarchy.root.attributes))
-    for end in (index for index, letter in enumerate(path) if letter == "/"):  # the groups above it
-        part.add(path[:end], Group())
-    part.add(path, node)
-    return plan_format_3(store, part).arrays.get(path)
-
-
-def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:
-    """Yield the names of the stored chunks whose values are not the planned ones."""
-    if planned is None or planned.source is None or planned.node.stored.shape != stored.shape:
-        return
-    codec = chunk_codec(stored)
-    for key in store.list_prefix(join(path, DEFAULT_PREFIX)):
-        name = key[len(path) + 1 :]
-        index = shard_named(stored, name)
-        data = None if index is None else store.get(key)
-        if index is None or data is None:
-            continue
-        expected = encode_chunk(stored, codec, planned.source, index)[0]
-        if data == expected:
-            continue
-        # what a chunk has beyond the edge of the array is not compared: writers fill it as they like
-        inside = tuple(slice(0, part.stop - part.start) for part in region_of(stored, index))
-        values = codec.decode(data, stored.chunks)[inside]
-        # other bytes may hold equal values: each release of a compressor may write its own
-        if codec.encode(whole_chunk(values, stored, codec.dtype)) != expected:
-            yield name
+def _as_stated(value: Any) -> Target:
+    """Return what a reference says, apart from the ids, which format 3 does not have."""
+    reference = decode_reference(value)
+    region = "" if reference.region is None else f" {reference.region}"
+    return Target(f"{reference.source}:{reference.node_path}{region}")
 
 
 # ---- the DANDI archive -----------------------------------------------------------------------------------------------

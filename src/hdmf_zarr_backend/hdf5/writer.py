@@ -12,7 +12,7 @@ import itertools
 import math
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -80,7 +80,6 @@ from hdmf_zarr_backend.model.nodes import (
     Group,
     StoredArray,
     absolute,
-    grid_of,
     indices_of,
     lengths_of,
 )
@@ -567,7 +566,7 @@ class Filler:
         cache = self.caches.setdefault(placed.file.location, ChunkCache(self.options.memory_budget // 4))
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
-        for region in block_slices(node.stored, target.form.shape, target.chunks, size, most):
+        for region in block_slices(node.stored, target.form.shape, target.chunks, size):
             yield BlockTask(placed.file.store, placed.own, node, region, cache, target.chunks or (), pipeline, number)
         cache.forget(placed.own)
 
@@ -619,52 +618,26 @@ def writing_at(store: str, path: str) -> Iterator[None]:
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def block_slices(
-    stored: StoredArray, shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
-) -> Iterator[Region]:
+def block_slices(stored: StoredArray, shape: Lengths, chunks: Lengths | None, block_bytes: int) -> Iterator[Region]:
     """Yield regions that together cover a dataset."""
-    # A region consists of complete HDF5 chunks, so each of those is compressed once. Of the possible shapes, the one
-    # is chosen that decodes the fewest Zarr chunks: each once, if a common multiple of both chunk shapes fits.
+    # A region consists of complete HDF5 chunks, so each of those is compressed once. If possible it has complete Zarr
+    # chunks too; one that belongs to several regions is decoded once if the cache still has it.
     dtype = numpy_dtype(stored.data_type)
     itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(stored.shape[len(shape) :])
     own = tuple(min(c, n) for c, n in zip(stored.chunks, shape, strict=False))
     unit = own if chunks is None else tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
-    steps, needed = unit, 0
-    axes = tuple(reversed(range(len(shape))))
-    orders = list(itertools.permutations(axes)) if len(shape) <= 4 else [axes]
+    bound = max(block_bytes // max(1, itemsize), math.prod(own), math.prod(unit))
     near = tuple(-(-z // u) * u for z, u in zip(own, unit, strict=True))
-    common = tuple(math.lcm(z, u) for z, u in zip(own, unit, strict=True))
-    for limit in (block_bytes, most_bytes):
-        bound = max(limit // max(1, itemsize), math.prod(own), math.prod(unit))
-        enough = min(bound, -(-_ENOUGH_BYTES // max(1, itemsize)))
-        possible: list[Lengths] = []  # the easiest to write first
-        for order, cover in itertools.product(orders, dict.fromkeys((near, common))):
-            whole = _grown(unit, cover, unit, bound, order)
-            # complete chunks with enough elements are not enlarged, since each of them is decoded only once
-            is_enough = math.prod(whole) >= enough
-            possible.append(whole if is_enough else _grown(whole, shape, cover, bound, order))
-        best = min(possible, key=lambda step: _decoded(step, own, shape))
-        count = _decoded(best, own, shape)
-        if not needed or count < needed:
-            steps, needed = best, count
-        if needed == math.prod(grid_of(shape, own)):  # each chunk once
-            break
+    steps = _grown(unit, near, unit, bound)
+    steps = _grown(steps, shape, steps, bound)
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
 
 
-def _decoded(steps: Lengths, own: Lengths, shape: Lengths) -> int:
-    """Return how many Zarr chunks are decoded with regions of the shape ``steps``."""
-    count = 1
-    for step, z, n in zip(steps, own, shape, strict=True):
-        count *= sum(-(-min(start + step, n) // z) - start // z for start in range(0, n, step))
-    return count
-
-
-def _grown(block: Lengths, wanted: Lengths, unit: Lengths, bound: int, order: Sequence[int]) -> Lengths:
-    """Return ``block`` enlarged towards ``wanted`` axis by axis, in complete units, up to ``bound`` elements."""
+def _grown(block: Lengths, wanted: Lengths, unit: Lengths, bound: int) -> Lengths:
+    """Return ``block`` enlarged towards ``wanted``, the last axis first, in complete units, to ``bound`` elements."""
     grown = list(block)
-    for axis in order:
+    for axis in reversed(range(len(block))):
         rest = math.prod(grown) // grown[axis]
         most = max(grown[axis], bound // rest // unit[axis] * unit[axis])
         grown[axis] = min(max(wanted[axis], grown[axis]), most)
