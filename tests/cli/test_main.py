@@ -42,7 +42,7 @@ def test_help_is_a_command(capsys, zarrio):
 
 
 @pytest.mark.parametrize(("word", "meant"), [
-    ("conver", "convert"), ("insepct", "inspect"), ("repot", "report"), ("val", "validate"), ("ls", "inspect"),
+    ("conver", "convert"), ("insepct", "inspect"), ("repot", "report"), ("val", "validate"),
 ])  # fmt: skip
 def test_a_mistyped_command_is_suggested(word, meant, zarrio):
     shown = zarrio(word, "a.zarr", code=2).err
@@ -53,7 +53,6 @@ def test_a_mistyped_command_is_suggested(word, meant, zarrio):
 @pytest.mark.parametrize(("given", "meant"), [
     (["convert", "--ovewrite"], "--overwrite"),
     (["convert", "--codek=zstd"], "--codec"),
-    (["convert", "--force"], "--overwrite"),
     (["verify", "--leval", "links"], "--level"),
     (["upgrade", "--dryrun"], "--dry-run"),
 ])  # fmt: skip

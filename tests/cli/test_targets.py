@@ -198,7 +198,8 @@ def test_files_of_a_folder_have_one_of_these_suffixes(suffix, nwb, tmp_path):
 
 
 def test_a_folder_does_not_become_one_file(folder, zarrio):
-    assert "is the name of one file. Give a folder" in zarrio("convert", folder, folder.parent / "all.zarr", code=2).err
+    shown = zarrio("convert", folder, folder.parent / "all.zarr", code=2).err
+    assert "all.zarr, is not a folder. Give one file" in shown
     assert not (folder.parent / "all.zarr").exists()
 
 

@@ -209,15 +209,10 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
             if len(paths) == 1 and not cli.is_folder_of_files(paths[0]):
                 _make_folder(_parent_of(folder, paths[0]))
                 return [(paths[0], folder)]
-            if len(paths) > 1:
+            if len(paths) > 1 or cli.is_zarr(folder) or ends_with(folder, (*ZARR_SUFFIXES, ".json")):
                 problem = f"{len(paths) + 1} paths are given, and the last one, {folder}, is not a folder"
-                remedy = (
-                    "Give a source and a target; or several sources and a folder, with a / at its end if it is new."
-                )
+                remedy = "Give one file and a target; or sources and a folder, with a / at its end if it is new."
                 raise UsageError(problem, remedy=remedy)
-            if cli.is_zarr(folder) or ends_with(folder, (*ZARR_SUFFIXES, ".json")):
-                problem = f"{paths[0]} is a folder of files, and {folder} is the name of one file"
-                raise UsageError(problem, remedy="Give a folder for the new files.")
     pairs: dict[str, str] = {}
     for source in cli.files(arguments, *kinds, paths=paths, of_one_kind=True):
         target = name = _target_name(source, arguments)

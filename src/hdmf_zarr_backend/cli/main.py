@@ -153,27 +153,6 @@ COMMANDS: tuple[Command, ...] = (
 
 _FIRST_COMMANDS = ("convert", "inspect", "compare", "validate", "report")
 
-# What people type who know git, make, dask, hdmf-zarr (number_of_jobs), or earlier versions of this program. They are
-# no aliases: a command with two names is hard to search for in scripts.
-_OTHER_NAMES = {
-    "check": "verify",
-    "diff": "compare",
-    "fix": "repair",
-    "info": "inspect",
-    "list": "inspect",
-    "plan": "dry-run",
-    "ls": "inspect",
-    "show": "inspect",
-    "tree": "inspect",
-    "--dryrun": "--dry-run",
-    "--force": "--overwrite",
-    "--number-of-jobs": "--jobs",
-    "--threads": "--jobs",
-    "--workers": "--jobs",
-    "-f": "--overwrite",
-}
-"""Names of commands and options in other programs or earlier versions -> the name here, which is suggested."""
-
 _ABOUT = "Convert, inspect, compare and check HDMF and NWB files in Zarr and HDF5."
 
 _EXIT_CODES = """\
@@ -252,10 +231,8 @@ def _similar(words: Iterable[str], names: Sequence[str]) -> str:
 
     similar: dict[str, None] = {}
     for word in words:
-        known = _OTHER_NAMES.get(word, "")
         longer = [name for name in names if name.startswith(word) and len(word.lstrip("-")) > 1]
-        matches = [known] if known in names else [*longer, *get_close_matches(word, names, n=1)]
-        similar |= dict.fromkeys(matches[:1])
+        similar |= dict.fromkeys([*longer, *get_close_matches(word, names, n=1)][:1])
     return f"; did you mean {', '.join(similar)}?" if similar else ""
 
 
