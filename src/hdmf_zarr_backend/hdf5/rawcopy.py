@@ -536,21 +536,28 @@ class VirtualSource:
 
 
 def _virtual_chunks(source: DecodedH5Source, file: FileBytes | RemoteFile) -> VirtualSource:
-    """Return the source of a chunked dataset; a chunk that HDF5 stored without one of its filters is encoded again."""
+    """Return the source of a chunked dataset. The array has no codecs if most chunks passed none of the filters."""
     raw, pipeline, fill = source.raw, source.pipeline, source.fill_scalar()
     whole = RawH5Source(raw, source.dtype, pipeline, fill.tobytes())
     every, nbytes = (1 << len(pipeline.codecs)) - 1, math.prod(source.chunks) * source.dtype.itemsize
+    masks = raw.where["mask"] & np.uint32(every)
+    filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == every))
+    is_plain = bool(pipeline.codecs) and plain > filtered
+    wanted, never = every if is_plain else 0, pipeline.reframed and not is_plain
+
+    def encoded(index: Index) -> bytes | None:
+        return np.ascontiguousarray(whole.decode(index)).tobytes() if is_plain else whole.encoded(index)
 
     def stored() -> Iterator[Piece]:
         for index, chunk in raw.stored():
-            is_kept = not pipeline.reframed and not chunk.mask & every
+            is_odd = is_plain and chunk.size != nbytes
+            is_kept = not (never or is_odd) and chunk.mask & every == wanted
             yield Piece(index, chunk.offset, chunk.size) if is_kept else Piece(index)
 
-    kept = 0 if pipeline.reframed else int(np.sum(raw.where["mask"] & np.uint32(every) == 0))
+    inlined = (len(raw) - (0 if never else max(filtered, plain))) * nbytes
+    codecs = (None, None) if is_plain else (pipeline.filters, pipeline.compressor)
     form = source.shape, source.chunks, source.dtype, file.path, fill
-    extent = (len(raw) - kept) * nbytes, len(raw) == math.prod(raw.grid)
-    codecs = pipeline.filters, pipeline.compressor
-    return VirtualSource(*form, whole.decoded(), whole.encoded, stored, *extent, *codecs)
+    return VirtualSource(*form, whole.decoded(), encoded, stored, inlined, len(raw) == math.prod(raw.grid), *codecs)
 
 
 def _virtual_rows(source: ContiguousH5Source) -> VirtualSource:
