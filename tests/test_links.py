@@ -131,6 +131,20 @@ def test_an_export_after_something_was_removed_that_others_need_is_refused(tmp_p
         assert file.read().identifier == "old"
 
 
+def test_a_refused_export_names_each_path_with_its_problem_and_the_column_to_remove(tmp_path):
+    source = with_relations(tmp_path / "source.nwb.zarr", NWBZarrIO)
+    with NWBZarrIO(source) as src_io, NWBZarrIO(tmp_path / "goal.nwb.zarr", mode="w") as out:
+        nwbfile = src_io.read()
+        nwbfile.acquisition.pop("a")
+        nwbfile.acquisition.pop("c")
+        with pytest.raises(MissingTargetError) as caught:
+            out.export(src_io=src_io, nwbfile=nwbfile)
+    message = str(caught.value)
+    paths = [message.index(path) for path in ("'c'", "; and ", "'a'", "(/acquisition/b/timestamps)", "To leave out")]
+    assert paths == sorted(paths)
+    assert "io.remove('/scratch/table/refs')" in caught.value.remedy
+
+
 @pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO])
 def test_an_export_leaves_out_objects_that_nobody_has_looked_into(tmp_path, io):
     """And a series whose region another one shares, once that one has a region of its own."""

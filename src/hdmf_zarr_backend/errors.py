@@ -316,10 +316,20 @@ class WrongArgumentError(UsageError, TypeError):
 OPTIONS: dict[str, str] = {}
 """Field of an option class -> how it is given: ``"read_options=ReadOptions"``."""
 
+_OF_HDMF_ZARR: dict[str, str] = {
+    "number_of_jobs": "executor",
+    "allow_pickle": "",
+    "max_threads_per_process": "",
+    "multiprocessing_context": "",
+    "object_codec_class": "",
+    "synchronizer": "",
+}
+"""Argument of hdmf-zarr that only the alias takes -> the option here; empty if it is not needed."""
+
 
 # Python itself suggests names from 3.13 on only, and raises TypeError, which says nothing about option classes.
-def known_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """Make a function name the most similar argument when it gets one that it does not take."""
+def known_arguments(function: Callable[P, T], *, called: str = "") -> Callable[P, T]:
+    """Make a function (``called`` in errors) name the most similar argument when it gets one that it does not take."""
     # once, when the function is defined: the check is a comparison of sets in each call
     code = function.__code__
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self", "cls"}
@@ -327,7 +337,7 @@ def known_arguments(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if not known.issuperset(kwargs):
-            raise unknown_argument(function.__qualname__.removesuffix(".__init__"), kwargs, known)
+            raise unknown_argument(called or function.__qualname__.removesuffix(".__init__"), kwargs, known)
         return function(*args, **kwargs)
 
     return call
@@ -338,10 +348,15 @@ def unknown_argument(name: str, arguments: Iterable[str], known: frozenset[str])
     from difflib import get_close_matches  # imported here: few calls have a mistake
 
     unknown = next(argument for argument in arguments if argument not in known)
-    option = OPTIONS.get(unknown, "")
+    meant = _OF_HDMF_ZARR.get(unknown, unknown)
+    option = OPTIONS.get(meant, "")
     similar = get_close_matches(unknown, known, n=1)
-    if option.partition("=")[0] in known:
-        remedy = f"Give {option}({unknown}=...)."
+    if not meant:
+        remedy = "Leave it out."
+    elif option.partition("=")[0] in known:
+        remedy = f"Give {option}({meant}=...)."
+    elif option and "IO." in name:
+        remedy = f"Give it when you open the file: {option}({meant}=...)."
     else:
         remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."
     return WrongArgumentError(f"{name} does not take the argument {unknown!r}", remedy=remedy)

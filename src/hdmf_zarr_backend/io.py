@@ -758,7 +758,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._edits is not None:
             self._fields.note(container, is_written=True)
 
-    @known_arguments
+    @partial(known_arguments, called="ZarrIO.write_builder (write_args of an export)")
     def write_builder(
         self,
         builder: Any,

@@ -290,6 +290,28 @@ def test_the_argument_that_was_meant(nwb, tmp_path):
         ZarrDataIO([1], compressor="gzip")
 
 
+OF_HDMF_ZARR = dict.fromkeys(("synchronizer", "object_codec_class", "max_threads_per_process"), "Leave it out.") | {
+    "number_of_jobs": "write_options=WriteOptions(executor=...).",
+    "consolidate_metadata": "write_options=WriteOptions(consolidate_metadata=...).",
+}
+
+
+@pytest.mark.parametrize("name", OF_HDMF_ZARR)
+def test_an_argument_of_hdmf_zarr(tmp_path, nwb, name):
+    with NWBZarrIO(nwb, "r") as source, NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as io:
+        calls: dict[str, Callable[[], Any]] = {
+            "NWBZarrIO does": lambda: NWBZarrIO(nwb, **{name: False}),
+            "ZarrIO.write does": lambda: io.write(plain_nwbfile(), **{name: False}),
+            "NWBZarrIO.export does": lambda: io.export(source, **{name: False}),
+            "write_args of an export": lambda: io.export(source, write_args={name: False}),
+        }
+        for called, call in calls.items():
+            with pytest.raises(WrongArgumentError, match=called) as caught:
+                call()
+            assert caught.value.remedy.endswith(OF_HDMF_ZARR[name])
+    assert not (tmp_path / "c.nwb.zarr").exists()
+
+
 @pytest.mark.filterwarnings("always::hdmf.backends.warnings.BrokenLinkWarning")
 def test_warnings_of_a_conversion_that_are_alike_are_one_line(tmp_path, capsys, zarrio):
     with h5py.File(tmp_path / "a.h5", "w") as file:

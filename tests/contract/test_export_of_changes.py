@@ -345,13 +345,23 @@ def test_an_append_says_what_it_cannot_write(tmp_path: Path, change: Callable[[A
     )
 
 
-def test_an_append_refuses_other_values_of_a_column(tmp_path: Path) -> None:
+@pytest.mark.parametrize("holder", [vars, lambda column: column.fields])
+def test_an_append_refuses_other_values_of_a_column(tmp_path: Path, holder: Callable[[Any], dict[str, Any]]) -> None:
     path = written(tmp_path, "zarr 2")
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
-        nwbfile.trials["score"]._Data__data = np.arange(10.0) * 2
+        values = holder(nwbfile.trials["score"])
+        values["_Data__data" if "_Data__data" in values else "data"] = np.arange(10.0) * 2
         with pytest.raises(ConflictError, match="/intervals/trials/score"):
             io.write(nwbfile)
+
+
+def test_an_export_says_that_data_in_the_fields_of_a_column_are_not_written(tmp_path: Path) -> None:
+    with NWBZarrIO(written(tmp_path, "zarr 2")) as source, NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as io:
+        nwbfile = source.read()
+        nwbfile.trials["score"].fields["data"] = np.arange(10.0) * 2
+        with pytest.warns(DroppedChangesWarning, match=r"'score'.*io\.replace\('/intervals/trials/score'"):
+            io.export(source, nwbfile)
 
 
 def test_a_file_that_was_read_is_not_written_to_another_place(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import zarr
 from hdmf.backends.hdf5 import H5DataIO
 from hdmf.data_utils import DataChunkIterator
 
@@ -14,6 +15,7 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ValueRefusedError
 from tests.documents import document
 from tests.trees import dataset, edit_builder, read_builder, root, write_builder
+from tests.zarrs import IS_ZARR_2
 
 PAIR = [("a", "<i4"), ("b", "S3")]
 ROW = np.array((7, b"xy"), PAIR)[()]
@@ -29,6 +31,8 @@ GIVEN: dict[str, tuple[Any, Any]] = {
     "array of text": (np.array(["a", "bcd"]), "a longer text"),
     "bytes of fixed length": (np.array([b"a", b"bcd"]), b"x"),
     "numbers": (np.array([1.5, 2.5]), np.nan),
+    "infinite": (np.array([1.5, 2.5], "f4"), -np.inf),
+    "complex": (np.array([1.5, 2.5], "c8"), complex(1.5, np.inf)),
     "truth": (np.array([False, False]), True),
     "dates": (np.array(["2020-01-01"] * 2, "M8[s]"), np.datetime64("2021-01-01", "s")),
     "dates of another unit": (np.array(["2020-01-01"] * 2, "M8[s]"), np.datetime64("2021-01-01")),
@@ -65,7 +69,10 @@ def test_a_fill_value_that_is_given(tmp_path, kind, wrapper, zarr_format):
     data, fill = GIVEN[kind]
     wrapped = wrapper(data, fillvalue=fill, maxshape=(None,), chunks=(3,))
     path = write_builder(tmp_path / "a.zarr", root(dataset("d", wrapped)), zarr_format=zarr_format)
-    assert read_builder(path)["d"].data[:].tolist() == np.asarray(data).tolist()
+    read = read_builder(path)["d"].data
+    assert read[:].tolist() == np.asarray(data).tolist()
+    if not IS_ZARR_2:
+        assert repr(read.fill_value) == repr(zarr.open_array(path / "d", mode="r").fill_value)
     convert(path, tmp_path / "other.zarr", zarr_format=5 - zarr_format, check=False)
     convert(path, tmp_path / "both.zarr", zarr_format="both", check=False)
     if not kind.startswith("dates"):

@@ -23,7 +23,7 @@ import numpy as np
 import zarr
 import zarr.storage
 
-from hdmf_zarr_backend.array.chunks import Axis, ChunkCache, ChunkReader, copy_part, normalise, overlaps
+from hdmf_zarr_backend.array.chunks import Axis, ChunkCache, ChunkReader, copy_part, fill_array, normalise, overlaps
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import plain_attributes
@@ -32,6 +32,7 @@ from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec, make_codec
 from hdmf_zarr_backend.encoding.chunks import Array
 from hdmf_zarr_backend.encoding.codecs import has_array_codecs
 from hdmf_zarr_backend.encoding.elements import stored_text
+from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.hdf5_values import object_array
 from hdmf_zarr_backend.encoding.registry import parse_array
 from hdmf_zarr_backend.encoding.reserved import data_type_of
@@ -214,8 +215,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def fill_value(self) -> Any:
-        """The fill value as in the file, or None."""
-        return self.node.stored.fill_value
+        """The fill value, a NumPy scalar, text or bytes as in zarr; None if an array of format 2 has none."""
+        stored = self.node.stored
+        with at(self.location, self.name):
+            value = fill_scalar(stored, self.dtype)
+            if value is None and stored.zarr_format == 3 and not zarr3.has_records(stored):
+                value = fill_array(stored, self.dtype, ())[()]  # always there; the node has None for zero
+        return value
 
     @property
     def path(self) -> str:

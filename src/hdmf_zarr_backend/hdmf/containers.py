@@ -157,6 +157,10 @@ def build_again(
     again = BuildManager(read_by.type_map)
     replaced = []
     for container, new, old in manager.built:
+        if isinstance(container, Data) and container.fields.get("data", container.data) is not container.data:
+            what = f"fields['data'] of the {type(container).__name__} {container.name!r}, which has its data elsewhere"
+            advice = f"Use io.replace({builder_path(new)!r}, values) in the new file"
+            warn(f"{location}: not written: {what}. {advice}", DroppedChangesWarning)
         if old is not None and type(old) is type(new):
             merge = _Merge(manager, again, container, old)
             if container.modified:
@@ -349,7 +353,7 @@ class _Known(NamedTuple):
 
 
 def _values_of(container: Any) -> dict[str, Any]:
-    return {**container.fields, **({"data": container.data} if isinstance(container, Data) else {})}
+    return {**({"data": container.data} if isinstance(container, Data) else {}), **container.fields}
 
 
 def _lengths(values: dict[str, Any]) -> dict[str, int]:

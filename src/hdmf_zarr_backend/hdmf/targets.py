@@ -287,8 +287,13 @@ def check_targets(
         (path, what, problem), *others = check.missing.values()
         more = few([f"{absolute(other)}: {text}" for other, _, text in others], "; ")
         remedy = remedy_taken if remedy_taken and any(_TAKEN in text for *_, text in check.missing.values()) else remedy
-        problem += f"; and {more}" if others else ""
-        raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy.format(what))
+        problem = f"{more}; and {problem}" if others else problem  # the path of the error follows it
+        remedy = remedy.format(what)
+        columns = [other for other, kind, _ in check.missing.values() if kind == "reference" and other in plan.arrays]
+        if columns and targets.export_location is not None:
+            call = f"io.remove({absolute(columns[0])!r})"
+            remedy += f" To leave out a column, convert the file, call {call} in the copy, and export from that."
+        raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy)
 
 
 def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
