@@ -41,7 +41,7 @@ from hdmf_zarr_backend.errors import (
     UnsupportedFileError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.model.element import Reference
+from hdmf_zarr_backend.model.element import Reference, Target
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
     Dataset,
@@ -50,6 +50,7 @@ from hdmf_zarr_backend.model.nodes import (
     Node,
     StoredArray,
     absolute,
+    chunk_region,
     indices_of,
     join,
     relative,
@@ -417,37 +418,37 @@ class _Checker:
         if self._specs is not None and path.startswith(f"{self._specs}/"):
             return
         means = describe_any(node)
-        fields = enumerate(means.fields if means.form == "rows" else ())
-        columns = {name: position for position, (name, field) in fields if isinstance(field, Reference)}
-        if not (columns or isinstance(means.stored, Reference)) or not node.stored.size:
+        fields = dict(means.fields if means.form == "rows" else ())
+        if not any(isinstance(each, Reference) for each in (means.stored, *fields.values())) or not node.stored.size:
             return
         counts: Counter[_Problem] = Counter()  # a column has as many references as rows: one finding for each target
+        store, outside, has_ranges = self._resolver.main.store, Counter[str](), "timeseries" in fields and means.axes
+
+        def check(value: Any) -> Target:
+            self._report.references += 1
+            problem = None if value is None else self._problem_of_value(value, decode_reference)
+            if problem is not None:
+                counts[problem] += 1
+            return stated_target(value) if has_ranges else Target(None)
+
         try:
-            reader = ChunkReader(self._resolver.main.store, path, node.stored, self._cache)
-            for cell in _cells(reader, node, columns):
-                self._report.references += 1
-                problem = None if cell is None else self._problem_of_value(cell, decode_reference)
-                if problem is not None:
-                    counts[problem] += 1
-            if "timeseries" in columns and means.axes:
-                counts += self._past_the_end(path, node)
+            reader = ArrayReader(store, check, as_hdf5=False)
+            reader.cache = self._cache
+            content = reader.content(path, node, {}, is_spec=False)
+            rows, rest = stored_rows(store, path, node), [slice(0, n) for n in (content.shape or ())[1:]]
+            for row in rows if content.shape else rows[:1]:
+                region = chunk_region((row,), node.stored.chunks[:1], node.stored.shape[:1])
+                values = content.read((*region, *rest) if content.shape else ())
+                outside += past_the_end(values, self._resolver) if has_ranges else Counter()
         except ResourceError:
             raise  # the links may be right
         except UnsupportedFileError as error:
             self._report.problems.append(problem_of(error, path))
         except (ZarrBackendError, OSError) as error:
             self._report.add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
+        counts.update({("range", f"a range of samples leads past the end of {at}"): outside[at] for at in outside})
         for problem, count in counts.items():
             self._add_reference(path, problem, count)
-
-    def _past_the_end(self, path: str, node: Dataset[Any]) -> Counter[_Problem]:
-        """Count the ranges of samples in a column that lead past the end of a series."""
-        store, step, outside = self._resolver.main.store, node.stored.chunks[0], Counter[str]()
-        content = ArrayReader(store, stated_target, as_hdf5=False).content(path, node, {}, is_spec=False)
-        for row in stored_rows(store, path, node):
-            part = slice(row * step, min((row + 1) * step, node.stored.shape[0]))
-            outside += past_the_end(content.read((part,)), self._resolver)
-        return Counter({("range", f"a range of samples leads past the end of {at}"): outside[at] for at in outside})
 
     def _add_reference(self, path: str, problem: _Problem | None, count: int = 1) -> None:
         if problem is not None:
@@ -498,21 +499,3 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ReferenceTargetError) and error.path is not None:
         return f"there is no {error.path!r} in {error.store!r}"
     return error.problem if isinstance(error, ZarrBackendError) else str(error)
-
-
-def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> Iterator[Any]:
-    """Yield the references in an array: all elements, or those in ``columns``, the names and positions of fields."""
-    stored = node.stored
-    for row in stored_rows(reader.store, reader.path, node):
-        block = reader.read(slice(row * stored.chunks[0], (row + 1) * stored.chunks[0]) if stored.shape else ())
-        if not columns:
-            yield from block.reshape(-1)
-        elif block.dtype.names is not None:
-            for name in columns:
-                yield from block[name].reshape(-1)
-        else:
-            # a compound of format 2 that is stored as objects: each row is a list, or lies along an axis
-            rows = block.reshape(-1, block.shape[-1]) if block.ndim > 1 else block.reshape(-1).tolist()
-            for cells in rows:
-                if isinstance(cells, (list, tuple, np.ndarray)):
-                    yield from (cells[column] for column in columns.values() if column < len(cells))

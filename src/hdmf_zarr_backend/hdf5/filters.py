@@ -332,15 +332,15 @@ def _stored_bytes(tid: Any) -> int:
 # stored uncompressed. numcodecs: length (little endian), then one block. Both use the LZ4 block format.
 
 
-def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
-    """Return the length of a chunk and ``(length, block)`` of each of its blocks."""
+def _lz4_decoded(data: Any, most: int) -> bytes:
     view = memoryview(data).cast("B")
     if len(view) < _LZ4_HEADER.size:
         raise ValueError("no LZ4 header")
     total, block_size = _LZ4_HEADER.unpack_from(view)
-    if not 0 < total < _UNSIGNED or not block_size:
-        raise ValueError("an LZ4 header with impossible lengths")
-    blocks: list[tuple[int, memoryview]] = []
+    # checked before anything is decoded: the header of a crafted file must not decide how much memory is taken
+    if not 0 < total <= most or not block_size:
+        raise ValueError(f"an LZ4 header that states {total:,} bytes in blocks of {block_size:,}")
+    codec, parts = _codec({"id": "lz4"}), []
     start, left = _LZ4_HEADER.size + 4, total
     while left:
         if start > len(view):
@@ -348,18 +348,7 @@ def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
         stop, length = start + int.from_bytes(view[start - 4 : start], "big"), min(block_size, left)
         if stop > len(view):
             raise ValueError("an LZ4 block ends early")
-        blocks.append((length, view[start:stop]))
+        block = view[start:stop]
+        parts.append(block if len(block) == length else codec.decode(length.to_bytes(4, "little") + block.tobytes()))
         start, left = stop + 4, left - length
-    return total, blocks
-
-
-def _lz4_decoded(data: Any, most: int) -> bytes:
-    total, blocks = _lz4_blocks(data)
-    # checked before anything is decoded: the header of a crafted file must not decide how much memory is taken
-    if total > most:
-        raise ValueError(f"an LZ4 header that states {total:,} bytes")
-    codec = _codec({"id": "lz4"})
-    return b"".join(
-        block if len(block) == length else codec.decode(length.to_bytes(4, "little") + block.tobytes())
-        for length, block in blocks
-    )
+    return b"".join(parts)
