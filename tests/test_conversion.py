@@ -19,10 +19,11 @@ from hdmf.common import get_manager
 from hdmf.testing import TestCase
 from pynwb import NWBHDF5IO
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, read_nwb
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, read_nwb, verify
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
+    DamagedMetadataWarning,
     FilterReplacedWarning,
     NotZarrError,
     StoreExistsError,
@@ -462,6 +463,41 @@ def test_what_pynwb_cannot_read_is_refused_unless_requested(
         convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb")
     convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb", check=False)
     assert differences(source, tmp_path / "b.nwb") == []
+
+
+@pytest.mark.parametrize(("source", "policy", "says"), [
+    ("/etc/passwd", None, "'/etc/passwd' is not a Zarr file"), ("../../x", None, "'../../x' does not exist"),
+    ("../b.nwb.zarr", "never", "links to other files are not followed"),
+])  # fmt: skip
+def test_a_link_that_pynwb_needs_is_named(tmp_path: Path, source: str, policy: Any, says: str) -> None:
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.create_electrode_group("shank", "a shank", "CA1", device=nwbfile.create_device("probe"))
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile)
+    document = path / ".zmetadata"
+    content = json.loads(document.read_text())
+    content["metadata"]["general/extracellular_ephys/shank/.zattrs"]["zarr_link"][0]["source"] = source
+    document.write_text(json.dumps(content))
+    with pytest.raises(UnsupportedFileError, match="shank/device in ") as caught:
+        convert(path, tmp_path / "c.nwb", read_options=ReadOptions(external_links=policy))
+    assert says in str(caught.value)
+    assert "io.replace" not in str(caught.value)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_no_name_leads_out_of_the_copy(tmp_path: Path, zarr_format: Any) -> None:
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
+    document = path / (".zmetadata" if zarr_format == 2 else "zarr.json")
+    content = json.loads(document.read_text())
+    if zarr_format == 2:
+        content["metadata"]["../../evil/.zgroup"] = {"zarr_format": 2}
+    else:
+        content["consolidated_metadata"]["metadata"]["../../evil"] = {"zarr_format": 3, "node_type": "group"}
+    document.write_text(json.dumps(content))
+    with pytest.warns(DamagedMetadataWarning, match="'../../evil' is not a path inside the file"):
+        convert(path, tmp_path / "b.nwb")
+    with h5py.File(tmp_path / "b.nwb") as file:
+        assert ".." not in list(file)
+    assert next(each.remedy for each in verify(path).problems if "evil" in each.path).startswith("Do not trust")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
 from hdmf_zarr_backend.hdmf.namespaces import FindSpec, cached_specs, link_names, name_axes, newest_versions, specs_in
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, ReadRules
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.write.plan import ShardsOfFile, WritePlan, ask_for_shards, checked_name
@@ -347,13 +348,14 @@ def _check_version(source: str, value: Any) -> None:
 
 def _check_read(source: str, read: Callable[[], T]) -> T:
     """Return what ``read`` does; errors of hdmf and pynwb in it mean that the file cannot be read."""
-    from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError  # slow to import
+    from hdmf.backends.warnings import BrokenLinkWarning  # slow to import, like the next
+    from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError
 
     from hdmf_zarr_backend.hdmf.schema import OTHER_VERSION
 
     try:
         # without the warnings of pynwb: the conversion itself warns
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(record=True, action="always") as caught:
             return read()
     except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
@@ -361,7 +363,8 @@ def _check_read(source: str, read: Callable[[], T]) -> T:
         if isinstance(error, ZarrBackendError) and error.remedy == OTHER_VERSION:
             problem = f"pynwb cannot read this file here: {error.problem}"
             raise UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
-        remedies = {name: text + _MENDED for name, text in _ANYWAY.items()}
+        broken = [str(each.message) for each in caught if issubclass(each.category, BrokenLinkWarning)]
+        remedies = {name: f"{few(broken, ' ')} {text}" if broken else text + _MENDED for name, text in _ANYWAY.items()}
         problem = f"pynwb cannot read this file ({_reason(error)})"
         raise UnsupportedFileError(problem, store=source, **remedies) from error
 

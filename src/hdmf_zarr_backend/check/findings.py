@@ -49,7 +49,7 @@ DAMAGE: Final[dict[str, str]] = {
     "inlined-stale": _ONE_OF_BOTH,
     "formats-differ": "Keep one with `zarrio upgrade`: --drop 2 keeps format 3, --drop 3 keeps format 2.",
     "link-damaged": "Run `zarrio repair --drop-links` to remove it, or write the link again.",
-    "link-dangling": "Put the target back, or run `zarrio repair --drop-links` to remove the link.",
+    "link-dangling": "Restore the target, or run `zarrio repair --drop-links` to remove a link that you do not expect.",
     "link-circular": "Run `zarrio repair --drop-links` to remove one of the links.",
     "link-wrong-target": "If the target was replaced on purpose, write the link again.",
     "reference-damaged": _REWRITE,

@@ -57,6 +57,7 @@ Documents = dict[str, Any]
 _MAIN = (zarr2.GROUP, zarr2.ARRAY)
 _SEPARATOR = "dimension_separator"
 _ONLY = "is only in the consolidated document"
+_UNTRUSTED = "Do not trust this file. `zarrio consolidate` removes the key, which is not read."
 _GROUP_KEYS = zarr3.GROUP_KEYS | {zarr3.CONSOLIDATED}
 _BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
 _LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
@@ -340,7 +341,10 @@ class _Check:
 
     def _add_difference(self, difference: _Difference) -> None:
         self._differences.append(difference)
-        self._report.add(difference.path, difference.kind, difference.message, is_repairable=difference.is_good)
+        advice = _UNTRUSTED if is_outside(difference.key) else ""
+        self._report.add(
+            difference.path, difference.kind, difference.message, is_repairable=difference.is_good, advice=advice
+        )
 
 
 # ---- one document ---------------------------------------------------------------------------------------------------
@@ -443,7 +447,7 @@ def _why_not_of_this_file(key: str, consolidated: Documents, documents: Document
     """Return why a document that only the consolidated one has cannot have been part of this file; ``""`` if it can."""
     path, name = split(key)
     if is_outside(key):
-        return "it is outside the store"
+        return "it leads out of the file"
     names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in documents else zarr2.DOCUMENT_NAMES
     if name not in names or (path and {"", "."} & set(path.split("/"))):
         return "it is not the name of a document"

@@ -677,7 +677,7 @@ def nothing_to_read(store: Store) -> ZarrBackendError:
     if nodes:
         problem = f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata"
         return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
-    remedy = "Give a file of Zarr. If it should be HDF5, it may be damaged or incomplete."
+    remedy = "Pass a Zarr file. If it should be HDF5, it may be damaged or incomplete."
     if store.abilities.is_remote:
         remedy = f"{remedy} Folders at a URL are not searched: give the URL of each file."
     return NotZarrError("this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json", remedy=remedy)
@@ -817,7 +817,9 @@ class Resolver:
             return self.files[location]
         if refused is not None:
             raise refused
-        problem, remedy = f"the file {source!r} does not exist", "Put the linked file back beside this one."
+        exists = any(not is_url(location) and os.path.exists(location) for location in self._candidates(origin, source))
+        problem = f"{source!r} is not a Zarr file" if exists else f"the file {source!r} does not exist"
+        remedy = "Restore the target, or run `zarrio repair --drop-links` to remove a link that you do not expect."
         raise ReferenceTargetError(problem, store=origin.location, remedy=remedy)
 
     def _opened(self, location: str) -> LinkedFile:

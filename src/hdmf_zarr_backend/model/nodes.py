@@ -346,6 +346,11 @@ class Hierarchy:
         # .zgroup at every ancestor, and `verify` reports missing ones.
         if damaged and (above := ancestors(nodes) & damaged.keys() - {""}):
             raise damaged[min(above)]
+        # the separator at the end of each name: few names end in a dot, so few paths are divided
+        crafted = (path for path in nodes if "./" in f"{path}/" and {".", ".."} & {*path.split("/")})
+        if (path := next(crafted, None)) is not None:
+            problem = f"{path!r} is not a path inside the file"
+            raise MetadataError(problem, path="/", remedy="Do not trust this file.")
         flat: dict[str, Node] = {relative(path): node for path, node in nodes.items() if path not in (damaged or ())}
         root = flat.setdefault("", Group())
         for path, child in list(flat.items()):

@@ -381,7 +381,7 @@ def check_inside(key: str, location: str) -> None:
 def outside_error(key: str, location: str) -> StoreError:
     """Return the error for a key or a path that leads out of the store at ``location``."""
     problem = f"{key!r} leads out of the store"
-    return StoreError(problem, store=location, remedy="Do not trust the file, or the person who created the link.")
+    return StoreError(problem, store=location, remedy="Do not trust this file.")
 
 
 # ---- the operating system -------------------------------------------------------------------------------------------
