@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from hdmf_zarr_backend.store.base import Store, Write
-from hdmf_zarr_backend.store.opening import open_folder, open_store
+from hdmf_zarr_backend.store.clouds import open_folder
+from hdmf_zarr_backend.store.opening import open_store
 from hdmf_zarr_backend.store.transaction import DirectChange
 
 Place = Any

@@ -55,6 +55,7 @@ from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size
 from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.progress import reporting
 from hdmf_zarr_backend.store.base import Abilities, Store
+from hdmf_zarr_backend.store.clouds import open_folder
 from hdmf_zarr_backend.store.files import RECORD, Resumption, may_resume
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
@@ -66,7 +67,6 @@ from hdmf_zarr_backend.store.opening import (
     check_free,
     is_hdf5,
     is_of_hdf5,
-    open_folder,
     open_store,
     path_or_store,
     remove_empty_folder,

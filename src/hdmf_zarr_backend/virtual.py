@@ -28,7 +28,7 @@ from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadRules, WriteOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import MemoryStore
-from hdmf_zarr_backend.store.opening import open_folder, open_parent
+from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.reference_files import RECORD, Recorded, ReferenceStore
 from hdmf_zarr_backend.store.transaction import DirectChange
 from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
@@ -46,7 +46,7 @@ def virtual_store(location: str, options: Mapping[str, Any], rules: ReadRules) -
     """Return an HDF5 file at a URL as virtual Zarr, of which everything but the large data is in memory."""
     with closing(Hdf5Tree(location, location, options, rules)) as tree:
         _, document = references(tree, 2, SILENT, is_checked=False, is_file=False)
-    store = ReferenceStore(location, options, open_folder, document)
+    store = ReferenceStore(location, options, document)
     store.read_rules = rules
     return store
 

@@ -169,29 +169,24 @@ def attach_herd(container: Any, path: str, limits: Limits) -> Any:
     # hdmf 6.2 stores the tables under the path of the archive, and looks for them at its top level
     from hdmf.common import HERD
 
-    no_archive = {"store": path, "remedy": "Give the file that HERD.to_zip has written, or no herd_path."}
     with tempfile.TemporaryDirectory() as folder:
         archive = os.path.join(folder, "herd.zip")
         try:
             with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as flat:
-                members = {os.path.basename(name): name for name in source.namelist()}
-                # the tables of a HERD
-                for table in ("files", "keys", "entities", "objects", "object_keys", "entity_keys"):
-                    name = f"{table}.tsv"
-                    if name not in members:
-                        raise StoreError(f"the archive of external resources has no {name}", **no_archive)
-                    entry = source.getinfo(members[name])
+                for entry in source.infolist():
                     size = entry.file_size  # zipfile unpacks no more than this
                     with at(path):
                         limits.check("max_document_bytes", size, f"{entry.filename!r} has {size:,} bytes")
-                    flat.writestr(name, source.read(entry))
+                    flat.writestr(os.path.basename(entry.filename), source.read(entry))
             herd = HERD.from_zip(path=archive)
             if isinstance(container, HERDManager):
                 container.external_resources = herd
             return herd
-        # RuntimeError: the archive is encrypted, or has an unknown compression
-        except (zipfile.BadZipFile, IsADirectoryError, RuntimeError, zlib.error) as error:
-            raise StoreError(f"herd_path is not an archive of external resources ({error})", **no_archive) from error
+        # KeyError: it lacks a table; RuntimeError: it is encrypted, or has an unknown compression
+        except (zipfile.BadZipFile, IsADirectoryError, KeyError, RuntimeError, zlib.error) as error:
+            problem = f"herd_path is not an archive of external resources ({error})"
+            remedy = "Give the file that HERD.to_zip has written, or no herd_path."
+            raise StoreError(problem, store=path, remedy=remedy) from error
         except FileNotFoundError:  # as hdmf does for HDF5: a file is readable without its external resources
             warn(f"File not found at {path}. HERD not added.")
         except ValueError:

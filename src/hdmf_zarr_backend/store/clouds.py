@@ -26,6 +26,7 @@ from hdmf_zarr_backend.store.base import (
     Abilities,
     FileState,
     Range,
+    Store,
     Write,
     check_value_size,
     library_errors,
@@ -34,6 +35,7 @@ from hdmf_zarr_backend.store.base import (
     size_limit,
     status_of,
 )
+from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.memory import not_shared
 from hdmf_zarr_backend.store.remote import RemoteStore, at_once, no_such_option, retry_settings, state_of
 
@@ -406,6 +408,19 @@ class FsspecStore(RemoteStore):
             # find() of a file returns the file itself
             if inside != top.strip("/"):
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
+
+
+def open_folder(location: str, options: Mapping[str, Any]) -> Store:
+    """Return the store of a folder or a URL, without regard to suffixes."""
+    if not is_url(location):
+        return LocalStore(location)
+    if location.partition("://")[0] in WEB_SCHEMES:
+        # imported here: local files are opened without asyncio, which takes longer than reading one
+        from hdmf_zarr_backend.store.web import WebStore
+
+        return WebStore(location, options)
+    settings = object_settings(location, options)
+    return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)
 
 
 def store_of_filesystem(filesystem: Any, path: str) -> FsspecStore | None:

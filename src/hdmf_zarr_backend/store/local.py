@@ -259,24 +259,23 @@ class LocalStore(Store):
                 stack.extend(f"{prefix}{name}/" for name, entry in names.items() if is_folder(entry))
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        files = ((key, size_of(entry)) for key, entry, is_parent in self._walk(prefix) if not is_parent)
+        files = ((key, size_of(entry)) for key, entry in self._walk(prefix))
         return {key: size for key, size in files if size is not None}
 
     def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
-        if "" in arrays:
-            return
-        yield from (key for key, _, is_parent in self._walk("", arrays) if not is_parent)
+        yield from (key for key, _ in self._walk("", arrays))
 
-    def _walk(self, path: str, closed: Collection[str] = ()) -> Iterator[tuple[str, os.DirEntry[str], bool]]:
-        """Yield key, entry, and whether it is a folder, of everything below a path except below ``closed``."""
-        stack = [path]
+    def _walk(self, path: str, closed: Collection[str] = ()) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield key and entry of everything below a path that is no folder, except below ``closed``."""
+        stack = [path] if path not in closed else []
         while stack:
             here = stack.pop()
             start = f"{here}/" if here else ""
             for entry in self._entries(here):
-                key, is_parent = start + entry.name, is_folder(entry)
-                yield key, entry, is_parent
-                if is_parent and key not in closed:
+                key = start + entry.name
+                if not is_folder(entry):
+                    yield key, entry
+                elif key not in closed:
                     stack.append(key)
 
     def _entries(self, prefix: str) -> list[os.DirEntry[str]]:

@@ -36,15 +36,8 @@ from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store import reference_files
 from hdmf_zarr_backend.store import zip as zip_files
 from hdmf_zarr_backend.store.base import Store, os_errors
-from hdmf_zarr_backend.store.clouds import (
-    FsspecStore,
-    ObjectStore,
-    is_local_filesystem,
-    object_settings,
-    store_of_filesystem,
-)
+from hdmf_zarr_backend.store.clouds import is_local_filesystem, open_folder, store_of_filesystem
 from hdmf_zarr_backend.store.files import check_link
-from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.reference_files import ReferenceStore
 from hdmf_zarr_backend.store.zip import RemoteZipStore, ZipStore
@@ -150,11 +143,11 @@ def _of_location(location: str, options: dict[str, Any]) -> Store:
     is_one_file = ends_with(inner, reference_files.SUFFIX) and "::" not in inner
     if chain == "reference" and is_one_file and not options.keys() & _OF_REFERENCES:
         # fsspec would follow references to any file, also from a server to this machine
-        return ReferenceStore(location_of(inner), options, open_folder)
+        return ReferenceStore(location_of(inner), options)
     # a folder may have any name, also "a.zip"; what a URL is, only a request could tell
     is_file = not _is_folder(location) if is_local else "::" not in location
     if is_file and ends_with(location, reference_files.SUFFIX):
-        return ReferenceStore(location, options, open_folder)
+        return ReferenceStore(location, options)
     if is_file and ends_with(location, zip_files.SUFFIX):
         return ZipStore(location) if is_local else RemoteZipStore(location, *open_parent(location, options))
     return open_folder(location, options)
@@ -167,19 +160,6 @@ def _is_folder(path: str) -> bool:
         return False
     except ValueError as error:  # a NUL or a lone surrogate
         raise UsageError(f"{path!r} is not a path", remedy="Remove the characters that no file name has.") from error
-
-
-def open_folder(location: str, options: Mapping[str, Any]) -> Store:
-    """Return the store of a folder or a URL, without regard to suffixes."""
-    if not is_url(location):
-        return LocalStore(location)
-    if location.partition("://")[0] in WEB_SCHEMES:
-        # imported here: local files are opened without asyncio, which takes longer than reading one
-        from hdmf_zarr_backend.store.web import WebStore
-
-        return WebStore(location, options)
-    settings = object_settings(location, options)
-    return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)
 
 
 def open_parent(location: str, options: Mapping[str, Any]) -> tuple[Store, str]:

@@ -22,7 +22,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.links import authority, is_url, resolve_source, split_location, why_not
 from hdmf_zarr_backend.store.base import Abilities, FileState, Range, Store, check_inside, check_value_size
+from hdmf_zarr_backend.store.clouds import open_folder
 from hdmf_zarr_backend.store.remote import Extent, RemoteStore, at_once, coalesced, get_at_once
 
 SUFFIX = ".json"
@@ -45,11 +46,8 @@ class ReferenceStore(RemoteStore):
 
     abilities = Abilities(write=False, change=False, is_remote=True, why="a file of references is read only")
 
-    def __init__(
-        self, location: str, options: Mapping[str, Any], opener: Callable[..., Store], text: bytes | None = None
-    ) -> None:
+    def __init__(self, location: str, options: Mapping[str, Any], text: bytes | None = None) -> None:
         super().__init__(location, options)
-        self._opener = opener
         self._text = text  # None: that of the file at the location
         self._loaded: dict[str, Any] | None = None
         self._recorded: dict[str, Recorded] = {}
@@ -59,8 +57,7 @@ class ReferenceStore(RemoteStore):
         self._choosing = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = self.location, self.options, self._opener, self._text
-        return ReferenceStore, arguments, {"read_rules": self.read_rules}
+        return ReferenceStore, (self.location, self.options, self._text), {"read_rules": self.read_rules}
 
     @property
     def _references(self) -> dict[str, Any]:
@@ -84,7 +81,7 @@ class ReferenceStore(RemoteStore):
         if "remote_options" in self.options:
             # as in fsspec: the other options are those of the references, these of the files that they name
             options = {name: value for name, value in self.options.items() if name != "remote_options"}
-            store = self._opener(folder, options)
+            store = open_folder(folder, options)
         else:
             # one store, so that a file beside the references is read over the same connections
             store = self._folder(folder)
@@ -228,7 +225,7 @@ class ReferenceStore(RemoteStore):
             if options is None:
                 is_same_server = not is_url(self.location) or authority(folder) == authority(self.location)
                 options = self.options if is_same_server else {}
-            store = self._opener(folder, options)
+            store = open_folder(folder, options)
             policy = self.read_rules.external_links
             # a local file may name a file on any server, also one that redirects
             if policy is None and not is_url(self.location):
