@@ -107,7 +107,7 @@ def test_what_reads_web_servers_is_imported_where_a_url_is_opened():
 
 
 WRITES = frozenset({
-    "_set", "_set_many", "_create", "_stream", "_copy_value", "_delete", "_delete_below", "_delete_unfinished",
+    "_set", "_create", "_stream", "_copy_value", "_delete", "_delete_below", "_delete_unfinished",
     "_end_session",
 })  # fmt: skip
 ALONE = ("DirectChange", "Puts", "QueuedStore")

@@ -162,10 +162,6 @@ def _replaced(cls: type[Store], operations: Operations) -> Callable[[], None]:
             return
         operations.change(self, lambda: real_set(self, key, value), lambda: _write_half(self, key, value))
 
-    def set_many(self: Store, items: Mapping[str, bytes]) -> None:
-        for key, value in items.items():
-            self._set(key, value)
-
     def delete(self: Store, keys: Iterable[str]) -> None:
         gone = list(keys)
         if any(key.endswith(_LOCK_SUFFIX) for key in gone):
@@ -185,7 +181,7 @@ def _replaced(cls: type[Store], operations: Operations) -> Callable[[], None]:
             yield write
         operations.change(self, lambda: None, lambda: None)
 
-    methods |= {"_set": set_value, "_set_many": set_many, "_delete": delete, "_delete_below": delete_below}
+    methods |= {"_set": set_value, "_delete": delete, "_delete_below": delete_below}
     return _replaced_of(cls, {**methods, "_stream": stream})
 
 

@@ -488,7 +488,7 @@ def test_what_another_program_has_committed_since_is_not_undone(is_hidden):
 def test_a_value_that_was_put_aside_is_no_link_to_another_file(tmp_path):
     (tmp_path / "secret").write_bytes(b"secret")
     store = LocalStore(str(tmp_path / "a.zarr"))
-    store._set_many({"a/0": b"0", JOURNAL: record(aside={"a/0": 0})})
+    put_all(store, {"a/0": b"0", JOURNAL: record(aside={"a/0": 0})})
     os.symlink("../secret", tmp_path / "a.zarr" / f"{JOURNAL}.old.id.0")
     with pytest.raises(StoreError, match="leads out of the store"):
         recover(store)

@@ -90,8 +90,13 @@ class ReadSession:
             assembler: Assembler = self._assemblers.get(linked.location) or self._make(Assembler, linked)
             return assembler
 
+        def restore(paths: Iterable[str]) -> None:
+            # files of other writers, linked ones too, have no types for some attributes
+            for path in paths:
+                restore_types(assembler.builders[path], file.hierarchy.get(path), self._manager.namespace_catalog)
+
         assembler = cls(file, self._resolver, assembler_of, edits, self._levels)
-        assembler.on_made = partial(self._restore_types, assembler)
+        assembler.on_made = restore
         assembler.references = FileResolver(assembler.resolve, self._construct, self._manager)
         if file is self._resolver.main:
             assembler.left_out.update(self._parsed.left_out)
@@ -118,11 +123,6 @@ class ReadSession:
             builder = self.own.builders[path]
             for each in (builder, *getattr(builder, "links", {}).values()):
                 self._notify(each)
-
-    def _restore_types(self, assembler: Assembler, paths: Iterable[str]) -> None:
-        """Ask the schema for the attributes that files of other writers, linked ones too, have no types for."""
-        for path in paths:
-            restore_types(assembler.builders[path], assembler.hierarchy.get(path), self._manager.namespace_catalog)
 
     def builder_of(self, stored: Any) -> Any:
         """Return the builder of a group or array of the file, or of one that it links to."""

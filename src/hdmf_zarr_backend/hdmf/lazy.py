@@ -479,7 +479,7 @@ class LazyContainers:
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
         file.is_open_type = cache(self._can_be_open)
-        file.on_made = self._on_made
+        file.on_made = self.on_made
 
     def _errors(self, builder: Any) -> AbstractContextManager[None]:
         catalog, hierarchy = self._manager.namespace_catalog, self._file.hierarchy
@@ -534,7 +534,7 @@ class LazyContainers:
         builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
         return can_wait_for_members(self._manager.get_cls(builder), self._manager.type_map.get_map(builder))
 
-    def _on_made(self, paths: list[str]) -> None:
+    def on_made(self, paths: list[str]) -> None:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
         for path in paths:
             builder = self._file.builders[path]

@@ -230,11 +230,6 @@ class Store(ABC):
 
     # ---- writing: likewise; only a `store.transaction.Change` calls these --------------------------------------------
 
-    def _set_many(self, items: Mapping[str, bytes]) -> None:
-        """Set several keys, in any order."""
-        for key, value in items.items():
-            self._set(key, value)
-
     def _create(self, key: str, value: bytes) -> bool | None:
         """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
         self._refuse_change()

@@ -22,10 +22,10 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from hdmf_zarr_backend.errors import (
     ConflictError,
@@ -39,6 +39,9 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.json_text import dump, parse_fast
 from hdmf_zarr_backend.store.base import Store, is_outside
 from hdmf_zarr_backend.store.lock import Holder
+from hdmf_zarr_backend.store.remote import at_once
+
+A = TypeVar("A")
 
 JOURNAL = ".hdmf_zarr_journal"
 """The key of the first record, which exists while a change is pending; the other keys begin with the same letters."""
@@ -246,6 +249,11 @@ def _digests(stored: Any) -> dict[str, str | None]:
 # ---- steps that a writer and a recovery share -----------------------------------------------------------------------
 
 
+def of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
+    """Return the result of a function that calls the store, for each name; at once for a remote store."""
+    return at_once(function, names) if store.abilities.is_remote else map(function, names)
+
+
 def set_root(store: Store, root: Root) -> None:
     """Set and delete documents of the root, one after the other."""
     for key, text in root.items():
@@ -332,7 +340,7 @@ def _recover(store: Store, change: str) -> str:
         store.sync()
         # an error leaves a hidden file hidden: readers would find half of its keys restored
         for record in _records(store, change):
-            _restore(store, record)
+            restore(store, record)
         if marks:
             store.sync()
         set_root(store, _differing(store, root))
@@ -421,7 +429,7 @@ def _last_record(store: Store, change: str) -> LastRecord | None:
     return last
 
 
-def _restore(store: Store, record: Record) -> None:
+def restore(store: Store, record: Record) -> None:
     """Restore the keys of a record that have changed, except the documents of the root."""
     for path in record.below:
         try:
@@ -431,7 +439,8 @@ def _restore(store: Store, record: Record) -> None:
                 raise
     _delete(store, [key for key in record.absent if key not in record.root])
     old = {key: value for key, value in record.old.items() if key not in record.root}
-    store._set_many({key: value for key, value in _differing(store, old).items() if value is not None})
+    differing = {key: value for key, value in _differing(store, old).items() if value is not None}
+    list(of_each(store, lambda key: store._set(key, differing[key]), [*differing]))
     for key, number in record.aside.items():
         copy = aside_key(record.id, number)
         try:

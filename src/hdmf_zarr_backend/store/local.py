@@ -266,7 +266,7 @@ class LocalStore(Store):
         yield from (key for key, _ in self._walk("", arrays))
 
     def _walk(self, path: str, closed: Collection[str] = ()) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield key and entry of everything below a path that is no folder, except below ``closed``."""
+        """Yield key and entry of all files below a path, except below ``closed``."""
         stack = [path] if path not in closed else []
         while stack:
             here = stack.pop()

@@ -306,9 +306,6 @@ class RemoteStore(Store):
         self._refuse_change()
         return self._call(lambda: self._put_absent(key, value), key, "written")
 
-    def _set_many(self, items: Mapping[str, bytes]) -> None:
-        list(at_once(lambda item: self._set(*item), items.items()))
-
     def _delete(self, keys: Iterable[str]) -> None:
         gone = list(keys)
         if gone:

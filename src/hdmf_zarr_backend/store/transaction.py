@@ -49,6 +49,7 @@ from hdmf_zarr_backend.store.journal import (
     aside_key,
     delete_leftovers,
     digest,
+    of_each,
     record_key,
     recover,
     remove_journal,
@@ -58,7 +59,7 @@ from hdmf_zarr_backend.store.journal import (
 from hdmf_zarr_backend.store.local import PARTIAL, LocalStore, check_sync
 from hdmf_zarr_backend.store.lock import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.store.memory import InlinedStore, QueuedStore
-from hdmf_zarr_backend.store.remote import REQUESTS, at_once
+from hdmf_zarr_backend.store.remote import REQUESTS
 
 A = TypeVar("A")
 
@@ -264,7 +265,7 @@ class Change:
     def copy(self, keys: Mapping[str, str]) -> None:
         """Give the values of some keys to others, below nodes that were announced; by links if the store has them."""
         store, names = self._store.unwrapped, [*keys]
-        list(_of_each(store, lambda key: store._copy_value(key, keys[key]), names))
+        list(of_each(store, lambda key: store._copy_value(key, keys[key]), names))
         self._has_put |= bool(keys)
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
@@ -370,7 +371,7 @@ class _Journal:
         nodes, streams, new = ([], [], set[str]()) if is_part else (self.nodes, self.streams, self.new)
         store, first = self._store, len(self.aside)
         streams = [key for key in streams if key not in new]
-        exist = _of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
+        exist = of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
         aside = {key: number for number, key in enumerate(compress(streams, exist), first)}
         values = {key: value for key, value in old.items() if value is not None}
         keys = dict.fromkeys((*old, *streams, *new))
@@ -394,17 +395,12 @@ class _Journal:
         store._set(record_key(self.records - 1), record.encode())
         # after the record, which names them: nobody would delete what a dead writer has put aside before it
         self.aside += record.aside_keys()
-        list(_of_each(store, lambda key: store._copy_value(key, aside_key(self.id, aside[key])), [*aside]))
+        list(of_each(store, lambda key: store._copy_value(key, aside_key(self.id, aside[key])), [*aside]))
         store.sync()
         self.recorded.update(keys)
         if not is_part:
             self.nodes, self.streams, self.new = [], [], set()
         self.is_broken = False
-
-
-def _of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
-    """Return the result of a function that calls the store, for each name; at once for a remote store."""
-    return at_once(function, names) if store.abilities.is_remote else map(function, names)
 
 
 def _stored(store: Store, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
@@ -453,7 +449,7 @@ class JournalledChange(Change):
 
     def create(self, *paths: str) -> None:
         fresh = [path for path in paths if not self.is_created(path)]
-        are_there = _of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
+        are_there = of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
         for path, exists in zip(fresh, are_there, strict=True):
             # undoing the change would delete these keys
             if exists:
