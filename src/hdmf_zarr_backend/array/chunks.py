@@ -18,7 +18,7 @@ import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.array.shards import ENTRY_BYTES, ShardReader, inner_grid
 from hdmf_zarr_backend.encoding import zarr2, zarr3
-from hdmf_zarr_backend.encoding.blosc_blocks import BloscBlocks, DecodedRange, find_blocks, stated_bytes
+from hdmf_zarr_backend.encoding.blosc_blocks import DecodedRange, find_blocks, stated_bytes
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, reading_codec
 from hdmf_zarr_backend.encoding.chunks import Array, Elements, StructRows
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
@@ -575,52 +575,40 @@ class ChunkReader:
             return False
         first, stop, _ = rows.indices(self.array.chunks[0])
         index, key = part.chunk, join(self.path, self.array.chunk_name(part.chunk))
-        # a complete chunk is read and decoded as one
-        if stop - first >= self.array.chunks[0] or self.cache.get(key) is not None:
+        is_complete = stop - first >= self.array.chunks[0]
+        if (is_complete and not self._opens) or self.cache.get(key) is not None:
             return False
-        read = np.empty((stop - first, *self.array.chunks[1:]), self.codec.dtype)
-        flat = read.reshape(-1).view(np.uint8)
-        with ExitStack() as files:
-            try:
-                stored = functools.partial(self._stored_blocks, index, key, files)
-                if not self._read_range(flat, first * (flat.size // (stop - first)), index, stored):
-                    return False
-                self.codec.check(read, functools.partial(self._named, index))
-            except ChunkError as error:
-                raise self._explained(error) from error.__cause__
-        copy_part(read, (slice(None), *part.inner[1:]), result, part.outer)
+        shape = (stop - first, *self.array.chunks[1:])
+        target = _direct_target(part, result, shape)
+        read = np.empty(shape, self.codec.dtype) if target is None else target
+        flat, nbytes = read.reshape(-1).view(np.uint8), math.prod(self.array.chunks) * self.codec.dtype.itemsize
+        try:
+            if not self._read_range(flat, first * (flat.size // (stop - first)), index, nbytes):
+                return False
+            self.codec.check(read, functools.partial(self._named, index))
+        except ChunkError as error:
+            raise self._explained(error) from error.__cause__
+        if target is None:
+            copy_part(read, (slice(None), *part.inner[1:]), result, part.outer)
         return True
 
-    def _read_range(
-        self, out: npt.NDArray[np.uint8], start: int, index: Index, stored: Callable[[], BloscBlocks | None]
-    ) -> bool:
-        """Fill ``out`` with the decoded bytes of a chunk that begin at ``start``; return False if it has no blocks."""
-        key = join(self.path, self.array.chunk_name(index))
-        known: DecodedRange | None = self.cache.get(key, BLOCKS)
-        if known is not None and known.read_into(out, start):
+    def _read_range(self, out: npt.NDArray[np.uint8], start: int, index: Index, nbytes: int) -> bool:
+        """Fill ``out`` with the bytes from ``start`` of a chunk of ``nbytes``, decoded; return False without blocks."""
+        name = self.array.chunk_name(index)
+        known: DecodedRange | None = self.cache.get(join(self.path, name), BLOCKS)
+        if known is not None and known.copy_to(out, start):
             return True
-        blocks = stored()
-        if blocks is None:
-            return False
-        decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
-        known = blocks.decoded(start, start + out.size, decode)
-        if out.size <= blocks.length:  # reading row by row needs them again
-            self.cache.put(key, known, BLOCKS)
-        return known.read_into(out, start)
-
-    def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
-        """Return the blocks of a chunk, maybe of a file that ``files`` closes; one without goes to the cache."""
         self._check_chunk()
-        nbytes = math.prod(self.array.chunks) * self.codec.dtype.itemsize
-        opens = self._opens and not self._is_lost(index)
-        value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if opens else None
-        if value is not None and (blocks := find_blocks(files.enter_context(value), nbytes)) is not None:
-            return blocks
-        data = self._stored(index)
-        blocks = None if data is None else find_blocks(data, nbytes)
-        if blocks is None:
-            self.cache.put(key, self._decoded(index, data))
-        return blocks
+        value = opened_chunk(self.store, self.path, name) if self._opens and not self._is_lost(index) else None
+        with nullcontext(self._stored(index)) if value is None else value as stored:
+            blocks = None if stored is None else find_blocks(stored, nbytes)
+            if blocks is None:
+                return False
+            decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
+            beyond = blocks.read_into(out, start, decode)
+        if beyond is not None and out.size <= blocks.length:  # reading row by row needs them again
+            self.cache.put(join(self.path, name), beyond, BLOCKS)
+        return True
 
     @property
     def _has_blocks(self) -> bool:
@@ -655,11 +643,10 @@ class ChunkReader:
             raise LookupError(key)
         split: Elements | None = self.cache.get(key, ELEMENTS)
         if split is None:
-            stored = functools.cache(lambda: self._stored(index))
-            row = self._row(position, index, stored)
+            row = self._row(position, index)
             if row is not None:
                 return row
-            data, most = stored(), self._rules.limits.max_object_bytes
+            data, most = self._stored(index), self._rules.limits.max_object_bytes
             split = None if data is None else self.codec.split(data, max_object_bytes=most)
             if split is None or split.shape[:1] != array.chunks[:1]:
                 raise LookupError(key)
@@ -669,21 +656,15 @@ class ChunkReader:
         except ValueError as error:
             raise LookupError(key) from error
 
-    def _row(self, position: int, index: Index, stored: Callable[[], bytes | None]) -> list[Any] | None:
+    def _row(self, position: int, index: Index) -> list[Any] | None:
         """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk."""
         rows = self.codec.rows_in_blocks()
         if rows is None or self._is_remote:
             return None
         count, size = self.array.chunks[0], rows.dtype.itemsize
-
-        @functools.cache
-        def blocks() -> BloscBlocks | None:
-            data = stored()
-            return None if data is None else find_blocks(data, count * size)
-
         record = np.empty(size, np.uint8)
         try:
-            is_read = self._read_range(record, position % count * size, index, blocks)
+            is_read = self._read_range(record, position % count * size, index, count * size)
             return rows.cells(record.view(rows.dtype))[0].tolist() if is_read else None
         except (ChunkError, UnicodeDecodeError, ValueError):
             return None  # decoding the chunk raises the error

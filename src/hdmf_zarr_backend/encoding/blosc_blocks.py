@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.store.base import OpenValue
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-Decode: TypeAlias = Callable[[bytearray], Bytes]
+Decode: TypeAlias = "Callable[[bytearray, Bytes | None], Bytes]"
 
 # Format, format of the codec, flags, size of an element; then the bytes of all blocks, of one, and in the file.
 _HEADER = struct.Struct("<BBBBIII")
@@ -76,13 +76,12 @@ class DecodedRange(NamedTuple):
         """Bytes of memory that they take."""
         return self.data.nbytes
 
-    def read_into(self, out: Bytes, start: int) -> bool:
-        """Fill ``out`` with the bytes of the chunk that begin at ``start``, if all of them are here."""
-        low = start - self.start
-        if low < 0 or low + out.size > self.data.size:
-            return False
-        out[:] = self.data[low : low + out.size]
-        return True
+    def copy_to(self, out: Bytes, start: int) -> bool:
+        """Copy what is here to ``out``, bytes of the chunk that begin at ``start``; return whether that is all."""
+        low, high = max(start, self.start), min(start + out.size, self.start + self.nbytes)
+        if low < high:
+            out[low - start : high - start] = self.data[low - self.start : high - self.start]
+        return high - low == out.size
 
 
 class BloscBlocks:
@@ -99,12 +98,27 @@ class BloscBlocks:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def decoded(self, start: int, stop: int, decode: Decode) -> DecodedRange:
-        """Return the decoded blocks with the bytes of the chunk from ``start`` to ``stop``."""
-        first, last = start // self.length, -(-stop // self.length)
-        if last == len(self) and last - first == 1 and self.nbytes % self.length:
-            first -= 1  # a short block alone is no frame
-        return DecodedRange(first * self.length, decode(self._frame(first, last)))
+    def read_into(self, out: Bytes, start: int, decode: Decode) -> DecodedRange | None:
+        """Fill ``out`` with the bytes of the chunk that begin at ``start``; return blocks that reach beyond it."""
+        stop, beyond = start + out.size, None
+        first, last = -(-start // self.length), len(self) if stop == self.nbytes else stop // self.length
+        if first < last and not self._is_short(first):  # complete blocks are decoded where they are needed
+            target = out[first * self.length - start : min(last * self.length, stop) - start]
+            decoded = decode(self._frame(first, last), target)
+            if not np.may_share_memory(decoded, target):
+                target[:] = decoded
+        else:
+            first = last = start // self.length
+        for low, high in ((start // self.length, first), (last, -(-stop // self.length))):
+            if low < high:
+                begin = low - self._is_short(low)
+                beyond = DecodedRange(begin * self.length, decode(self._frame(begin, high), None))
+                beyond.copy_to(out, start)
+        return beyond
+
+    def _is_short(self, number: int) -> bool:
+        """Tell whether a block is the last one, and so short that it is no frame alone."""
+        return number + 1 == len(self) > 1 and self.nbytes % self.length > 0
 
     def _frame(self, first: int, stop: int) -> bytearray:
         """Return some blocks as a frame."""

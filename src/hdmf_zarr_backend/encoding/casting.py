@@ -222,32 +222,18 @@ def _dtype_of_number(kind: type) -> np.dtype[Any]:
     return next(dtype for base, dtype in _OF_PYTHON.items() if issubclass(kind, base))
 
 
-def _exact_bits(dtype: np.dtype[Any]) -> int:
-    """Return how many bits an integer may have that a float surely holds."""
-    return _EXACT_BITS.get(dtype.itemsize, 63)
-
-
 def _infer_numbers(leaves: list[Any], shape: Shape, location: Location) -> Array:
     """Return numbers in the type that NumPy promotes them to, if it holds their integers unchanged."""
     dtypes = set(map(_dtype_of_number, set(map(type, leaves))))
-    try:
-        dtype = np.result_type(*dtypes)
-    except TypeError as error:  # numbers of other libraries have no type in common with some
-        problem = f"the data mix {' and '.join(sorted(map(str, dtypes)))}, which have no common type"
-        raise location.refused((), problem, _MIXED) from error
-    integers = [given for given in dtypes if given.kind in "iu"]
-    if len(integers) == len(dtypes):
+    dtype = np.result_type(*dtypes)
+    if all(given.kind in "iu" for given in dtypes):
         return np.array(leaves, _integer_type(leaves, dtype, shape, location))
-    bad = None
+    integers = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (int, np.integer))]
     # An integer of Python may be beyond all floats; then NumPy raises an OverflowError without its position.
-    if int in set(map(type, leaves)):
-        numbers = ((n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, int))
-        bad = next((n for n, number in numbers if number.bit_length() > _MOST_BITS), None)
+    bad = next((n for n in integers if int(leaves[n]).bit_length() > _MOST_BITS), None)
     array = np.array(leaves if bad is None else (), dtype)
-    if bad is None and integers:
-        large = np.flatnonzero(np.abs(array.real) >= 2 ** _exact_bits(array.real.dtype)).tolist()
-        whole = (n for n in large if isinstance(leaves[n], (int, np.integer)))
-        bad = next((n for n in whole if int(array.real[n]) != int(leaves[n])), None)
+    if bad is None:
+        bad = next((n for n in integers if int(array.real[n]) != int(leaves[n])), None)
     if bad is not None:
         problem = f"the integer {_shown(leaves[bad])} is not exact in {dtype}, the type of the elements beside it"
         raise location.refused(_unravel(bad, shape), problem, _LARGE)
@@ -326,7 +312,7 @@ def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
         bad = (array != 0) & (array != 1)
     elif given in "iu" and wanted in "iu":
         bad = (result.astype(array.dtype) != array) | ((result < 0) != (array < 0))
-    elif given in "iu" and 8 * array.dtype.itemsize <= _exact_bits(result.real.dtype):
+    elif given in "iu" and 8 * array.dtype.itemsize <= _EXACT_BITS.get(result.real.dtype.itemsize, 63):
         return result
     elif given in "iu":
         floats = result.real

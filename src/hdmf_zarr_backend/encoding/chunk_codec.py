@@ -586,10 +586,12 @@ class ChunkCodec:
         first = self._filters[0] if len(self._filters) == 1 else None
         return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
-    def decode_blocks(self, frame: bytearray, what: Callable[[], str]) -> npt.NDArray[np.uint8]:
-        """Return the decoded bytes of a frame of `BloscBlocks`."""
+    def decode_blocks(
+        self, frame: bytearray, out: npt.NDArray[np.uint8] | None, what: Callable[[], str]
+    ) -> npt.NDArray[np.uint8]:
+        """Return the decoded bytes of a frame of `BloscBlocks`, in ``out`` unless that is None."""
         try:
-            return _raw(self._compressor.decode(frame))
+            return _raw(self._compressor.decode(frame, out))
         except DECODE_ERRORS as error:
             raise self._undecodable(error, len(frame), what()) from error
 

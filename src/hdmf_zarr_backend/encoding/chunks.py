@@ -26,8 +26,8 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-# numcodecs passes the encoding of the file to Python, which knows more than a hundred.
-_ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii", "latin-1", "utf-16", "utf-32"})
+# numcodecs passes the encoding of the file to Python, which knows more than a hundred; all files have UTF-8.
+_ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii"})
 # Only in a large chunk is it worth looking for equal elements.
 _MANY_BYTES = 2**16
 
@@ -43,10 +43,8 @@ class JSONRows:
             separators=(",", ":"),
         )
         self._text = encoder.encode
-        self._encoding = str(config.get("encoding", "utf-8")).lower()
-        # Other codecs of Python do not encode text, or are very slow: punycode takes quadratic time.
-        if self._encoding not in _ENCODINGS:
-            raise ValueError(f"{self._encoding!r} is not an encoding of JSON")
+        if str(config.get("encoding", "utf-8")).lower() not in _ENCODINGS:
+            raise ValueError(f"JSON in {config['encoding']!r} is not read")
         self._dtype = dtype
         self._cells = config.get(CELLS)
         if self._cells is not None and (type(self._cells) is not int or self._cells < 0):
@@ -56,9 +54,9 @@ class JSONRows:
         """Return the elements, the dtype and the shape as one JSON list."""
         if buf.dtype.names is not None or not buf.shape:
             items: list[Any] = buf.tolist() if buf.shape else [buf.tolist()]
-            return self._text([*items, buf.dtype.str, list(buf.shape)]).encode(self._encoding)
+            return self._text([*items, buf.dtype.str, list(buf.shape)]).encode()
         parts = [*self._elements(buf, {}), self._text(buf.dtype.str), self._text(list(buf.shape))]
-        return f"[{','.join(parts)}]".encode(self._encoding)
+        return f"[{','.join(parts)}]".encode()
 
     def _elements(self, array: Array, known: dict[int, str]) -> list[str]:
         """Return the text of each element along the first axis; an object that occurs again is not encoded again."""
@@ -68,8 +66,7 @@ class JSONRows:
 
     def split(self, buf: bytes) -> SplitElements | None:
         """Return the unparsed elements of a chunk, None if they cannot be separated without parsing."""
-        is_simple = self._encoding == "utf-8" and self._dtype.names is None and self._cells is None
-        return split_elements(buf) if is_simple else None
+        return split_elements(buf) if self._dtype.names is None and self._cells is None else None
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the elements as an object array of the stored shape, or as a structured one."""
@@ -77,7 +74,7 @@ class JSONRows:
         split = self.split(text) if len(text) > _MANY_BYTES else None
         if split is not None and (repeated := split.repeated()) is not None:
             return repeated
-        items = parse_fast(text, encoding=self._encoding)
+        items = parse_fast(text)
         if not isinstance(items, list) or len(items) < 2 or not isinstance(items[-1], list):
             raise ValueError("it is not a list of elements, dtype and shape")
         shape = tuple(int(n) for n in items[-1])

@@ -14,7 +14,6 @@ from hdmf_zarr_backend.encoding.data_types import (
     NAMES,
     NUMBER_WORDS,
     code_of,
-    number_of_word,
     split_code,
     unknown_type,
 )
@@ -144,8 +143,6 @@ def kind_of(dtype_name: str) -> Kind | None:
         return None
     if dtype_name in WORDS:
         return WORDS[dtype_name]
-    if number_of_word(dtype_name) is not None:
-        return "number"
     try:
         return _KINDS.get(np.dtype(dtype_name).kind, "number")
     except (TypeError, ValueError, SyntaxError) as error:

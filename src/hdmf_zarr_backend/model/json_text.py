@@ -34,7 +34,6 @@ MAX_NESTING = 1000
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _OTHERS = bytes(byte for byte in range(256) if byte not in _STEPS)
-_UTF8 = frozenset({"utf-8", "utf8", "ascii"})
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=True, check_circular=False)
 _STRICT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
 
@@ -61,11 +60,9 @@ def check_strict(hierarchy: Hierarchy, location: str) -> None:
             raise UsageError(problem, store=location, path=absolute(path), remedy=remedy, remedy_cli=cli) from error
 
 
-def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
+def parse_fast(text: bytes) -> Any:
     """Return the value of JSON ``text``, by orjson if it is installed and accepts the text."""
-    # numcodecs' json2 may state other encodings, which orjson does not have.
-    is_utf8 = encoding.lower().replace("_", "-") in _UTF8
-    if _loads is not None and is_utf8 and _LONG_INTEGER not in text.translate(_DIGITS):
+    if _loads is not None and _LONG_INTEGER not in text.translate(_DIGITS):
         try:
             return _loads(text)
         except ValueError:
@@ -78,7 +75,7 @@ def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
         depth = _highest(b"".join(_ESCAPE.sub(b"", text).split(b'"')[::2]))
     if depth > MAX_NESTING:
         raise RecursionError(f"it is nested more than {MAX_NESTING:,} deep")
-    return json.loads(text.decode(encoding))
+    return json.loads(text.decode())
 
 
 def _highest(text: bytes) -> int:
