@@ -39,7 +39,7 @@ from hdmf_zarr_backend.encoding.zarr3 import has_records
 from hdmf_zarr_backend.errors import RESTORE_CHUNK, ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import StoredArray, join
-from hdmf_zarr_backend.store.base import DOCUMENTS, OpenValue, Store
+from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.remote import cpus, in_threads
 
 IntArray: TypeAlias = npt.NDArray[np.intp]
@@ -299,21 +299,6 @@ class ChunkCache:
 # ---- stored chunks ---------------------------------------------------------------------------------------------------
 
 
-def stored_chunk(store: Store, path: str, name: str) -> bytes | None:
-    """Return the stored bytes of a chunk, None if it is not stored."""
-    return store.get(join(path, name))
-
-
-def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
-    """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and chunk names."""
-    return store.get_many([join(path, name) for path, name in chunks])
-
-
-def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
-    """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it."""
-    return store.open_value(join(path, name))
-
-
 def absent_chunk(array: StoredArray, index: Index) -> ChunkError:
     """Return the error for a chunk that is not stored, where that is refused."""
     problem = f"the chunk {array.chunk_text(index)!r} is not stored"
@@ -436,7 +421,7 @@ class ChunkReader:
             return self._fetched_chunks[index]
         if self._shards is not None:
             return self._shards.get(index)
-        return stored_chunk(self.store, self.path, self.array.chunk_name(index))
+        return self.store.get(join(self.path, self.array.chunk_name(index)))
 
     def _is_lost(self, index: Index) -> bool:
         return self.store.read_rules.is_lost(self.path, index)
@@ -551,7 +536,7 @@ class ChunkReader:
         if self._shards is not None:
             reader._fetched_chunks = self._shards.get_many(missing)
         else:
-            data = stored_chunks(self.store, [(self.path, self.array.chunk_name(index)) for index in missing])
+            data = self.store.get_many([names[index] for index in missing])
             reader._fetched_chunks = {index: data.get(names[index]) for index in missing}
         return reader
 
@@ -594,12 +579,12 @@ class ChunkReader:
 
     def _read_range(self, out: npt.NDArray[np.uint8], start: int, index: Index, nbytes: int) -> bool:
         """Fill ``out`` with the bytes from ``start`` of a chunk of ``nbytes``, decoded; return False without blocks."""
-        name = self.array.chunk_name(index)
-        known: DecodedRange | None = self.cache.get(join(self.path, name), BLOCKS)
+        key = join(self.path, self.array.chunk_name(index))
+        known: DecodedRange | None = self.cache.get(key, BLOCKS)
         if known is not None and known.copy_to(out, start):
             return True
         self._check_chunk()
-        value = opened_chunk(self.store, self.path, name) if self._opens and not self._is_lost(index) else None
+        value = self.store.open_value(key) if self._opens and not self._is_lost(index) else None
         with nullcontext(self._stored(index)) if value is None else value as stored:
             blocks = None if stored is None else find_blocks(stored, nbytes)
             if blocks is None:
@@ -607,7 +592,7 @@ class ChunkReader:
             decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
             beyond = blocks.read_into(out, start, decode)
         if beyond is not None and out.size <= blocks.length:  # reading row by row needs them again
-            self.cache.put(join(self.path, name), beyond, BLOCKS)
+            self.cache.put(key, beyond, BLOCKS)
         return True
 
     @property

@@ -28,7 +28,6 @@ from hdmf_zarr_backend.array.chunks import (
     check_stored_form,
     check_unwritten,
     fill_array,
-    stored_chunk,
 )
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, value_bytes
@@ -81,6 +80,7 @@ from hdmf_zarr_backend.model.nodes import (
     StoredArray,
     absolute,
     indices_of,
+    join,
     lengths_of,
 )
 from hdmf_zarr_backend.model.render import few
@@ -551,7 +551,7 @@ class Filler:
             missing = chunk_codec(stored).encode(fill_array(stored, dtype, stored.chunks))
         for index in indices_of(stored.grid):
             is_lost = store.read_rules.is_lost(target.placed.own, index)
-            data = None if is_lost else stored_chunk(store, target.placed.own, stored.chunk_name(index))
+            data = None if is_lost else store.get(join(target.placed.own, stored.chunk_name(index)))
             if data is not None:
                 check_stored_form(stored, index, data)
             elif store.read_rules.refuses_absent:

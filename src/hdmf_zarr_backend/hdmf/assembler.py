@@ -15,7 +15,7 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper, ReferenceBuilder
 
-from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten, stored_chunks
+from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
@@ -292,8 +292,8 @@ class Assembler:
         paths = {path for path, _ in nodes}
         self._check_left_out(paths, strict=self.is_strict)
         # fetched together: hdmf checks the values of scalars when it constructs, and each would be a request
-        scalars = stored_chunks(
-            self.store, [(path, node.stored.first_chunk) for path, node in datasets if is_scalar(node)]
+        scalars = self.store.get_many(
+            [join(path, node.stored.first_chunk) for path, node in datasets if is_scalar(node)]
         )
         pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
