@@ -117,7 +117,7 @@ class BloscBlocks:
         return beyond
 
     def _is_short(self, number: int) -> bool:
-        """Tell whether a block is the last one, and so short that it is no frame alone."""
+        """Tell whether a block is the last one and short, so that a frame needs the one before it, too."""
         return number + 1 == len(self) > 1 and self.nbytes % self.length > 0
 
     def _frame(self, first: int, stop: int) -> bytearray:
