@@ -388,7 +388,9 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
             problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
             raise MissingCodecError(problem, remedy="Repair or reinstall the package that has it.") from error
         registry.register_codec(codec_class, codec_id=codec_id)
-    if codec_class is None or not _is_foreign(codec_class):
+    module = str(getattr(codec_class, "__module__", "")).partition(".")[0]
+    unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
+    if codec_class is None or module in _NO_PLUG_INS or unpickles:
         package = _PACKAGES.get(str(codec_id))
         install = f"Install it: pip install {package}" if package else "Install the package that has it"
         raise MissingCodecError(
@@ -415,12 +417,6 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
             f"the codec {codec_id!r} cannot have the configuration {dict(config)!r} ({type(error).__name__}: {error})",
             remedy="Install the release of its package that wrote this; else run `zarrio verify`.",
         ) from error
-
-
-def _is_foreign(codec_class: Any) -> bool:
-    package = str(getattr(codec_class, "__module__", "")).partition(".")[0]
-    unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
-    return package not in _NO_PLUG_INS and not unpickles
 
 
 # ---- configurations -> codecs ----------------------------------------------------------------------------------------
