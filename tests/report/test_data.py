@@ -248,12 +248,14 @@ def test_what_is_odd_in_intervals_is_a_remark(times: list[tuple[float, float]], 
 
 
 STAMPS = np.arange(50) / 10
+JITTER = np.sin(np.arange(600) ** 2) / 600
 EARLY = "times are negative, before the session starts"
 
 
 @pytest.mark.parametrize(("series_of", "said"), [
     (lambda: series(timestamps=[2.0, 1.0, 3.0]), "timestamps are not in order : /acquisition/a, 1 step back"),
-    (lambda: series(timestamps=[0.0, 1.0, 7.0]), "timestamps are irregular : /acquisition/a, steps from 1 s to 6 s"),
+    (lambda: series(timestamps=[0.0, 1.0, 7.0]),
+     "timestamps are irregular : /acquisition/a, median step 3.5 s (about 0.2857 Hz), from 1 s to 6 s"),
     (lambda: series(timestamps=[-2.0, -1.0, 0.0]), f"{EARLY} : /acquisition/a, from -2 s"),
     (lambda: series(timestamps=[0.0, np.nan, 1.0]), "timestamps are not numbers : /acquisition/a, 1 of them"),
     (lambda: series(timestamps=[1.5e9, 1.5e9 + 1, 1.5e9 + 2]), "times are not seconds since the session start"),
@@ -262,6 +264,11 @@ EARLY = "times are negative, before the session starts"
     pytest.param(
         lambda: series(data=np.arange(600.0), timestamps=np.arange(600) / 30 + np.sin(np.arange(600) ** 2) / 3000), "",
         id="jitter",
+    ),
+    pytest.param(
+        lambda: series(data=np.arange(600.0), timestamps=np.arange(600) / 30 + JITTER + 60 * (np.arange(600) > 300)),
+        "median step 0.03333 s (about 30 Hz), from 0.03003 s to 60.03 s timestamps have gaps : /acquisition/a, 1 step ",
+        id="a pause between jitter",
     ),
     (lambda: series(data=np.arange(4000.0), rate=0.001),
      "the series lasts longer than a month : /acquisition/a, 1,111 h 6 min 40 s"),

@@ -805,6 +805,30 @@ def test_a_result_of_another_copy_of_the_session_is_copied(other, target):
     check(target)
 
 
+def test_a_column_without_the_index_that_its_class_has_is_copied_appended_to_and_exported(tmp_path):
+    """hdmf builds no such table: it looks for ``units.electrodes_index``, and pynwb for the target of it."""
+    source, path = tmp_path / "a.nwb", tmp_path / "b.nwb.zarr"
+    with NWBHDF5IO(str(source), "w") as io:
+        io.write(nwbfile_of_all())
+    with h5py.File(source, "r+") as file:
+        del file["units/electrodes_index"]
+    convert(source, path)
+    with NWBZarrIO(path, "r+") as io, NWBHDF5IO(str(source), "r") as other:
+        io.remove("/units")
+        io.copy(other.read().units)
+        nwbfile = io.read()
+        nwbfile.units.add_column("first", "a number", data=[1, 2, 3])
+        io.write(nwbfile)
+    check(path)
+    with NWBZarrIO(path) as io, NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as copy:
+        nwbfile = io.read()
+        nwbfile.units.add_column("second", "a number", data=[4, 5, 6])
+        copy.export(io, nwbfile)
+    with NWBZarrIO(tmp_path / "c.nwb.zarr") as io:
+        row = io.read().units.to_dataframe(index=True).loc[2, ["electrodes", "first", "second"]]
+        assert row.tolist() == [2, 3, 6]
+
+
 @pytest.mark.parametrize("other", [NWBZarrIO], indirect=True)
 def test_a_series_of_another_table_of_the_same_name_is_created_anew(other, tmp_path):
     old = other.read().processing["ecephys"]["LFP"]["lfp"]
@@ -852,7 +876,12 @@ def test_a_series_of_another_table_of_the_same_name_is_created_anew(other, tmp_p
         (lambda file: file.electrodes, {"name": "electrodes_B"}, ConflictError, "name there is 'electrodes'"),
         (lambda file: file.devices["probe"], {"name": "models"}, ConflictError, "no place for a Device 'models'"),
         (lambda file: file.devices["probe"], {"name": "again"}, ConflictError, "devices/probe in this file is the obj"),
-        (lambda file: file.units["tags"], {"into": "/intervals/trials"}, ConflictError, "a table lists its columns"),
+        (
+            lambda file: file.units["tags"],
+            {"into": "/intervals/trials"},
+            ConflictError,
+            r"a table lists its columns, .* \(/intervals/trials\)\. Use add_column of the table, or add_trial_column",
+        ),
     ],
 )
 @pytest.mark.parametrize("other", [NWBZarrIO], indirect=True)

@@ -66,6 +66,17 @@ class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignor
 # manager of the source has the builders that were read.
 
 
+def declare_indices(container: Any) -> None:
+    """Let a table that was read with a ragged column of its class, but without its index, state that it has none."""
+    for column in getattr(container, "__columns__", ()):
+        for depth in range(column.get("index", 0)):  # hdmf asks for all of them when it builds the table
+            name = column["name"] + "_index" * (depth + 1)
+            if not hasattr(container, name):
+                setattr(container, name, None)
+                values = container[column["name"]]
+                values.target = getattr(values, "target", values)  # of which pynwb takes the electrodes of units
+
+
 class _ExportManager(BuildManager):  # type: ignore[misc]
     """Builds the containers below one root; all others keep the builders of the manager that has read them."""
 
@@ -98,6 +109,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
     def build(self, container: Any, **options: Any) -> Any:
         """Return the builder of a container; one that hdmf has read and cannot build is written as it was read."""
         count = len(self.built)
+        declare_indices(container)
         try:
             return super().build(container, **options)
         except ZarrBackendError:
@@ -113,7 +125,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             raise MissingTargetError(problem, store=self._location, remedy=remedy) from error
         except _BUILD_ERRORS as error:
             read = self.read_by.get_builder(container)
-            if read is None or container is self._root or container.modified:
+            if read is None or read.parent is None or container.modified:
                 raise
             message = f"{read.source}, {builder_path(read)}: hdmf cannot build this {type(container).__name__} "
             reason = str(error).partition(" for mapping to spec: ")[0]  # a long dictionary follows
@@ -488,12 +500,13 @@ def _warn_of_dropped(location: str, what: str) -> None:
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:
-    """Refuse containers from other files that hdmf cannot build for this file."""
+    """Refuse containers from other files that hdmf cannot build for this file; the others can be built after this."""
     stack = [(root, False)]
     while stack:
         container, is_data = stack.pop()
         origin = container.container_source
         if origin is None or origin == location:
+            declare_indices(container)
             stack += [*((child, False) for child in container.children), *_linked(container, manager, location)]
         elif container is root or manager.get_builder(container) is None:
             remedy = "For a link, create this io with the manager of the io that has read it."

@@ -400,13 +400,14 @@ class Edit:
         else:
             remedy = "Remove that first: the schema has no other name for it."
         self._check_free(path, builder.name, join(path, builder.name), remedy)
+        fixed = " or ".join(sorted(repr(each) for each in names if each is not None))
         problem = f"the schema has no place for a {data_type_of(builder)} {builder.name!r} in it"
+        remedy = f"Its name there is {fixed}." if fixed else "Copy it to another group."
         if LISTS & node.attributes.keys():
             problem = "a table lists its columns, which are added with its methods"
+            remedy = "Use add_column of the table, or add_trial_column, add_unit_column and the like of pynwb."
         elif not others or builder.name in names or (None in names and builder.name not in others):
             return PlannedGroup(node, path, taken=names_in(node))
-        fixed = next(filter(None, names), None)
-        remedy = "Copy it to another group." if fixed is None else f"Its name there is {fixed!r}."
         raise self._error(ConflictError, problem, path, remedy)
 
     def _check_rows(self, path: str) -> None:

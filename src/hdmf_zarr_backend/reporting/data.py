@@ -411,21 +411,23 @@ class DataView:
         span = self._span(path, float(known.min()), float(known.max()))
         steps = np.concatenate([np.diff(piece[np.isfinite(piece)]) for piece in pieces])
         usual = float(np.median(steps)) if steps.size else 0.0
-        odd = np.abs(steps - usual) > 0.05 * usual
+        odd = np.abs(steps - usual) > 0.05 * usual  # smaller differences are the jitter of a clock
+        is_irregular, gaps = odd.any() and odd.mean() >= 0.1, int((steps > 1.5 * usual).sum())
         if (steps < 0).any():
             self._remark("timestamps are not in order", path, counted(int((steps < 0).sum()), "step") + " back")
-        elif self._is_events(path):
+            return _IRREGULAR, span
+        if self._is_events(path):
             return "timestamps", span
-        elif odd.any() and odd.mean() >= 0.1:
-            self._remark("timestamps are irregular", path, f"steps from {steps.min():.4g} s to {steps.max():.4g} s")
-        else:
-            # smaller differences are the jitter of a clock
-            if count := int((steps > 1.5 * usual).sum()):
-                detail = f"{counted(count, 'step')} longer than 1.5 of {usual:.4g} s, up to {steps.max():.4g} s"
-                self._remark("timestamps have gaps", path, detail)
-            # not the usual step: rounded times have two, and the rate is between them
-            return f"about {1 / steps[~odd].mean():,.4g} Hz" if usual else "timestamps", span
-        return _IRREGULAR, span
+        if is_irregular:
+            rate = f" (about {1 / usual:,.4g} Hz)" if usual else ""
+            detail = f"median step {usual:.4g} s{rate}, from {steps.min():.4g} s to {steps.max():.4g} s"
+            self._remark("timestamps are irregular", path, detail)
+        if gaps and (not is_irregular or gaps < 0.01 * len(steps)):  # more of them are part of the irregularity
+            detail = f"{counted(gaps, 'step')} longer than 1.5 of {usual:.4g} s, up to {steps.max():.4g} s"
+            self._remark("timestamps have gaps", path, detail)
+        # not the usual step: rounded times have two, and the rate is between them
+        regular = f"about {1 / steps[~odd].mean():,.4g} Hz" if usual else "timestamps"
+        return _IRREGULAR if is_irregular else regular, span
 
     # ---- series -----------------------------------------------------------------------------------------------------
 
