@@ -164,7 +164,22 @@ class Differences(View, list[Difference]):
         if not self:
             return [f"no differences ({self.compared})"]
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in summarise(self).items())
-        return [*limited(self, form), f"{counted(len(self), 'difference')}: {kinds}"]
+        shown, versions = (self, []) if form.limit <= 0 else self._folded()
+        specifications = [f"cached specifications {side}: {', '.join(names)}{form.all}" for side, names in versions]
+        return [*limited(shown, form), *specifications, f"{counted(len(self), 'difference')}: {kinds}"]
+
+    def _folded(self) -> tuple[list[Difference], list[tuple[str, list[str]]]]:
+        """Return the differences without those of schemas that only one file has cached, and these schemas."""
+        others, sides = [], dict[str, str]()
+        for each in self:
+            name = " ".join(each.path.removeprefix(_SPECIFICATIONS).split("/")[:2])  # namespace and version
+            is_cached = each.kind in _ONLY and each.path.startswith(_SPECIFICATIONS)
+            if not is_cached or (each.path.count("/") > 3 and name not in sides):
+                others.append(each)
+                continue
+            sides.pop(name.partition(" ")[0], None)  # a new namespace is named by its versions
+            sides[name] = _ONLY[each.kind]
+        return others, [(side, [name for name in sides if sides[name] == side]) for side in sorted({*sides.values()})]
 
 
 def summarise(differences: Iterable[Difference]) -> dict[str, int]:
@@ -201,6 +216,7 @@ _Parts: TypeAlias = Iterator[tuple[Selection, Selection, tuple[Values, Values] |
 """Selections in both files, and the rows of them that are compared; None: all."""
 
 _SPECIFICATIONS = "/specifications/"
+_ONLY = {"missing": "only in A", "extra": "only in B"}
 _NUMBERS = (Number, Enum)
 # estimated bytes of an element that is a Python object
 _OBJECT_BYTES = 512
@@ -718,14 +734,14 @@ def _compare_attributes(
         if left is None or right is None:
             yield Difference(path, kind, left, right, name)
             continue
+        findings = Findings(left.dtype, right.dtype, path, name, kind)
+        if left.value is not None and right.value is not None and aligned(left.shape, right.shape):
+            findings.add(left.value, right.value)
         for change in sorted(_type_changes(left.dtype, right.dtype)):
-            yield Difference(path, f"attribute-{change}", left.dtype, right.dtype, name)
+            if change != "text-encoding" or not findings.by_kind:  # another text may have another length
+                yield Difference(path, f"attribute-{change}", left.dtype, right.dtype, name)
         if left.shape != right.shape:
             yield Difference(path, "attribute-shape", left.shape, right.shape, name)
-        if left.value is None or right.value is None or not aligned(left.shape, right.shape):
-            continue
-        findings = Findings(left.dtype, right.dtype, path, name, kind)
-        findings.add(left.value, right.value)
         yield from findings.by_kind.values()
 
 

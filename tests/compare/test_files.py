@@ -223,6 +223,28 @@ def test_specifications_are_compared_as_documents(sample, tmp_path):
     assert summarise(compare(a, b)) == {"value": 1}
 
 
+def test_specifications_that_one_file_has_are_one_line(sample, tmp_path):
+    def plant(file: h5py.File) -> None:
+        file.move("specifications/core/2.0", "specifications/core/2.1")
+        file["specifications/new/0.1/namespace"], file["specifications/new/0.1/types"] = "{}", "{}"
+        file["specifications/core/2.1/more"] = "{}"
+
+    differences = compare(sample, changed(sample, tmp_path, plant))
+    assert differences.lines()[-3:] == [
+        "cached specifications only in A: core 2.0",
+        "cached specifications only in B: core 2.1, new 0.1",
+        "9 differences: 7 extra, 2 missing",
+    ]
+    assert differences.lines(Form(limit=0))[:-1] == list(map(str, differences))
+    other = changed(sample, tmp_path, put("specifications/core/2.0/more", (), "{}"))
+    assert compare(sample, other).lines()[0].startswith("/specifications/core/2.0/more extra")
+
+
+def test_the_length_of_a_text_is_no_difference_beside_its_value(sample, tmp_path):
+    other = changed(sample, tmp_path, attribute("/", "namespace", np.bytes_(b"longer than core")))
+    assert [str(each) for each in compare(sample, other)] == ["/ attribute 'namespace': 'core' | 'longer than core'"]
+
+
 def test_relative_and_absolute_links_to_one_path_are_equal(tmp_path):
     a = write(tmp_path / "a.h5", **{"g/data": 1, "g/link": h5py.SoftLink("./data")})
     assert compare(a, write(tmp_path / "b.h5", **{"g/data": 1, "g/link": h5py.SoftLink("/g/data")})) == []
