@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from hdmf.build import ContainerConfigurationError
 from numcodecs import GZip
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
 from pynwb.ecephys import LFP
@@ -19,7 +20,7 @@ from pynwb.file import Subject
 from pynwb.testing.mock.ecephys import mock_ElectricalSeries
 from pynwb.testing.mock.file import mock_NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, compare, convert
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
 from tests import samples
 from tests.contract import production
@@ -373,15 +374,22 @@ def test_a_file_that_was_read_is_not_written_to_another_place(tmp_path: Path) ->
     assert not target.exists()
 
 
-def test_a_table_that_hdmf_cannot_build_is_exported_as_it_was_read(tmp_path: Path) -> None:
+def test_a_table_that_hdmf_cannot_build_is_exported_and_copied_as_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Any, spec: Any, container: Any, manager: Any) -> None:
+        raise ContainerConfigurationError("Units 'units' does not have attribute 'a' for mapping to spec: {...}")
+
     nwbfile = NWBFile("s", "i", START)
-    group = nwbfile.create_electrode_group("g", description="", location="", device=nwbfile.create_device("d"))
-    nwbfile.add_electrode(group=group, location="CA1")
-    nwbfile.add_unit(electrodes=[0])
+    nwbfile.add_unit(spike_times=[1.0])
     path = write_hdf5(tmp_path / "a.nwb", nwbfile)
-    with h5py.File(path, "r+") as file:
-        del file["units/electrodes_index"]  # as in files of pynapple
+    monkeypatch.setattr("pynwb.io.misc.UnitsMap.get_attr_value", fails)
     with NWBHDF5IO(path, "r") as source, NWBZarrIO(tmp_path / "a.zarr", "w") as io:
-        with pytest.warns(DroppedChangesWarning, match=r"attribute 'electrodes_index'\); it is written as") as caught:
+        with pytest.warns(DroppedChangesWarning, match=r"attribute 'a'\); it is written as") as caught:
             io.export(source, source.read())
         assert "mapping to spec" not in str(caught[0].message)
+    with NWBHDF5IO(path, "r") as source, NWBZarrIO(tmp_path / "a.zarr", "r+") as io:
+        io.remove("/units")
+        with pytest.warns(DroppedChangesWarning, match="it is written as it was read"):
+            io.copy(source.read().units)
+    assert compare(path, tmp_path / "a.zarr", ignore=["maxshape"]) == []

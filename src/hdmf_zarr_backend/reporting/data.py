@@ -425,9 +425,10 @@ class DataView:
         if gaps and (not is_irregular or gaps < 0.01 * len(steps)):  # more of them are part of the irregularity
             detail = f"{counted(gaps, 'step')} longer than 1.5 of {usual:.4g} s, up to {steps.max():.4g} s"
             self._remark("timestamps have gaps", path, detail)
+        if is_irregular or not usual:
+            return _IRREGULAR if is_irregular else "timestamps", span
         # not the usual step: rounded times have two, and the rate is between them
-        regular = f"about {1 / steps[~odd].mean():,.4g} Hz" if usual else "timestamps"
-        return _IRREGULAR if is_irregular else regular, span
+        return f"about {1 / steps[~odd].mean():,.4g} Hz", span
 
     # ---- series -----------------------------------------------------------------------------------------------------
 
