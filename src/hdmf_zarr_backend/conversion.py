@@ -424,7 +424,8 @@ class Request:
             )
         nczarr = self.options.nczarr
         possible = self.abilities.formats
-        shards = self._first_shards()
+        given = (options.get("shards") for _, options in _options_by_pattern(self.settings))
+        shards = next((each for each in (self.shards, *given) if each is not None), None)
         is_free = zarr_format is None and not nczarr and shards is None and named_format() is None
         if is_free and source_format == to == "zarr":  # a copy keeps the format, if the target can have it
             parsed = parse(self.open(self.source), use_inlined=False)
@@ -436,11 +437,6 @@ class Request:
         self.shards = checked_shards(self.shards, self.zarr_format)
         check_key_encoding(self.options.chunk_key_encoding, self.zarr_format)
         check_format(self.zarr_format, _location_of(self.target), nczarr=nczarr)
-
-    def _first_shards(self) -> Any:
-        """Return the shards of the file or, without any, the first in the settings."""
-        settings = (given.get("shards") for _, given in _options_by_pattern(self.settings))
-        return next((each for each in (self.shards, *settings) if each is not None), None)
 
     def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:
         """Open source or target; the options for URLs are for those of the two that are URLs."""

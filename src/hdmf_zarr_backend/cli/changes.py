@@ -207,7 +207,8 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         if not _is_folder(folder):
             # one file to one file; all else needs a folder
             if len(paths) == 1 and not cli.is_folder_of_files(paths[0]):
-                _make_folder(_parent_of(folder, paths[0]))
+                if not is_url(folder) and (is_url(paths[0]) or os.path.exists(paths[0])):  # else nothing is created
+                    _make_folder(os.path.dirname(folder.rstrip("/")))
                 return [(paths[0], folder)]
             if len(paths) > 1 or cli.is_zarr(folder) or ends_with(folder, (*ZARR_SUFFIXES, ".json")):
                 problem = f"{len(paths) + 1} paths are given, and the last one, {folder}, is not a folder"
@@ -226,12 +227,6 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         pairs[target] = source
     _make_folder(folder)
     return [(source, target) for target, source in pairs.items()]
-
-
-def _parent_of(target: str, source: str) -> str | None:
-    """Return the folder that a new file is in; None at a URL, or without a source, so that nothing is created."""
-    has_source = is_url(source) or os.path.exists(source)
-    return os.path.dirname(target.rstrip("/")) if has_source and not is_url(target) else None
 
 
 def _make_folder(folder: str | None) -> None:
