@@ -121,6 +121,15 @@ def submit(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) ->
         return done
 
 
+def in_thread(function: Callable[[], B]) -> Future[B]:
+    """Call a function in a thread of its own, which a thread of the pool may wait for."""
+    threads = ThreadPoolExecutor(1, thread_name_prefix="hdmf-zarr-request")
+    try:
+        return submit(threads, function)
+    finally:
+        threads.shutdown(wait=False)
+
+
 # ---- ranges of bytes of one value -----------------------------------------------------------------------------------
 
 Extent = tuple[int, int]
