@@ -52,7 +52,7 @@ from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.links import HDF5_SUFFIXES, ZARR_SUFFIXES, ends_with, is_url, split_location
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, gc_paused, relative
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size_text
-from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions, named_format
+from hdmf_zarr_backend.options import CODECS, Limits, ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.progress import reporting
 from hdmf_zarr_backend.store.base import Abilities, Store
 from hdmf_zarr_backend.store.clouds import open_folder
@@ -526,7 +526,7 @@ class Request:
             "strict_json": self.options.strict_json or None,
             "both": self.has_both or None,
             "chunk_key_encoding": self.options.chunk_key_encoding,
-            "settings": {absolute(path): str(layout) for path, layout in self.layouts.items()} or None,
+            **{f"--set {absolute(path)}": _as_set(layout) for path, layout in self.layouts.items()},
         }
         everything = registry.FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
         record = {
@@ -540,7 +540,8 @@ class Request:
 
     def remarks(self, plan: WritePlan) -> list[str]:
         """Return what settings changed in a plan that was carried out, and whether shards had no effect."""
-        is_idle = self.shards is not None and not any(array.node.stored.shards for array in plan.arrays.values())
+        asked = [self.shards, *(layout.shards for layout in self.layouts.values())]
+        is_idle = any(asked) and not any(array.node.stored.shards for array in plan.arrays.values())
         return self.filled + _remarks(_CHOSEN, self.layouts) + ([_NO_SHARDS] if is_idle else [])
 
     def hdf5_to_zarr(self) -> ConversionReport:
@@ -766,6 +767,16 @@ def report_of(plan: WritePlan, source: str, target: str, *, remarks: Sequence[st
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
     nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
     return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes, tuple(remarks))
+
+
+def _as_set(layout: Layout) -> str:
+    """Return what is chosen for a dataset in the words of ``--set``."""
+    given = [(name, value) for name in _CHOICES if (value := getattr(layout, name)) not in (None, [])]
+    codecs = {dump(config): name for name, config in CODECS.items()}
+    texts = {name: ",".join(map(str, value)) if isinstance(value, tuple) else str(value) for name, value in given}
+    if "compressor" in texts:
+        texts = {"codec": codecs.get(dump(layout.compressor), texts.pop("compressor")), **texts}
+    return " ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _remarks(text: str, paths: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from hdmf_zarr_backend import Limits, ReadOptions, compare, convert, validate, verify
 from hdmf_zarr_backend.check.findings import Report
-from hdmf_zarr_backend.errors import StoreLockedError, UsageError
+from hdmf_zarr_backend.errors import StoreLockedError
 from hdmf_zarr_backend.progress import Progress
 from tests import samples
 from tests.servers import WebServer
@@ -155,9 +155,9 @@ def test_the_limits_are_those_of_the_options(broken: Path) -> None:
     assert ("/never", "limit") in found(verify(broken, read_options=ReadOptions(limits=limits)))
 
 
-def test_what_applies_to_zarr_only_is_refused(broken: Path) -> None:
-    with pytest.raises(UsageError, match="dandi applies to Zarr files only"):
-        verify(broken, dandi=True)
+def test_damage_is_found_with_what_applies_to_zarr_only(broken: Path) -> None:
+    with pytest.warns(UserWarning, match="dandi applies to Zarr files only"):
+        assert found(verify(broken, dandi=True)) == found(verify(broken))
 
 
 def test_the_command_takes_hdf5(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:

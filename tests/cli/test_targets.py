@@ -252,3 +252,5 @@ def test_a_pattern_has_to_match_in_one_file_of_a_batch(tmp_path, zarrio):
 def test_shards_without_an_effect_are_remarked(nwb, tmp_path, zarrio):
     shown = zarrio("convert", nwb, tmp_path / "a.zarr", "--zarr-format", "3", "--shards", "auto").out
     assert "no array has shards: auto is for 64 MiB and more" in shown
+    shown = zarrio("convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--set", "**: shards=auto").out
+    assert "no array has shards: auto is for 64 MiB and more" in shown

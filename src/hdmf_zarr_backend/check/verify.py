@@ -16,7 +16,7 @@ from hdmf_zarr_backend.check.structure import Structure, check_structure
 from hdmf_zarr_backend.comparison import compare_values
 from hdmf_zarr_backend.encoding.parser import Resolver, parse
 from hdmf_zarr_backend.encoding.references import decode_reference
-from hdmf_zarr_backend.errors import DamagedFileError, IsHdf5Error, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.errors import DamagedFileError, IsHdf5Error, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import ends_with
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
@@ -66,7 +66,7 @@ def verify(
     dandi : bool
         Also check the requirements of the DANDI archive for a Zarr file (depth and names of its keys, number and size
         of its objects, subject; no links to other files, from the level ``links`` on), and compute its checksum there,
-        which reads all data.
+        which reads all data. An HDF5 file gets a warning instead.
     progress : bool or Progress
         True: show a bar of tqdm, in a terminal or a notebook. A `Progress` receives the number of bytes of the values
         that were decoded.
@@ -81,7 +81,7 @@ def verify(
     StoreNotFoundError, NotZarrError
         No Zarr or HDF5 file exists there.
     UsageError
-        The level is unknown, or ``dandi`` is for an HDF5 file.
+        The level is unknown.
 
     Examples
     --------
@@ -99,8 +99,7 @@ def verify(
         structure = check_structure(store, report)
     except IsHdf5Error:
         if dandi:
-            remedy = "Check an HDF5 file with `dandi validate`."
-            raise UsageError("dandi applies to Zarr files only", store=store.location, remedy=remedy) from None
+            warn(f"{store.location}: dandi applies to Zarr files only. Check an HDF5 file with `dandi validate` too.")
         return _verify_hdf5(store, level, as_progress(progress))
     # also of a file that is too damaged for the other checks
     if dandi:

@@ -156,7 +156,7 @@ def _setting(text: str) -> tuple[str, dict[str, Any]]:
     is_known = options.keys() <= {"chunks", "codec", "shards"}
     if not (pattern.strip() and options and all(options.values()) and is_known):
         example = "'acquisition/*/data: chunks=30000,64 codec=zstd shards=auto'"
-        raise ArgumentTypeError(f"invalid setting: {text!r}; write, for example, {example}")
+        raise ArgumentTypeError(f"invalid setting: {text!r}; write, for example, {example}; codecs have no level here")
     return pattern.strip(), {name: value if name == "codec" else _shards(value) for name, value in options.items()}
 
 

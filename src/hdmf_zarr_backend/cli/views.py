@@ -387,8 +387,8 @@ def _exists(output: str) -> StoreExistsError:
     ),
     cli.flag(
         "--dandi",
-        "also check the requirements of the DANDI archive (depth, names, number and size of objects, subject, no links "
-        "to other files), and print the checksum that the file has there",
+        "also check the requirements of the DANDI archive for Zarr files (depth, names, number and size of objects, "
+        "subject, no links to other files), and print the checksum that the file has there",
     ),
     cli.flag(
         "--strict",
@@ -437,7 +437,10 @@ def verify_command(arguments: Namespace) -> cli.Exit:
         cli.files(arguments, "HDF5", "Zarr"),
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         lambda path, report: cli.show(report, arguments, path),
-        labels=("without damage" + (" and remarks" if arguments.strict else ""), "not checked"),
+        labels=(
+            f"without {'problems' if arguments.dandi else 'damage'}{' and remarks' if arguments.strict else ''}",
+            "not checked",
+        ),
         found=lambda report: "remarks found" if report.is_sound else "problems found",
         as_json=lambda report: {
             "level": report.level,

@@ -392,11 +392,12 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
     unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
     if codec_class is None or module in _NO_PLUG_INS or unpickles:
         package = _PACKAGES.get(str(codec_id))
-        install = f"Install it: pip install {package}" if package else "Install the package that has it"
+        install = f"Install it: pip install {package}" if package else "Install its package, if you trust this file"
         raise MissingCodecError(
             f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name "
             "registered",
-            remedy=f"{install}, or register it with numcodecs.register_codec. "
+            remedy=f"{install}, or register it with numcodecs.register_codec; "
+            "the commands find a codec of your own by an entry point of the group numcodecs.codecs. "
             f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
         )
     # some codecs make others from their configuration

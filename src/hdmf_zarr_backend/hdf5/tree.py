@@ -397,9 +397,9 @@ class Placement:
         if own in others or parent not in groups or any(data_type_of(file.hierarchy.get(path)) for path in above):
             target = f"{own} of {file.location}"
             problem = f"the schema allows only a link here, and no group of the new file can hold its target, {target}"
-            remedy = (
-                "Copy that with io.copy, or convert its file first, to the same name beside the target (link_data)."
-            )
+            copy = file.location.removesuffix(_SUFFIX)
+            copy += "" if copy.endswith(_NEIGHBOURS[1:]) else _NEIGHBOURS[1]
+            remedy = f"Run `zarrio convert {file.location} {copy}` first: the link then leads to that file."
             raise MissingTargetError(problem, store=pending.file.location, path=pending.path, remedy=remedy)
         self.nodes += (ZarrNode(path, file, path, Group()) for path in reversed(above))
         return own
