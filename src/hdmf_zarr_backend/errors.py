@@ -64,7 +64,8 @@ def printable(text: str) -> str:
 
 # user and password before a host (RFC 3986, 3.2.1); parameters of signed URLs of S3, Google and Azure
 _USER = re.compile(r"(?<=://)[^\s/?#@:]*:[^\s/?#@]+(?=@)")
-_SIGNED = re.compile(r"(?i)(?<=[?&])([\w-]*(?:sig|token|secret|password|credential|key|accessid)[\w-]*)=[^\s&#'\")]+")
+_HIDDEN = r"[\w-]*(?:sig|token|secret|password|credential|key|accessid)[\w-]*"
+_SIGNED = re.compile(rf"(?i)(?<=[?&])({_HIDDEN})=[^\s&#'\")]+(?<!\.)")  # without the full stop of a sentence
 
 
 def without_secrets(text: str) -> str:
