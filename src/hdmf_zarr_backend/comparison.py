@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -49,7 +50,7 @@ from hdmf_zarr_backend.model.element import (
     Text,
     Time,
 )
-from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of
+from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of, split
 from hdmf_zarr_backend.model.render import FEW, PLAIN, Form, View, counted, few, limited, readable
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
@@ -164,22 +165,14 @@ class Differences(View, list[Difference]):
         if not self:
             return [f"no differences ({self.compared})"]
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in summarise(self).items())
-        shown, versions = (self, []) if form.limit <= 0 else self._folded()
-        specifications = [f"cached specifications {side}: {', '.join(names)}{form.all}" for side, names in versions]
-        return [*limited(shown, form), *specifications, f"{counted(len(self), 'difference')}: {kinds}"]
-
-    def _folded(self) -> tuple[list[Difference], list[tuple[str, list[str]]]]:
-        """Return the differences without those of schemas that only one file has cached, and these schemas."""
-        others, sides = [], dict[str, str]()
-        for each in self:
-            name = " ".join(each.path.removeprefix(_SPECIFICATIONS).split("/")[:2])  # namespace and version
-            is_cached = each.kind in _ONLY and each.path.startswith(_SPECIFICATIONS)
-            if not is_cached or (each.path.count("/") > 3 and name not in sides):
-                others.append(each)
-                continue
-            sides.pop(name.partition(" ")[0], None)  # a new namespace is named by its versions
-            sides[name] = _ONLY[each.kind]
-        return others, [(side, [name for name in sides if sides[name] == side]) for side in sorted({*sides.values()})]
+        versions = {each.path: each.kind for each in self if each.kind in _ONLY and _VERSION.fullmatch(each.path)}
+        folded = versions.keys() | {split(path)[0] for path in versions} if form.limit > 0 else set()
+        shown = [each for each in self if each.kind not in _ONLY or not folded & {each.path, split(each.path)[0]}]
+        lines = limited(shown, form)
+        for kind in dict.fromkeys(versions.values()) if folded else ():
+            names = [" ".join(path.split("/")[2:]) for path in versions if versions[path] == kind]
+            lines.append(f"cached specifications {_ONLY[kind]}: {', '.join(names)}{form.all}")
+        return [*lines, f"{counted(len(self), 'difference')}: {kinds}"]
 
 
 def summarise(differences: Iterable[Difference]) -> dict[str, int]:
@@ -216,6 +209,7 @@ _Parts: TypeAlias = Iterator[tuple[Selection, Selection, tuple[Values, Values] |
 """Selections in both files, and the rows of them that are compared; None: all."""
 
 _SPECIFICATIONS = "/specifications/"
+_VERSION = re.compile(f"{_SPECIFICATIONS}[^/]+/[^/]+")
 _ONLY = {"missing": "only in A", "extra": "only in B"}
 _NUMBERS = (Number, Enum)
 # estimated bytes of an element that is a Python object

@@ -388,7 +388,7 @@ class JournalWarning(UserWarning):
 
 
 class LengthWarning(UserWarning):
-    """Data have another length now, which ranges of samples or other series in the file do not fit."""
+    """Data have another length now, which their timestamps, ranges of samples, or other series do not fit."""
 
 
 class MissingNamespacesWarning(UserWarning):

@@ -379,10 +379,11 @@ def test_new_data_in_a_field_are_told_of_replace_which_warns_of_other_lengths(pa
         with (
             pytest.warns(UserWarning, match="Length of data does not match length of timestamps"),
             pytest.warns(LengthWarning, match=r"raw/data .*trials/timeseries: 1 of 3 ranges in it lead past"),
+            pytest.warns(LengthWarning, match="/acquisition/raw: the data have 2 samples now, and the timestamps 20"),
             pytest.warns(DroppedChangesWarning, match="not written: changes of TimeSeries 'raw' in memory"),
         ):
             io.replace("/acquisition/raw/data", np.arange(2.0))
-        with pytest.warns(LengthWarning, match="/acquisition/copy: it has the same timestamps, and data of another"):
+        with pytest.warns(LengthWarning, match="/acquisition/copy: the data have 20 samples now, and the timestamps 2"):
             io.replace("/acquisition/raw/timestamps", np.arange(2.0))
         with warnings.catch_warnings(action="error", category=LengthWarning):
             io.replace("/acquisition/copy/data", np.arange(2))
@@ -392,6 +393,27 @@ def test_new_data_in_a_field_are_told_of_replace_which_warns_of_other_lengths(pa
             io.replace("/intervals/trials/timeseries", [(0, 1, raw), (1, 1, raw), (-1, -1, raw)])
             io.replace("/acquisition/raw/data", np.arange(2, 4))
     assert not verify(path, "links").remarks
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
+def test_an_append_that_leaves_data_and_timestamps_of_other_lengths_is_warned_of(path):
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        raw = nwbfile.acquisition["raw"]
+        raw.data.append(np.arange(3.0))
+        with pytest.warns(
+            LengthWarning, match=r"/acquisition/raw: the data have 23 samples now, and the timestamps 20"
+        ):
+            io.write(nwbfile)
+        raw.timestamps.append(np.arange(3.0))
+        with pytest.warns(
+            LengthWarning, match="/acquisition/copy: the data have 20 samples .* timestamps 23"
+        ) as caught:
+            io.write(nwbfile)
+        assert len(caught) == 1
+        nwbfile.acquisition["copy"].data.append(np.arange(3))
+        with warnings.catch_warnings(action="error"):
+            io.write(nwbfile)
 
 
 @pytest.mark.parametrize("path", [2], indirect=True)

@@ -73,7 +73,7 @@ from hdmf_zarr_backend.hdmf.schema import (
     specs_at,
     why_required,
 )
-from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_targets, object_id, top_of
+from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_lengths, check_targets, object_id, top_of
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import (
@@ -292,7 +292,7 @@ class Edit:
                 stored.chunk_keys = replace(stored.chunk_keys, separator=".")
             self._check_rows(path)
             if stored.shape[:1] != node.stored.shape[:1]:
-                self._warn_of_length(path, stored.shape[:1])
+                self._warn_of_length(path)
         self._replaced.add(path)
         self.done.append(f"added {absolute(path)}" if node is None else f"replaced the data of {absolute(path)}")
 
@@ -424,24 +424,18 @@ class Edit:
                     problem = f"{absolute(index)} needs {last} rows of {absolute(target)}, which has {count}"
                     raise self._error(ConflictError, problem, path, "Give more data first, or smaller numbers.")
 
-    def _warn_of_length(self, path: str, length: tuple[int, ...]) -> None:
-        """Warn of what does not fit the new length of data: ranges of samples, and series that have a link to it."""
-        store, pair = self._file.store, ("data", "timestamps")
-        after, reader = Resolver(store, self.hierarchy), ArrayReader(store, stated_target, as_hdf5=False)
+    def _warn_of_length(self, path: str) -> None:
+        """Warn of what does not fit the new length of data: ranges of samples, and data or timestamps of series."""
+        after = Resolver(self._file.store, self.hierarchy)
+        reader = ArrayReader(self._file.store, stated_target, as_hdf5=False)
         for owner, node in self._known.walk():
-            what = ""
             if isinstance(node, Dataset) and "timeseries" in dict(describe_any(node).fields) and node.stored.shape:
                 with suppress(DamagedFileError):  # rows that cannot be read are not made worse
                     rows = reader.content(owner, node, {}, is_spec=False).read((slice(0, node.stored.shape[0]),))
                     if lost := (past_the_end(rows, after) - past_the_end(rows, self._before)).total():
                         what = f"{lost:,} of {counted(len(rows), 'range')} in it lead past the new end"
-            for name, other in (pair, pair[::-1]) if isinstance(node, Group) else ():
-                data, rest = (self._target({"source": THIS_FILE, "path": join(owner, each)}) for each in (name, other))
-                fits = self.hierarchy.get(rest or "")
-                if data == path != join(owner, name) and isinstance(fits, Dataset) and fits.stored.shape[:1] != length:
-                    what = f"it has the same {name}, and {other} of another length"
-            if what:
-                warn(f"{absolute(path)} has another length now; {absolute(owner)}: {what}", LengthWarning)
+                        warn(f"{absolute(path)} has another length now; {absolute(owner)}: {what}", LengthWarning)
+        check_lengths(after, {path})
 
     def _remove(self, name: str) -> None:
         if "@" in name and self._known.get(relative(name)) is None:

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.hdmf.lazy import LazyAssembler, LazyContainers
 from hdmf_zarr_backend.hdmf.namespaces import add_specs, name_axes, rename_axes, specs_in
 from hdmf_zarr_backend.hdmf.planner import AppendPlanner, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import restore_types
-from hdmf_zarr_backend.hdmf.targets import check_targets
+from hdmf_zarr_backend.hdmf.targets import check_lengths, check_targets
 from hdmf_zarr_backend.model.json_text import check_strict, dump
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
@@ -378,6 +378,7 @@ def prepare(file: EditedFile) -> None:
                     what = f"it has {counted(count, 'value')}"
                     problem = f"the index of the column {names[0]!r} would end at {last}, and {what}"
                     raise ConflictError(problem, remedy=_WITH_INDEX)
+    check_lengths(Resolver(file.store, known), resized)
     rename_axes(known, edits.changed)
 
 
