@@ -222,7 +222,9 @@ def compare(one: NWBFile, other: NWBFile) -> None:
         print(f"{name:18} {values.shape!s:>12} {values.dtype!s:>8} {equal}")
         assert equal, name
     TestCase().assertContainerEqual(one, other, ignore_hdmf_attrs=True)
-    assert one.objects.keys() == other.objects.keys()
+    assert [c.object_id for c in one.objects.values()] == [
+        c.object_id for c in other.objects.values()
+    ]
     print(f"all {len(one.objects)} containers are equal, field by field")
 
 

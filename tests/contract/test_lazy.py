@@ -112,7 +112,7 @@ def test_everything_is_what_an_eager_read_gives(path, eager):
     assert type(manager) is Manager
     nwbfile = opened(path)
     nwbfile.units, nwbfile.acquisition["many_03"], nwbfile.processing["many"]["places"]
-    assert set(nwbfile.objects) == set(opened(path, lazy=False).objects)
+    assert list(nwbfile.objects) == list(opened(path, lazy=False).objects)
     assert {key: list(value) for key, value in opened(path).fields.items() if isinstance(value, dict)} == {
         key: list(value) for key, value in opened(path, lazy=False).fields.items() if isinstance(value, dict)
     }

@@ -581,7 +581,7 @@ class LazyContainers:
         return container
 
     def make_children(self, parent: Any, members: Sequence[Any]) -> None:
-        """Make the children of a container: paths, or containers that came with their parent, in their order."""
+        """Make the children of a container: paths, or containers that came with their parent, in hdmf's order."""
         with self._lock:
             self.make([member for member in members if member in self._waiting])
             children = children_of(parent)
@@ -830,9 +830,9 @@ class LazyContainers:
             set_fields(container, LazyFields({**container.fields, **fields}))
         if not later:
             return
-        # paths and containers, in the order in which the constructor takes them
+        # paths and containers, in the order that they have when hdmf makes them
         children: dict[Any, None] = {}
-        for name in given:
+        for name in sorted({*later, *arguments}, key=lambda name: _ORDER.get(name, len(_ORDER))):
             for member in later.get(name, ()):
                 if not member.is_link:
                     self._waiting.setdefault(member.path, (container, member.spec))
@@ -842,6 +842,16 @@ class LazyContainers:
         lazy_children = LazyList(container.children)
         lazy_children._make_all = partial(self.make_children, container, list(children))
         set_children(container, lazy_children)
+
+
+_ORDER = {name: position for position, name in enumerate((
+    "icephys_electrodes", "acquisition", "analysis", "stimulus", "stimulus_template", "processing", "electrodes",
+    "electrode_groups", "devices", "device_models", "imaging_planes", "ogen_sites", "intervals", "events", "subject",
+    "sweep_table", "lab_meta_data", "epochs", "trials", "invalid_times", "units", "scratch", "intracellular_recordings",
+    "icephys_simultaneous_recordings", "icephys_sequential_recordings", "icephys_repetitions",
+    "icephys_experimental_conditions",
+))}  # fmt: skip
+"""The order in which the constructor of ``pynwb.NWBFile`` takes its members, which is that of its children."""
 
 
 def _is_list(value: Any) -> bool:
