@@ -12,7 +12,7 @@ from pynwb import H5DataIO, TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrIO, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.progress import SILENT, Batch, Progress, TerminalProgress, clear_line, terminal_progress
+from hdmf_zarr_backend.progress import SILENT, Batch, Progress, TerminalProgress, terminal_progress
 from tests import samples
 from tests.cli.conftest import Terminal
 from tests.trees import dataset, root
@@ -60,17 +60,6 @@ def test_a_pipe_and_a_terminal_without_tqdm_are_silent(monkeypatch, stream):
     assert terminal_progress("x") is SILENT
     if stream is Terminal:
         assert terminal_progress("3/55 x", Batch(3, 55, time.time())) is SILENT
-
-
-def test_a_message_does_not_share_the_line_of_the_progress(monkeypatch, capsys):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("COLUMNS", "20")
-    clear_line()
-    assert terminal.getvalue() == f"\r{' ' * 19}\r"
-    monkeypatch.undo()
-    clear_line()
-    assert capsys.readouterr().err == ""
 
 
 def test_a_long_label_stays_on_one_line(monkeypatch):

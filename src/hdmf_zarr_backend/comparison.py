@@ -51,7 +51,7 @@ from hdmf_zarr_backend.model.element import (
     Time,
 )
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, indices_of, split
-from hdmf_zarr_backend.model.render import FEW, PLAIN, Form, View, counted, few, limited, readable
+from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, limited, readable
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
@@ -62,7 +62,7 @@ KINDS: frozenset[str] = frozenset(
     {
         "missing",  # a node of a that is not in b
         "extra",  # a node of b that is not in a
-        "renamed",  # a node of a that has another path in b: the same object_id, or the same content beside it
+        "renamed",  # a node of a that has another path in b: the same object_id
         "rows",  # of tables of different lengths: ids that only one of them has
         "type",  # a is a group, dataset, datatype or link, and b is another of these
         "link",  # form, target or file
@@ -217,9 +217,7 @@ _OBJECT_BYTES = 512
 _MOST_ROWS = 10**7  # whose ids are read into memory
 
 
-def compare_values(
-    path: str, a: DatasetContent, b: DatasetContent, runs: _Runs | None = None, *, stop: bool = False
-) -> Iterator[Difference]:
+def compare_values(path: str, a: DatasetContent, b: DatasetContent, runs: _Runs | None = None) -> Iterator[Difference]:
     """Yield the differences of the values, and references, of two datasets: in ``runs`` of rows, or what is common."""
     is_part = not aligned(a.shape, b.shape)
     if a.shape is None or b.shape is None or (is_part and len(a.shape) != len(b.shape)):
@@ -247,8 +245,6 @@ def compare_values(
             left, right = left[picks[0]], right[picks[1]]
         values = (_canonical_json(left), _canonical_json(right)) if as_json else (left, right)
         findings.add(*values, tuple(part.start for part in of_a), None if picks is None else picks[0])
-        if stop and findings.by_kind:
-            break
     for difference in findings.by_kind.values():
         yield replace(difference, common=math.prod(common)) if is_part and runs is None else difference
 
@@ -462,7 +458,7 @@ def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
 
 
 def _recognised(
-    path: FileContent | FileSource,
+    path: FileSource,
     storage_options: Mapping[str, Any] | None = None,
     read_options: ReadOptions | None = None,
 ) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | tuple[str, Any] | Store]:
@@ -483,8 +479,8 @@ def _recognised(
 
 @known_arguments
 def compare(
-    a: FileContent | FileSource,
-    b: FileContent | FileSource,
+    a: FileSource,
+    b: FileSource,
     *,
     ignore: Collection[str] = (),
     values: bool = True,
@@ -495,8 +491,8 @@ def compare(
 
     Parameters
     ----------
-    a, b : FileContent, str, PathLike, or anything else that `ZarrIO` takes
-        The files. Paths and stores are opened and closed. Two files of one format are compared in the terms of that
+    a, b : str, PathLike, or anything else that `ZarrIO` takes
+        The files. Two files of one format are compared in the terms of that
         format, files of two formats in the terms of HDF5.
     ignore : collection of str
         Kinds to leave out. With both ``value`` and ``reference``, values of datasets are not read.
@@ -532,17 +528,11 @@ def compare(
     if unknown := set(ignore) - KINDS:
         problem = f"no such kinds of differences: {', '.join(sorted(unknown))}"
         raise UsageError(problem, remedy=f"The kinds are {', '.join(sorted(KINDS))}.")
-    known: list[tuple[str, Any]] = []
-    for file in (a, b):
-        is_opened = isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
-        known.append(("", file) if is_opened else _recognised(file, storage_options, read_options))
+    known = [_recognised(file, storage_options, read_options) for file in (a, b)]
     # the notes of a conversion tell what each object was in HDF5, so a lossless conversion shows no difference
     as_hdf5 = known[0][0] != known[1][0]
     with ExitStack() as stack:
-        left, right = (
-            stack.enter_context(closing(_opened(kind, source, as_hdf5=as_hdf5))) if kind else source
-            for kind, source in known
-        )
+        left, right = (stack.enter_context(closing(_opened(*file, as_hdf5=as_hdf5))) for file in known)
         with_values, counts = values and not {"value", "reference"} <= set(ignore), Counter[str]()
         differences = _compare_files(left, right, counts, with_values=with_values)
         result = Differences(difference for difference in differences if difference.kind not in ignore)
@@ -554,7 +544,7 @@ def compare(
 def _compare_files(
     left: FileContent, right: FileContent, counts: Counter[str], *, with_values: bool
 ) -> Iterator[Difference]:
-    paths = _matched(left, right, with_values=with_values)
+    paths = _matched(left, right)
     tables = _Tables(left, right, paths) if with_values else None
     extra = set(right) - set(paths.values())
     for path in sorted({*left, *extra}):
@@ -573,28 +563,21 @@ def _compare_files(
             yield from _compare_nodes(path, left[path], right[paths[path]], tables)
 
 
-def _matched(left: FileContent, right: FileContent, *, with_values: bool) -> dict[str, str]:
+def _matched(left: FileContent, right: FileContent) -> dict[str, str]:
     """Return the path in the second file of each node that both have, which may have another name there."""
-    paths_a, paths_b = set(left), set(right)
-    extra: dict[str, Any] = {path: right[path] for path in sorted(paths_b - paths_a)} if paths_a - paths_b else {}
+    new = set(right) - set(left) if set(left) - set(right) else ()
+    extra: dict[str, Any] = {path: right[path] for path in sorted(new)}
     by_id = {object_id: path for path, node in extra.items() if (object_id := _value(node, "object_id"))}
-    alike: dict[object, list[str]] = {}
-    for path, node in extra.items():
-        alike.setdefault(_likeness(path.rpartition("/")[0], node), []).append(path)
     paths: dict[str, str] = {}
-    for path in sorted(paths_a):  # parents are before members
+    for path in sorted(left):  # parents are before members
         parent, _, name = path.rpartition("/")
-        other: str | None = f"{paths.get(parent, parent)}/{name}"
-        if extra and other not in paths_b:
-            own: Any = left[path]
-            other = by_id.get(_value(own, "object_id"))
-            if other not in extra or extra[other].kind != own.kind:
-                key = _likeness(paths.get(parent, parent), own) if with_values else None
-                beside = [] if key is None else [each for each in alike.get(key, []) if each in extra]
-                # only a few are read: the objects of two sessions may all be alike
-                equal = (each for each in beside[:FEW] if not any(compare_values("", own, extra[each], stop=True)))
-                other = next(equal, None)
-        if other in paths_b:
+        other = f"{paths.get(parent, parent)}/{name}"
+        if by_id and other not in right:
+            node: Any = left[path]
+            other = by_id.get(_value(node, "object_id"), "")
+            if other not in extra or extra[other].kind != node.kind:
+                continue
+        if other in right:
             paths[path] = other
             extra.pop(other, None)
     return paths
@@ -604,13 +587,6 @@ def _value(node: NodeContent, name: str) -> str:
     """Return an attribute of a node as text, empty if it has none."""
     attribute = None if isinstance(node, LinkContent) else node.attributes.get(name)
     return "" if attribute is None or attribute.value is None else str(attribute.value)
-
-
-def _likeness(parent: str, node: NodeContent) -> object:
-    """Return what a dataset with another name keeps, besides its values; None for other nodes, and without values."""
-    if not isinstance(node, DatasetContent) or node.shape is None or 0 in node.shape:
-        return None
-    return parent, str(node.dtype), node.shape, _value(node, "neurodata_type")
 
 
 class _Tables:

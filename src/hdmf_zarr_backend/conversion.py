@@ -44,7 +44,7 @@ from hdmf_zarr_backend.errors import (
     warn,
     without_secrets,
 )
-from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_version, check_zarr, schema_of
+from hdmf_zarr_backend.from_hdf5 import Hdf5Planner, check_zarr, schema_of
 from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.hdmf.namespaces import link_names, name_axes
@@ -476,14 +476,12 @@ class Request:
         """Yield the objects of an HDF5 file, and what has planned its copy."""
         source, target = _location_of(self.source), _location_of(self.target)
         storage = self.source.options if isinstance(self.source, Store) else self.storage
-        # the version first: a file that pynwb cannot read is refused before its objects are listed
-        is_nwb = self.check and check_version(source, storage)
         # While HDF5 waits for the bytes of a URL, a garbage collector in another thread would wait for HDF5.
         pause = gc_paused() if is_url(source) else nullcontext()
         with pause, closing(Hdf5Tree(source, target, storage, self.reading)) as tree:
             strict = self.options.strict_json
             planner = Hdf5Planner(tree, self.codec, self.chunks == "keep", self.shards, strict, self.reading)
-            planner.plan_file(self.zarr_format, is_checked=is_nwb, or_installed=is_nwb)
+            planner.plan_file(self.zarr_format, is_checked=self.check, or_installed=True)
             yield tree, planner
 
     def apply(self, plan: WritePlan) -> None:
@@ -656,9 +654,8 @@ class Request:
         store = self.open(target)
         check_outside(store, is_new=True)
         check_free(store, overwrite=self.overwrite)
-        is_nwb = self.check and check_version(source, self.storage)
         with closing(Hdf5Tree(source, target, self.storage, self.reading)) as tree:
-            plan, text = references(tree, number, options.receiver, is_checked=is_nwb)
+            plan, text = references(tree, number, options.receiver, is_checked=self.check)
         if len(text) > Limits().max_document_bytes:
             what = f"{target} has {len(text):,} bytes, more than the default limit for reading; open it with"
             limits = f"Limits(max_document_bytes=2**{len(text).bit_length()})"

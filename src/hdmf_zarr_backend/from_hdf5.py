@@ -7,7 +7,7 @@ is kept in the notes, so that the conversion back to HDF5 gives the same file.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -42,7 +42,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
     read_attribute,
     storable_type,
 )
-from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, check_other_files, reading
+from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, Placed
@@ -79,7 +79,7 @@ class Hdf5Planner:
         self.joined: list[str] = []  # paths of the arrays whose chunks are larger than in HDF5
 
     def plan_file(self, zarr_format: int, *, is_checked: bool, or_installed: bool = False) -> WritePlan:
-        """Plan everything; ``is_checked``: refuse what pynwb cannot read; ``or_installed``: name axes by its schema."""
+        """Plan everything; ``is_checked``: refuse NWB that pynwb cannot read; ``or_installed``: as for `schema_of`."""
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self.tree.nodes:
             try:
@@ -103,10 +103,15 @@ class Hdf5Planner:
                 assert node is not None
                 node.attributes[NOTES] = note
         planned, hierarchy = PlannedKeys(self.plan, self.tree.target), self.plan.hierarchy
-        schema = schema_of(planned, hierarchy, or_installed=or_installed)
-        if is_checked:
+        source, old = (
+            self.tree.main.location,
+            "1" if "nwb_version" in self.plan.arrays else None,
+        )  # a dataset in NWB 1.x
+        is_nwb = is_checked and _is_nwb(source, hierarchy.root.attributes, old)
+        schema = schema_of(planned, hierarchy, or_installed=or_installed and is_nwb)
+        if is_nwb:
             self._check_copies(link_names(schema))
-            check_planned(self.tree.main.location, planned, hierarchy)
+            check_planned(source, planned, hierarchy)
         name_axes(self.plan, schema)
         hierarchy.zarr_format = zarr_format
         return self.plan
@@ -258,20 +263,14 @@ _ANYWAY = {"remedy": f"Pass check=False {_UNREAD}", "remedy_cli": f"Use --no-che
 _MENDED = " If a field is missing, io.replace adds it to the copy, such as io.replace('/session_description', 'text')."
 
 
-def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
-    """Refuse an HDF5 file whose NWB version pynwb does not support; tell whether it is an NWB file."""
-    import h5py
-
-    with closing(SourceFile(source, storage)) as opened, reading(source, "/"):
-        root = opened.file
-        kind, version = _text(root.attrs.get("neurodata_type")), root.attrs.get("nwb_version")
-        old = root.get("nwb_version")  # a dataset in NWB 1.x
-        if version is None and isinstance(old, h5py.Dataset):
-            check_other_files(old.id, source, "/nwb_version", "never")
-            version = old[()]
-    if kind != "NWBFile" and version is None:
+def _is_nwb(source: str, attributes: Attributes, old: str | None = None) -> bool:
+    """Tell by the root whether this is an NWB file; refuse a version, or an ``old`` one, that pynwb cannot read."""
+    version = attributes.get("nwb_version", old)
+    if attributes.get("neurodata_type") != "NWBFile" and version is None:
         return False
-    _check_version(source, version)
+    # also a missing one, one that is not text, and NWB 1.x
+    if problem := refused_version(version):
+        raise UnsupportedFileError(problem, store=source, **_ANYWAY)
     return True
 
 
@@ -317,11 +316,7 @@ def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False)
 def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
     """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema."""
     attributes = main.hierarchy.root.attributes
-    version = attributes.get("nwb_version")
-    if attributes.get("neurodata_type") != "NWBFile" and version is None:
-        return {}
-    _check_version(main.location, version)
-    if find_spec("pynwb") is None:
+    if not _is_nwb(main.location, attributes) or find_spec("pynwb") is None:
         return {}
     from hdmf_zarr_backend.hdmf.schema import unsigned_attributes  # imported here: hdmf is slow to import
     from hdmf_zarr_backend.nwb import NWBZarrIO
@@ -334,16 +329,6 @@ def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
             return {} if NOTES in attributes else unsigned_attributes(io.read_builder())
 
     return _check_read(main.location, read)
-
-
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _check_version(source: str, value: Any) -> None:
-    """Refuse an NWB version that pynwb does not support: a missing one, one that is not text, and NWB 1.x."""
-    if problem := refused_version(_text(value)):
-        raise UnsupportedFileError(problem, store=source, **_ANYWAY)
 
 
 def _check_read(source: str, read: Callable[[], T]) -> T:

@@ -124,14 +124,6 @@ class TerminalProgress(BarProgress):
             super().advance(path, done)
 
 
-def clear_line() -> None:
-    """Clear the line of a terminal that shows progress, before a message."""
-    # a warning during a conversion would continue the line of the bar
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r")
-        sys.stderr.flush()
-
-
 def terminal_progress(label: str, batch: Batch | None = None) -> Progress:
     """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`."""
     return TerminalProgress(label, batch) if sys.stderr.isatty() and find_spec("tqdm") is not None else SILENT

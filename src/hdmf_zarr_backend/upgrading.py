@@ -72,21 +72,15 @@ class UpgradeReport:
 
     def __str__(self) -> str:
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
-        if self.dry_run:
-            parts = []
-            if self.kept or self.encoded:
-                arrays = f" ({printable(few(self.encoded_arrays, count=self.encoded))})" if self.encoded else ""
-                parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again{arrays}"]
-            if self.removed:
-                parts.append(f"{counted(self.removed, 'key')} of format {5 - self.formats[0]} removed")
-            return f"would have Zarr {number}: {', '.join(parts)}" if parts else f"Zarr {number} already, nothing to do"
+        parts = []
         if self.kept or self.encoded:
-            return f"Zarr {number} now: {counted(self.kept, 'array')} unchanged, {self.encoded:,} encoded again"
-        if not self.removed:
+            arrays = f" ({printable(few(self.encoded_arrays, count=self.encoded))})" if self.encoded else ""
+            parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again{arrays}"]
+        if self.removed:
+            parts.append(f"{counted(self.removed, 'key')} of format {5 - self.formats[0]} removed")
+        if not parts:
             return f"Zarr {number} already"
-        if self.formats == (2,):
-            return f"Zarr {number} now: {counted(self.removed, 'key')} of format 3 removed"
-        return f"Zarr {number} already, {counted(self.removed, 'remaining key')} of format 2 removed"
+        return f"{f'would have Zarr {number}' if self.dry_run else f'Zarr {number} now'}: {', '.join(parts)}"
 
 
 @known_arguments

@@ -455,7 +455,7 @@ def test_messages_agree_with_their_numbers(tmp_path, count):
     assert messages["unknown-file"].startswith(f"{stray}: stray0")
     assert messages["unchecked"] == f"{some} no checksum, so changed bytes in {them} cannot be noticed"
     assert str(upgrade(path, dry_run=True)).startswith("would have Zarr format 3: 1 array unchanged, 0 encoded again, ")
-    assert str(upgrade(path)) == "Zarr format 3 now: 1 array unchanged, 0 encoded again"
+    assert str(upgrade(path)).startswith("Zarr format 3 now: 1 array unchanged, 0 encoded again, ")
 
 
 def test_a_zip_file(tmp_path):

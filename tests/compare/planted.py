@@ -50,6 +50,7 @@ def write_sample(file: h5py.File) -> None:
     file["plain"] = np.array([0.0, np.nan, -1.5, np.inf])
     file["scalar"] = np.float64(2.5)
     file["flags"] = np.array([True, False])
+    file.create_dataset("named_one", data=1).attrs["object_id"] = "00000000-0000-0000-0000-000000000003"
     file.create_dataset("text", data=["one", "två", ""], dtype=h5py.string_dtype("utf-8"))
     file.create_dataset("ascii", data=["one", "two"], dtype=h5py.string_dtype("utf-8"))
     file.create_dataset("filled", (3,), chunks=(2,), fillvalue="x", dtype=h5py.string_dtype("utf-8"))
@@ -170,7 +171,7 @@ GREEN = h5py.enum_dtype({"red": 1, "green": 2}, basetype="i1")
 PLANTED: dict[str, tuple[str, str, Plant]] = {
     "missing dataset": ("missing", "/flags", dropped("flags")),
     "missing link": ("missing", "/soft", dropped("soft")),
-    "other name": ("renamed", "/flags", lambda f: f.move("flags", "signs")),
+    "other name": ("renamed", "/named_one", lambda f: f.move("named_one", "named_two")),
     "last row": ("rows", "/trials", lambda f: [f[f"trials/{name}"].resize((3,)) for name in ("id", "start")]),
     "missing name of an object": ("missing", "/group/root", dropped("group/root")),
     "extra group": ("extra", "/new", lambda f: f.create_group("new")),

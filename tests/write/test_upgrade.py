@@ -294,7 +294,7 @@ def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, zarr_format: Any, op
     assert done.encoded == len(done.encoded_arrays)
     if "drop" not in options:
         assert ("would have" in str(planned)) == (stats(path) != before)
-        assert "already, nothing to do" in str(upgrade(path, dry_run=True, **arguments(**options)))
+        assert "already" in str(upgrade(path, dry_run=True, **arguments(**options)))
 
 
 def test_a_dry_run_refuses_what_an_upgrade_refuses(rich: Path, tmp_path: Path) -> None:

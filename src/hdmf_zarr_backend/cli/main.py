@@ -6,20 +6,18 @@ import os
 import shutil
 import sys
 import sysconfig
-import warnings
 from argparse import PARSER, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from hdmf_zarr_backend import __version__
 from hdmf_zarr_backend.cli import changes, views
-from hdmf_zarr_backend.cli.command import Command, Exit, argument, command, complain, painted, shared
+from hdmf_zarr_backend.cli.command import Command, Exit, argument, command, complain, grouped_warnings, painted, shared
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.extras import extra_of, install_command
 from hdmf_zarr_backend.options import VARIABLE
-from hdmf_zarr_backend.progress import clear_line
 
 
 @command(
@@ -194,15 +192,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parsed(words)
     except SystemExit as stop:  # argparse has printed the help or an error
         return int(stop.code or 0)
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        """Show a warning as one line, without its position in the code."""
-        clear_line()
-        complain(str(message), is_warning=True)
-
     # Python would print the line of code that warned, which says nothing to a user of the command line
-    with warnings.catch_warnings():
-        warnings.showwarning = show
+    with grouped_warnings(arguments):
         return int(_run(arguments))
 
 

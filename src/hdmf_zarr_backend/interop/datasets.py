@@ -8,14 +8,12 @@ Source: TensorStore, "zarr Driver", "zarr3 Driver", and its key-value store driv
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hdmf_zarr_backend.array.lazy import LazyArray
-from hdmf_zarr_backend.encoding import zarr3
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS
 from hdmf_zarr_backend.errors import UsageError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
@@ -25,15 +23,6 @@ from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.clouds import object_settings
 
 __all__ = ["tensorstore_spec", "to_dask"]
-
-# The types that TensorStore's drivers zarr and zarr3 state; it refuses text, references and times, even to open them.
-_NUMBER = re.compile(
-    r"[<>|]b1|[<>|][iu]1|[<>][iu][248]|[<>]f[248]|[<>]c(?:8|16)"
-    r"|int[24]|bfloat16|float8_(?:e3m4|e4m3fn|e4m3fnuz|e4m3b11fnuz|e5m2|e5m2fnuz|e8m0fnu)|float4_e2m1fn"
-)
-# of format 2, where TensorStore has no filters at all ("Filters are not supported")
-_COMPRESSORS = frozenset({"blosc", "zlib", "gzip", "bz2", "zstd"})
-_CODECS = frozenset({"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c"})
 
 
 @known_arguments
@@ -128,13 +117,13 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     -------
     dict
         For ``tensorstore.open``: driver, key-value store, and the names of the dimensions as labels. In format 2, a
-        scalar has one axis of length 1. The spec has no keys and secrets of S3; TensorStore finds them as the AWS tools
-        do.
+        scalar has one axis of length 1. TensorStore refuses it if it lacks the type, such as text, or a codec. The spec
+        has no keys and secrets of S3; TensorStore finds them as the AWS tools do.
 
     Raises
     ------
     UsageError
-        TensorStore lacks the type of the elements, or a codec, or cannot access the store (such as one in memory).
+        There is no such field, or TensorStore cannot access the store (such as one in memory).
 
     Examples
     --------
@@ -144,9 +133,8 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     """
     array = lazy_array_of(dataset)
     node = array.node
-    # TensorStore would refuse it too, with a message about JSON members, and only when it is opened
     with at(array, array.name):
-        inner = _check(node, field)
+        inner = _inner_axes(node, field)
     driver = "zarr3" if node.stored.zarr_format == 3 else "zarr"
     spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.file_store, array.path)}
     if field is not None:
@@ -158,40 +146,17 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     return spec
 
 
-def _check(node: Dataset[Attributes], field: str | None) -> int:
-    """Return the number of axes of an element; refuse what TensorStore cannot read."""
-    data_type, axes = node.stored.data_type, 0
+def _inner_axes(node: Dataset[Attributes], field: str | None) -> int:
+    """Return the number of axes of an element, of the field of a row if the dataset has rows."""
+    data_type = node.stored.data_type
     fields = {str(item[0]): item[1:] for item in data_type} if isinstance(data_type, list) else {}
     if field not in (fields or {None}):
         raise UsageError(
             f"the dataset has no field {field!r}" if field else "this is a dataset of rows",
             remedy=f"Name one of its fields: {', '.join(map(repr, fields))}." if fields else "Leave field out.",
         )
-    if field is not None:
-        data_type, *shape = fields[field]
-        axes = len(shape[0]) if shape else 0
-    is_number = isinstance(data_type, str) and _NUMBER.fullmatch(data_type)
-    stored = node.stored
-    others: list[str] = []
-    if stored.zarr_format == 2:
-        others += [str(config["id"]) for config in stored.filters or ()]
-        others += [str(step["id"]) for step in [stored.compressor] if step and step["id"] not in _COMPRESSORS]
-    # as they are written: format 3 has codecs in codecs
-    stack = list(zarr3.encode_node(node)["codecs"]) if stored.zarr_format == 3 and is_number else []
-    while stack:
-        codec = stack.pop()
-        name = codec["name"] if isinstance(codec, dict) else codec
-        if name == "sharding_indexed":
-            stack += [*codec["configuration"]["codecs"], *codec["configuration"].get("index_codecs", ())]
-        elif name not in _CODECS:
-            others.append(str(name))
-    if others or not is_number:
-        lack = f"the codec {others[0]!r}" if is_number else f"the type {data_type!r}"
-        raise UsageError(
-            f"TensorStore does not have {lack}",
-            remedy="Read the dataset through its container, or, for a codec, convert the file with codec='zstd'.",
-        )
-    return axes
+    shape = fields[field][1:] if field is not None else ()
+    return len(shape[0]) if shape else 0
 
 
 def _key_value_store(store: Store, path: str) -> dict[str, Any]:
