@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from argparse import PARSER, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace, RawDescriptionHelpFormatter
+from argparse import PARSER, ArgumentParser, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
@@ -102,16 +102,10 @@ def completion_command(arguments: Namespace) -> Exit:
     return Exit.OK
 
 
-def _command_name(name: str) -> str:
-    if name not in {command.name for command in COMMANDS}:
-        raise ArgumentTypeError(_unknown_command(name))
-    return name
-
-
 @command(
     "help",
     "[COMMAND]",
-    argument("topic", type=_command_name, nargs="?", metavar="COMMAND", help="show the help of this command"),
+    argument("topic", nargs="?", metavar="COMMAND", help="show the help of this command"),
 )
 def help_command(arguments: Namespace) -> Exit:
     """Show all commands, or the options of one.
@@ -125,6 +119,9 @@ def help_command(arguments: Namespace) -> Exit:
     if arguments.topic is not None:
         # argparse has no public way from a parser to those of its commands
         (commands,) = (action.choices for action in parser._actions if isinstance(action.choices, dict))
+        if arguments.topic not in commands:
+            complain(_unknown_command(arguments.topic))
+            return Exit.FAILED
         parser = commands[arguments.topic]
     parser.print_help()
     return Exit.OK
@@ -148,8 +145,6 @@ COMMANDS: tuple[Command, ...] = (
     help_command,
 )
 """All commands, in the order of the help."""
-
-_FIRST_COMMANDS = ("convert", "inspect", "compare", "validate", "report")
 
 _ABOUT = "Convert, inspect, compare and check HDMF and NWB files in Zarr and HDF5."
 
@@ -177,17 +172,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Source: POSIX, ``diff`` and ``grep``, for the exit codes.
     """
-    words = sys.argv[1:] if argv is None else list(argv)
+    words = [*(sys.argv[1:] if argv is None else argv)] or ["help"]
     if isinstance(sys.stdout, TextIOWrapper):  # names and symbols that an old console lacks end no command
         sys.stdout.reconfigure(errors="backslashreplace")
-    if not words:  # not all commands with their options, but what to begin with
-        commands = [each for name in _FIRST_COMMANDS for each in COMMANDS if each.name == name]
-        calls = {each.examples.splitlines()[0].strip(): each.summary for each in commands}
-        width = max(map(len, calls))
-        lines = [f"  {painted(f'{call:{width}}', 'bold')}  {summary}" for call, summary in calls.items()]
-        more = "Run `zarrio help` to see all commands, and `zarrio help convert` to see the options of one."
-        print("\n".join([_ABOUT, "", *lines, "", more]))
-        return Exit.OK
     try:
         arguments = _parsed(words)
     except SystemExit as stop:  # argparse has printed the help or an error
