@@ -21,6 +21,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
 )
 from tests import trees
+from tests.checks.test_strays import KINDS
 from tests.checks.test_verify import attributes_of, change_attributes, chunk, found, is_v3, links_of, store, written
 from tests.places import stored_files
 
@@ -195,6 +196,21 @@ def test_the_spoiled_chunk_of_a_scalar_is_written_back(store, spoil):
     assert repair(store).left == []
     assert location.read_bytes() == before
     assert verify(store).is_sound
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_folder_or_a_pipe_in_the_place_of_a_value_is_left_and_the_rest_repaired(tmp_path, make):
+    path = trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("s", "text"), trees.dataset("u", "text")))
+    for name in ("s", "u"):
+        (path / name / "0").unlink()
+    make(path / "s/0")
+    assert {problem.path: problem.is_repairable for problem in verify(path).problems} == {"/s": False, "/u": True}
+    repairs = repair(path)
+    assert (len(repairs.done), [problem.path for problem in repairs.left]) == (1, ["/s"])
+    assert (path / "u/0").is_file()
+    make(path / ".hdmf_zarr_journal")
+    with pytest.raises(StoreError, match=r"'\.hdmf_zarr_journal' is a folder, a pipe or a device"):
+        repair(path)
 
 
 def test_a_value_that_both_have_otherwise_is_not_decided(store):

@@ -38,6 +38,15 @@ def test_a_batch_goes_into_a_bucket(s3, nwb, zarrio):
     assert ".zmetadata" in s3.contents("below/two/a.nwb.zarr")
 
 
+def test_the_options_of_a_batch_are_for_its_files_at_urls(web, nwb, zarrio):
+    write_hdf5(web.folder / "b.nwb", plain_nwbfile())
+    given = ('-Oheaders={"X-Name": "x"}', nwb)
+    assert "2 files converted" in zarrio("convert", *given, f"{web.url}/b.nwb", "-o", "out").out
+    assert "2 files can be converted" in zarrio("dry-run", *given, f"{web.url}/b.nwb").out
+    for command in (["convert", *given, "c.nwb.zarr"], ["dry-run", *given]):
+        assert "storage_options are for URLs" in zarrio(*command, code=2).err
+
+
 def test_two_files_are_compared_with_the_options_of_the_one_that_is_far(s3, nwb, zarrio):
     url = s3.url("a.nwb.zarr")
     zarrio("convert", *options(s3), nwb, url)

@@ -94,6 +94,13 @@ def test_an_unusable_herd_path_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _with_herd(tmp_path / "file.zarr", "herd.zip")
     Path("text.zip").write_text("no archive")
+    with zipfile.ZipFile("herd.zip") as whole, zipfile.ZipFile("nested.zip", "w") as nested:  # as `zip -r` does
+        nested.mkdir("herd")
+        for name in whole.namelist():
+            nested.writestr(f"herd/{Path(name).name}", whole.read(name))
+    with NWBZarrIO("file.zarr", herd_path="nested.zip") as io:
+        io.read()
+        assert io.herd.entities["entity_id"][0] == "NCBI:10090"
     with (
         zipfile.ZipFile("herd.zip") as whole,
         zipfile.ZipFile("part.zip", "w") as part,

@@ -16,7 +16,7 @@ import pytest
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, repair, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import JournalWarning, StoreNotFoundError
+from hdmf_zarr_backend.errors import ChunkError, JournalWarning, StoreNotFoundError
 from tests import trees
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a writer is killed by a signal")
@@ -105,6 +105,14 @@ def test_commands_print_the_warning(half_assigned: Path, capsys: pytest.CaptureF
 def test_repair_restores_values_that_were_assigned_before_a_kill(half_assigned: Path) -> None:
     with pytest.warns(JournalWarning):
         assert set(read(half_assigned)) == {0, 1}
+    chunk = half_assigned / "x/0"
+    chunk.unlink()
+    chunk.mkdir()
+    with pytest.raises(
+        ChunkError, match=r"could not be undone .*'x/0' is a folder.*Remove it, and run `zarrio repair`"
+    ):
+        repair(half_assigned)
+    chunk.rmdir()
     assert len(repair(half_assigned).done) == 1
     assert set(read(half_assigned)) == {1}
     assert verify(half_assigned).is_sound

@@ -614,7 +614,8 @@ def test_an_undo_that_a_key_refuses_names_it_and_can_be_repeated():
     store.at = 0
     assert any(store.values[key] != value for key, value in before.items() if key.startswith("d1/"))
     store.closed = "d1/"
-    with pytest.raises(StoreRefusedError, match=r"could not be undone or finished: 'd1/.*Permission denied"):
+    said = r"could not be undone or finished: 'd1/.*Permission denied.* Then run `zarrio repair`\.$"
+    with pytest.raises(StoreRefusedError, match=said):
         repair(store)
     assert JOURNAL in store.values
     store.closed = "-"

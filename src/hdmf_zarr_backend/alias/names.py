@@ -27,6 +27,7 @@ from hdmf_zarr_backend.encoding.references import ZarrReference
 from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
+    ModeError,
     ReferenceTargetError,
     UnsafeDataError,
     UsageError,
@@ -135,7 +136,6 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         if synchronizer:
             warn("synchronizer is ignored: a file has one writer at a time")
         # object_codec_class is ignored: the default of hdmf-zarr 0.13 is a pickle
-        options.pop("allow_pickle", None)  # of 0.14: pickles are read anyway, without running code in them
         options |= {"storage_options": storage_options, "force_overwrite": force_overwrite}
         super().__init__(path, mode, manager, **options)
 
@@ -267,7 +267,27 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 
-ZarrV2IO = ZarrIO  # 0.14 has other classes for files of format 2
+class ReadsOnly:
+    """Mixin for an io class that only reads, with the arguments of hdmf-zarr 0.14's classes for files of format 2."""
+
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        manager: Any = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        if mode not in ("r", "r-"):
+            problem = f"{type(self).__name__} only reads, and the mode is {mode!r}"
+            raise ModeError(problem, remedy="Use ZarrIO or NWBZarrIO to write.")
+        super().__init__(path, mode, manager, storage_options=storage_options, **options)  # type: ignore[call-arg] # of the io class
+
+
+class ZarrV2IO(ReadsOnly, ZarrIO):
+    """`ZarrIO` that only reads."""
 
 
 # hdmf-zarr needs pynwb; this package does not, for other data types of HDMF
@@ -317,7 +337,13 @@ if find_spec("pynwb") is not None:
             options.setdefault("storage_options", anonymous(path))
             return NWBZarrIO(path, mode="r", **options).read()
 
-    NWBZarrV2IO = NWBZarrIO
+    class NWBZarrV2IO(ReadsOnly, NWBZarrIO):
+        """`NWBZarrIO` that only reads."""
+
+        @staticmethod
+        def read_nwb(path: Any, allow_pickle: bool = False) -> Any:  # type: ignore[override] # noqa: FBT001, FBT002 - hdmf-zarr's
+            """Return the ``NWBFile`` at ``path``."""
+            return NWBZarrIO.read_nwb(path)
 
 
 _MEMBERS = {

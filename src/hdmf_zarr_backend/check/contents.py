@@ -252,7 +252,8 @@ class ChunkCheck:
             self._add_missing(path, counts[path], [arrays[path].stored.chunk_text(index) for index in indices])
         for (path, kind, message), indices in damaged.items():
             labels = [arrays[path].stored.chunk_text(index) for index in indices[:_MOST_NAMED]]
-            shown = f"{message}: {few(labels, count=len(indices))}" if len(indices) > 1 else message
+            is_named = len(indices) == 1 and labels[0] in message
+            shown = message if is_named else f"{message}: {few(labels, count=len(indices))}"
             self._report.add(path, kind, shown, chunks=tuple(labels))
 
     def _add_missing(self, path: str, count: int, labels: list[str]) -> None:

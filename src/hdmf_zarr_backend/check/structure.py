@@ -329,7 +329,9 @@ class _Check:
                 self._add_difference(_Difference(key, split(key)[0], "inlined-stale", message))
                 continue
             path, node, index = owner
-            is_good = path not in changed and _error(store, owner, copy) is None
+            # what cannot be read, such as a folder, cannot be replaced either
+            is_good = not isinstance(value, ZarrBackendError) and path not in changed
+            is_good = is_good and _error(store, owner, copy) is None
             error = value if isinstance(value, ZarrBackendError) else _error(store, owner, value)
             name = node.stored.chunk_name(index)
             kind, message = "inlined-stale", f"the chunk {name!r} differs from its copy in the consolidated document"

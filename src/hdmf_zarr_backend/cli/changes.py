@@ -137,11 +137,13 @@ def convert_command(arguments: Namespace) -> cli.Exit:
       zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
     """
     pairs, options = pairs_of(arguments), cli.reading(arguments)
-    targets = dict(pairs)
+    targets, at_urls = dict(pairs), [source for source, target in pairs if is_url(source) or is_url(target)]
 
     def work(source: str, progress: Progress, settings: Any) -> tuple[ConversionReport | None, float]:
         """Convert one file, or skip it; return the seconds too."""
-        began, target, urls = time.perf_counter(), targets[source], options["storage_options"]
+        # where no file is at a URL, convert refuses the options
+        urls = options["storage_options"] if source in at_urls or not at_urls else {}
+        began, target = time.perf_counter(), targets[source]
         why = why_not_done(source, target, arguments, urls) if arguments.skip_existing else None
         if why == "":
             return None, time.perf_counter() - began
@@ -157,7 +159,7 @@ def convert_command(arguments: Namespace) -> cli.Exit:
                 write_options=cli.write_options(arguments, progress=progress),
                 settings=settings,
                 **{name: getattr(arguments, name) for name in _SAME_NAMES},
-                **options,
+                **{**options, "storage_options": urls},
             )
         except NotFreeError as error:
             if why:

@@ -184,12 +184,12 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
     writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
     given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "chunks", "shards")}
     given |= {"write_options": writing, "estimate": not arguments.no_estimate, "check": not arguments.no_check}
-    given |= {"storage_options": cli.storage_options(arguments)}
-    paths = cli.files(arguments, "HDF5")
+    paths, urls = cli.files(arguments, "HDF5"), cli.storage_options(arguments)
     plans: list[DryRun] = []
 
     def work(path: str, _: Progress, settings: Any) -> DryRun:
         target = f"{cli.name_of(path) if is_url(path) else path}.zarr"
+        given["storage_options"] = urls if is_url(path) or not any(map(is_url, paths)) else {}
         plan = dry_run(path, target, settings=settings, **given)
         plans.append(plan)
         return plan

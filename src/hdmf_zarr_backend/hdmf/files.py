@@ -173,7 +173,7 @@ def attach_herd(container: Any, path: str, limits: Limits) -> Any:
         archive = os.path.join(folder, "herd.zip")
         try:
             with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as flat:
-                for entry in source.infolist():
+                for entry in (each for each in source.infolist() if not each.is_dir()):
                     size = entry.file_size  # zipfile unpacks no more than this
                     with at(path):
                         limits.check("max_document_bytes", size, f"{entry.filename!r} has {size:,} bytes")

@@ -293,7 +293,7 @@ def check_targets(
         problem = f"{more}; and {problem}" if others else problem  # the path of the error follows it
         remedy = remedy.format(what)
         columns = [other for other, kind, _ in check.missing.values() if kind == "reference" and other in plan.arrays]
-        if columns and targets.export_location is not None:
+        if columns and targets.export_location is not None and not remedy_taken:  # `remedy_taken` is of a copy
             call = f"io.remove({absolute(columns[0])!r})"
             remedy += f" To leave out a column, convert the file, call {call} in the copy, and export from that."
         raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy)

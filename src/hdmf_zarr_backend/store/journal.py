@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from hdmf_zarr_backend.errors import (
+    ChunkError,
     ConflictError,
     JournalWarning,
     MetadataError,
@@ -311,8 +312,11 @@ def recover(store: Store) -> str | None:
     unwrapped.is_durable = is_durable or first.durable
     try:
         done = _recover(unwrapped, first.id)
-    except StoreError as error:
+    except (StoreError, ChunkError) as error:
         error.problem = f"an interrupted change could not be undone or finished: {error.problem}"
+        # a folder in the place of a chunk, whose old value the journal has
+        then = "Remove it, and" if isinstance(error, ChunkError) else f"{error.remedy} Then"
+        error.remedy = f"{then} run `zarrio repair`."
         raise
     finally:
         unwrapped.is_durable = is_durable

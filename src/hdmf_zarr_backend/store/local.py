@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError
+from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.json_text import parse_fast
 from hdmf_zarr_backend.store.base import (
     DOCUMENTS,
@@ -117,9 +117,7 @@ class LocalStore(Store):
                 info = os.fstat(file)
             # a pipe would block, and a device may have no end
             if not stat.S_ISREG(info.st_mode):
-                kind = StoreError if is_document(key) else ChunkError
-                problem = f"the key {key!r} is a folder, a pipe or a device, not a file"
-                raise kind(problem, store=self.location, path=node_of(key), remedy="Restore it from a copy.")
+                raise self._not_a_file(key)
             check_value_size(self, key, info.st_size)
         except BaseException:
             close_read(file)
@@ -133,9 +131,16 @@ class LocalStore(Store):
                 return os.open(path, READING)
             return self._opened.open(key, READING)
         except (OSError, UnicodeEncodeError) as error:
+            if getattr(error, "errno", None) == errno.ENXIO:  # a socket
+                raise self._not_a_file(key) from error
             self._raise_unless_absent(error, key, "read")
             self._check_opened()
             return None
+
+    def _not_a_file(self, key: str) -> ZarrBackendError:
+        kind = StoreError if is_document(key) or key.startswith(".hdmf_zarr_") else ChunkError
+        problem = f"the key {key!r} is a folder, a pipe or a device, not a file"
+        return kind(problem, store=self.location, path=node_of(key), remedy="Restore it from a copy.")
 
     def _raise_unless_absent(self, error: OSError | UnicodeEncodeError, key: str, doing: str) -> None:
         """Raise the error of a call that failed, unless the key does not exist, or no file can have its name."""
