@@ -7,6 +7,7 @@ import ctypes
 import glob
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -386,6 +387,17 @@ def test_datasets_that_grew_and_shrank(tmp_path_factory, steps, pipeline):
             dataset.resize(shape)
             dataset[::2] = number
     check(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows opens the file for each read")
+def test_a_source_that_is_renamed_is_read_on(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("a", data=np.arange(1000), chunks=(100,))
+    with h5py.File(path) as file:
+        raw = RawChunks(file["a"])
+    path.rename(path.with_name("b.h5"))
+    assert raw.read((3,)) == np.arange(300, 400).tobytes()
+    assert pickle.loads(pickle.dumps(raw)).file is raw.file
 
 
 FILTERS = {"shuffle": [(2, 0, ())], "gzip": [(1, 0, (4,))], "fletcher32": [(3, 0, ())],

@@ -192,6 +192,10 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
     stored = len(keys.get("a/0.0"))
     assert np.array_equal(lazy[1000:1010], values[1000:1010])
     assert sum(read) < stored / 50
+    assert np.array_equal(lazy[200_000:200_010], values[200_000:200_010])
+    count_of_two = len(read)
+    assert np.array_equal(lazy[1002:1008], values[1002:1008])
+    assert len(read) == count_of_two  # both blocks are kept
     assert np.array_equal(lazy[:300_001], values[:300_001])
     assert np.array_equal(lazy[100:-1, 1], values[100:-1, 1])
     assert np.array_equal(LazyArray(InlinedStore(keys, {}), "a", Dataset(node), ChunkCache())[:399_999], values[:-1])

@@ -1,6 +1,8 @@
 """Codecs of other packages, as large recordings are stored with them: everything that is done with a file works."""
 
 import json
+import re
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable
@@ -362,6 +364,45 @@ def test_a_file_is_not_damaged_where_its_codec_is_not_registered(place, monkeypa
     assert (problem.path, problem.kind) == ("/acquisition/recording/data", "library-missing")
     assert problem.remedy == f"{caught.value.remedy} These values were not checked."
     assert problem.as_json()["remedy"] == problem.remedy
+
+
+_SCRIPT = """
+import sys
+import h5py, numcodecs, numpy as np
+from numcodecs.abc import Codec
+from hdmf_zarr_backend import convert, verify
+from hdmf_zarr_backend.options import WriteOptions
+
+class Mine(Codec):
+    codec_id = "test_mine"
+    def encode(self, buf): return np.ascontiguousarray(buf).tobytes()
+    def decode(self, buf, out=None): return bytes(buf)
+
+if {condition}:
+    numcodecs.register_codec(Mine)
+if __name__ == "__main__":
+    with h5py.File("a.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(1_000_000.0), chunks=(1000,))
+    options = {{"codec": {{"id": "test_mine"}}, "overwrite": True}}
+    convert("a.h5", "a.zarr", **options)
+    for problem in verify("a.zarr", executor="processes").problems:
+        print(problem.path, problem.kind, problem.remedy)
+    convert("a.h5", "a.zarr", **options, write_options=WriteOptions(executor="processes"))
+"""
+
+
+@pytest.mark.parametrize("condition", ["True", "__name__ == '__main__'"])
+def test_processes_have_a_codec_that_is_registered_at_the_top_of_a_script(tmp_path, condition):
+    (tmp_path / "a.py").write_text(_SCRIPT.format(condition=condition))
+    call = [sys.executable, "a.py"]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    if condition == "True":
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        return
+    assert done.stdout.startswith("/x library-missing Install its package")
+    for said in (done.stdout, done.stderr.splitlines()[-1]):
+        assert "at the top of a module that the workers import (not below `if __name__`)" in said
+    assert re.search(r"MissingCodecError: .*a\.zarr: .*\(/x\)", done.stderr)
 
 
 def test_references_with_a_codec_that_is_not_registered_are_one_finding(tmp_path, monkeypatch):

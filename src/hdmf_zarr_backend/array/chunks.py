@@ -234,7 +234,7 @@ FEW = 16
 # large recording, which is read once, does not push them out.
 CACHE_BYTES = 64 * 2**20
 # The forms of a chunk in the cache, by suffixes that no key of a store has: the complete chunk, which must not be
-# changed; its `Elements`; its last blocks that were read.
+# changed; its `Elements`; with a number, one of its blocks.
 CHUNK, ELEMENTS, BLOCKS = "", "/#", "/@"
 
 
@@ -407,6 +407,7 @@ class ChunkReader:
         # a part of a file never costs more than all of it, as it would on a server
         self._opens = array.shards is None and store.folder is not None
         self._fetched_chunks: dict[Index, bytes | None] = {}
+        self._block_bytes = 1  # of the blocks that were decoded last
         self._last: list[tuple[int, int, int]] = []  # bounds of the selection before
         self._was_window = False
         self._of_window: set[str] = set()  # chunks in the cache because of it
@@ -580,7 +581,8 @@ class ChunkReader:
     def _read_range(self, out: npt.NDArray[np.uint8], start: int, index: Index, nbytes: int) -> bool:
         """Fill ``out`` with the bytes from ``start`` of a chunk of ``nbytes``, decoded; return False without blocks."""
         key = join(self.path, self.array.chunk_name(index))
-        known: DecodedRange | None = self.cache.get(key, BLOCKS)
+        # a wrong guess of their length is a miss
+        known: DecodedRange | None = self.cache.get(key, f"{BLOCKS}{start // self._block_bytes}")
         if known is not None and known.copy_to(out, start):
             return True
         self._check_chunk()
@@ -592,7 +594,8 @@ class ChunkReader:
             decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
             beyond = blocks.read_into(out, start, decode)
         if beyond is not None and out.size <= blocks.length:  # reading row by row needs them again
-            self.cache.put(key, beyond, BLOCKS)
+            self._block_bytes = blocks.length
+            self.cache.put(key, beyond, f"{BLOCKS}{start // blocks.length}")
         return True
 
     @property

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_ta
 from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_grid, shard_grid, shard_named
 from hdmf_zarr_backend.check.findings import Problem, Report
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, indices_in
+from hdmf_zarr_backend.encoding.chunk_codec import MissingCodecError
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
@@ -120,6 +121,7 @@ class Decoded:
     nbytes: int = 0  # as stored
     unchecked: int = 0  # without a checksum
     done: int = 0  # bytes of the values, for progress
+    lack: Problem | None = None  # of the codec, in a worker process
 
 
 @dataclass(slots=True)
@@ -138,7 +140,10 @@ class DecodeTask:
 
     def run(self) -> Decoded:
         """Decode the chunks."""
-        decoded = Decoded(done=self.nbytes * len(self.indices))
+        try:
+            decoded = Decoded(done=self.nbytes * len(self.indices))
+        except MissingCodecError as error:  # it is registered in the parent process only
+            return Decoded(lack=problem_of(error, self.path))
         reader = ChunkReader(self.store, self.path, self.node.stored, ChunkCache(0))
         shards = None if self.node.stored.shards is None else ShardReader(self.store, self.path, self.node.stored)
         configs = self.node.stored.codecs
@@ -233,6 +238,8 @@ class ChunkCheck:
         counts: Counter[str] = Counter()  # of those that are missing
         damaged: dict[tuple[str, str, str], list[Index]] = {}  # the index of a shard: of all chunks in it
         for task, decoded in runner.run(self._tasks(runner.workers), in_order=True):
+            if decoded.lack is not None and decoded.lack not in self._report.problems:
+                self._report.problems.append(decoded.lack)
             for kind, message, index in decoded.problems:
                 damaged.setdefault((task.path, kind, message), []).append(index)
             if decoded.missing:

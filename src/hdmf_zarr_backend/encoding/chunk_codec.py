@@ -16,6 +16,7 @@ import math
 import struct
 import zlib
 from collections.abc import Callable, Mapping
+from multiprocessing import parent_process
 from typing import Any
 
 import numcodecs
@@ -392,11 +393,12 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
     unpickles = isinstance(codec_class, type) and issubclass(codec_class, numcodecs.Pickle)
     if codec_class is None or module in _NO_PLUG_INS or unpickles:
         package = _PACKAGES.get(str(codec_id))
+        at_top = " at the top of a module that the workers import (not below `if __name__`), or use executor='threads'"
         install = f"Install it: pip install {package}" if package else "Install its package, if you trust this file"
         raise MissingCodecError(
             f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name "
             "registered",
-            remedy=f"{install}, or register it with numcodecs.register_codec; "
+            remedy=f"{install}, or register it with numcodecs.register_codec{at_top if parent_process() else ''}; "
             "the commands find a codec of your own by an entry point of the group numcodecs.codecs. "
             f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
         )

@@ -169,12 +169,14 @@ def newest_version(versions: Iterable[str]) -> str:
 def version_key(version: str) -> tuple[Any, ...]:
     """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree."""
     # Text that is not a version, such as hdmf's "None" and "unversioned", comes before all versions; pre-releases come
-    # before their release, builds and post-releases after it.
+    # before their release, builds and post-releases after it; 2.0 equals 2.0.0.
     match = _VERSION.match(version)
     if match is None:
         return (0, version)
-    release, suffix = match[1], match[2].lower()
-    return (1, natural(release), _FINAL.match(suffix) is not None, natural(suffix))
+    release, suffix = re.sub(r"(\.0+)+$", "", match[1]), match[2].lower().lstrip("-_.")
+    # "dev" sorts below the end, and the end below all else
+    ordered = re.sub(r"[-_.]?dev", "\0", suffix) + "\1"
+    return (1, natural(release), _FINAL.match(suffix) is not None, natural(ordered))
 
 
 NAMESPACE = "namespace"

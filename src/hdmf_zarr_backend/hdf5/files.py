@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -76,21 +77,41 @@ class FileBytes:
     size: int
     mtime_ns: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shared, (self.path, self.size, self.mtime_ns)
+
+    @cached_property
+    def _descriptor(self) -> int:
+        descriptor = os.open(self.path, os.O_RDONLY)
+        weakref.finalize(self, os.close, descriptor)
+        return descriptor
+
     def read(self, offset: int, size: int) -> bytes:
         """Return ``size`` bytes from ``offset``. Threads may read concurrently."""
-        # opened for each read: a file of thousands of datasets has as many of these, and a system few descriptors
-        with os_errors(self.path, "read"), open(self.path, "rb") as file:
-            self._check(os.fstat(file.fileno()))
-            if offset + size > self.size:
-                raise _ends_early(self.path, offset + size)
-            file.seek(offset)
-            data = file.read(size)
-            self._check(os.fstat(file.fileno()))
-        return data
-
-    def _check(self, state: os.stat_result) -> None:
+        if offset + size > self.size:
+            raise _ends_early(self.path, offset + size)
+        with os_errors(self.path, "read"):
+            if hasattr(os, "pread"):
+                data = os.pread(self._descriptor, size, offset)
+                # Linux returns at most 2 GiB for one read, whatever is asked for
+                while len(data) < size and (more := os.pread(self._descriptor, size - len(data), offset + len(data))):
+                    data += more
+                state = os.fstat(self._descriptor)
+            else:  # Windows
+                with open(self.path, "rb") as file:
+                    file.seek(offset)
+                    data, state = file.read(size), os.fstat(file.fileno())
         if (state.st_size, state.st_mtime_ns) != (self.size, self.mtime_ns):
             raise changed(self.path)
+        return data
+
+
+# All readers of a file share one descriptor: a file of thousands of datasets would need more than the system allows.
+_open: weakref.WeakValueDictionary[tuple[str, int, int], FileBytes] = weakref.WeakValueDictionary()
+
+
+def _shared(*state: Any) -> FileBytes:
+    return _open.setdefault(state, FileBytes(*state))
 
 
 class RemoteFile:
@@ -189,7 +210,7 @@ def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
             return None
     except OSError:
         return None
-    return FileBytes(path, state.st_size, state.st_mtime_ns)
+    return _shared(path, state.st_size, state.st_mtime_ns)
 
 
 def _in_other_process(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:

@@ -15,6 +15,7 @@ import itertools
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ from hdmf_zarr_backend.encoding.dtypes import zarr_type
 from hdmf_zarr_backend.encoding.hdf5_values import Array
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
-from hdmf_zarr_backend.hdf5.files import FileBytes, RemoteFile, plain_file
+from hdmf_zarr_backend.hdf5.files import H5_ERRORS, FileBytes, RemoteFile, plain_file
 from hdmf_zarr_backend.hdf5.filters import BLOSC, CodecPipeline, Config, codecs_of, filters_of, is_snappy
 from hdmf_zarr_backend.model.nodes import chunk_region, grid_of, lengths_of
 from hdmf_zarr_backend.store.base import resource_failure
@@ -47,6 +48,7 @@ _MOST_WASTE = 8
 _SLAB = 8 * 2**20
 
 _NOWHERE = 2**64 - 1
+_UNFILTERED = 2**32 - 1  # the mask of a chunk to which no filter was applied
 _WHERE = np.dtype([("offset", "u8"), ("size", "u8"), ("mask", "u4")])
 
 
@@ -137,7 +139,7 @@ class RawChunks:
         """Return the bytes of the chunk at ``index``, whose position `find` has returned."""
         if self.file is None:
             data, mask = _read_by_hdf5(self._dataset, index)
-            if len(data) != chunk.size or chunk.mask != mask:
+            if len(data) != chunk.size or chunk.mask not in (mask, _UNFILTERED):
                 problem = f"the chunk {index} has changed since the copy was planned"
                 remedy = "Do not write to the HDF5 file before the copy is complete."
                 raise StoreError(problem, store=self.location, path=self.name, remedy=remedy)
@@ -437,7 +439,8 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
         raw = RawChunks(dataset, inner)
     except UsageError:
         return None
-    if pipeline.codecs and not _edges_known(raw, size):
+    source = RawH5Source(raw, dtype, pipeline, fill)
+    if pipeline.codecs and not _edges_known(dataset, source, size):
         return None
     filtered = np.flatnonzero(raw.where["mask"] == 0)
     if BLOSC in {number for number, _, _ in entries} and len(filtered):
@@ -446,16 +449,35 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
         smallest = filtered[np.argmin(raw.where["size"][filtered])]
         if is_snappy(raw.read(raw.index_at(int(smallest))) or b""):
             return None
-    return RawH5Source(raw, dtype, pipeline, fill)
+    return source
 
 
-def _edges_known(raw: RawChunks, size: int) -> bool:
-    """Tell whether all chunks at the edge are filtered for sure, which `H5Pset_chunk_opts` may have prevented."""
-    # h5py cannot query it. An unfiltered chunk has exactly the size of its values, so chunks of that size are in doubt.
+def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
+    """Find out whether chunks at the edge are filtered (`H5Pset_chunk_opts`); False: unknown."""
+    # h5py cannot query it. An unfiltered chunk has exactly the size of its values, so chunks of that size are in doubt,
+    # such as all of a lone shuffle. The values that HDF5 reads from one of them show it.
+    raw = source.raw
     partial = np.zeros(len(raw), bool)  # chunks that extend beyond the edge of the array
     for axis, numbers in enumerate(np.unravel_index(raw.positions, raw.grid) if len(raw) else ()):
         partial |= (numbers + 1) * raw.chunks[axis] > raw.shape[axis]
-    return not np.any(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
+    doubtful = np.flatnonzero(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
+    for row in doubtful[:16]:
+        index = raw.index_at(int(row))
+        region = chunk_region(index[: len(dataset.shape)], dataset.chunks, dataset.shape)
+        inside = tuple(slice(0, n) for n in lengths_of(region))
+        try:
+            expected = np.ascontiguousarray(dataset[region]).tobytes()
+            plain = np.frombuffer(raw.read(index) or b"", source.dtype).reshape(raw.chunks)[inside].tobytes()
+        except (ChunkError, *H5_ERRORS):
+            return False
+        filtered = None
+        with suppress(ChunkError):
+            filtered = source.decode(index)[inside].tobytes()
+        if plain != filtered:
+            if plain == expected:
+                raw.where["mask"][partial] = _UNFILTERED
+            return expected in (plain, filtered)
+    return len(doubtful) <= 16
 
 
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------

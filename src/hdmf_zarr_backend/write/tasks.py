@@ -74,8 +74,9 @@ class ChunkTask:
         return size + self.change.reader.held_bytes(math.prod(inner_grid(self.array)) * size)
 
     def run(self) -> int:
-        codec, done = chunk_codec(self.array), 0
+        done = 0
         with task_on(self.change, self.path):
+            codec = chunk_codec(self.array)
             for index in self.indices:
                 key = join(self.path, self.array.chunk_name(index))
                 if self.array.shards is not None:
