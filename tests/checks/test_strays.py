@@ -154,6 +154,16 @@ def test_something_else_is_in_the_place_of_a_chunk(store, make, array):
 
 
 @pytest.mark.parametrize("make", KINDS)
+def test_something_else_is_in_the_place_of_a_shard(tmp_path, make):
+    data = ZarrDataIO(np.arange(20), chunks=(5,), shards=(10,))
+    path = trees.write_builder(tmp_path / "file.zarr", trees.root(trees.dataset("x", data)), zarr_format=3)
+    (path / "x/c/1").unlink()
+    make(path / "x/c/1")
+    with ZarrIO(path) as io, pytest.raises(ChunkError, match="'x/c/1' is a folder, a pipe or a device"):
+        io.read_builder()["x"].data[12]
+
+
+@pytest.mark.parametrize("make", KINDS)
 def test_something_else_is_in_the_place_of_a_large_chunk(tmp_path, make):
     """Of a large chunk only the blocks are read that are wanted, from the file itself."""
     path = tmp_path / "file.zarr"

@@ -53,6 +53,7 @@ READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)
 
 PARTIAL = ".partial"
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_NO_FILE = (errno.ENXIO, errno.EISDIR, errno.ESPIPE)  # what opening or reading a socket, a folder and a pipe raises
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
 
@@ -131,7 +132,7 @@ class LocalStore(Store):
                 return os.open(path, READING)
             return self._opened.open(key, READING)
         except (OSError, UnicodeEncodeError) as error:
-            if getattr(error, "errno", None) == errno.ENXIO:  # a socket
+            if getattr(error, "errno", None) in _NO_FILE:
                 raise self._not_a_file(key) from error
             self._raise_unless_absent(error, key, "read")
             self._check_opened()
@@ -156,6 +157,8 @@ class LocalStore(Store):
                 size = os.fstat(descriptor).st_size
                 return [read_part(file, *slice(start, stop).indices(size)[:2]) for start, stop in ranges]
         except OSError as error:
+            if error.errno in _NO_FILE:
+                raise self._not_a_file(key) from error
             raise disk_failure(error, self.location, key, "read") from error
 
     def _set(self, key: str, value: bytes) -> None:
