@@ -48,6 +48,8 @@ def make_kinds(path: Path) -> Path:
         file["one_piece"] = DATA.astype(">f8")
         file.create_dataset("filtered", data=SQUARE, chunks=(300, 300), compression="gzip", shuffle=True)
         file.create_dataset("shuffled", data=SQUARE, chunks=(300, 300), shuffle=True)
+        single_bytes = np.tile(SQUARE.astype("u1"), (2, 2))
+        file.create_dataset("shuffled_bytes", data=single_bytes, chunks=(130, 130), shuffle=True)
         file.create_dataset("chunked", data=DATA, chunks=(100_000,))
         for name, fill in (("few_chunks", 5.0), ("few_chunks_of_zero", 0.0)):
             few = file.create_dataset(name, (3000, 1000), "f8", chunks=(500, 500), compression="gzip", fillvalue=fill)
@@ -118,11 +120,11 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 def test_all_kinds(tmp_path, zarr_format):
     source, target = make_kinds(tmp_path / "a.h5"), tmp_path / "a.zarr.json"
     report = convert(source, target, to="virtual", zarr_format=zarr_format)
-    assert (report.groups, report.datasets, report.format) == (1, 16, "zarr")
+    assert (report.groups, report.datasets, report.format) == (1, 17, "zarr")
     assert compare(source, target) == []
     assert referred(target) == {
-        "one_piece": 2, "filtered": 16, "shuffled": 16, "chunked": 11, "few_chunks": 1, "few_chunks_of_zero": 1,
-        "masked": 3, "mostly_masked": 3, "small_chunks": 1001, "last": 1,
+        "one_piece": 2, "filtered": 16, "shuffled": 16, "shuffled_bytes": 256, "chunked": 11, "few_chunks": 1,
+        "few_chunks_of_zero": 1, "masked": 3, "mostly_masked": 3, "small_chunks": 1001, "last": 1,
     }  # fmt: skip
     group = through_fsspec(target, zarr_format)
     with h5py.File(source, "r") as file:
