@@ -76,7 +76,7 @@ from hdmf_zarr_backend.hdmf.schema import (
 )
 from hdmf_zarr_backend.hdmf.targets import Targets, builder_path, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
-from hdmf_zarr_backend.model.nodes import limited_nesting, relative, split
+from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting, relative, split
 from hdmf_zarr_backend.model.render import escape, few
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.store.base import Store
@@ -508,7 +508,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             hierarchy = None if self._parsed is None else self._parsed.hierarchy
             herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
             try:
-                with construction_errors(builder, source, catalog, hierarchy):
+                # the collector would look through all new containers again and again, and none of them is garbage
+                with construction_errors(builder, source, catalog, hierarchy), gc_paused():
                     container = super().read()
                     if self._edits is not None:
                         let_indices_grow(container)

@@ -82,7 +82,7 @@ def test_an_array_shows_path_unit_chunks_and_first_values(tmp_path, shape):
     shown = array._repr_html_()
     assert "/x" in shown
     assert "&lt;b&gt;V&lt;/b&gt;" in shown
-    assert "Chunk shape" in shown
+    assert '<rect class="chunk"' in shown
     assert str(values[tuple(slice(0, n) for n in ([1] * len(shape) + [5, 8])[-len(shape) :])]) in shown
     for chunk in (tmp_path / "a.zarr/x").glob("0*"):
         chunk.write_bytes(b"damaged")

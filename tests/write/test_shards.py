@@ -224,6 +224,8 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) are not a whole number of chunks \(10, 3\)"),
+        ({"chunks": (10, 3), "shards": (40,)}, r"shards \(40,\) are for 1 axis, and chunks \(10, 3\) for 2 axes"),
         ({"shards": "all"}, "shards 'all' are not lengths"),
         ({"shards": (0, 3)}, "shards .* below 1"),
     ],
@@ -234,17 +236,11 @@ def test_invalid_shards_are_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "message"),
-    [
-        (NUMBERS, {"shards": (40,)}, "do not fit the shape"),
-        (NUMBERS, {"chunks": (10, 3), "shards": (40,)}, "do not fit the shape"),
-        (NUMBERS, {"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) are not a whole number of chunks"),
-        (np.array(3), {"shards": (1,)}, "scalar"),
-    ],
+    ("data", "shards", "message"), [(NUMBERS, (40,), "do not fit the shape"), (np.array(3), (1,), "scalar")]
 )
-def test_shards_that_do_not_fit(tmp_path, data, options, message):
+def test_shards_that_do_not_fit(tmp_path, data, shards, message):
     with pytest.raises(UsageError, match=message) as caught:
-        written(tmp_path / "a.zarr", {"d": ZarrDataIO(data, **options)})
+        written(tmp_path / "a.zarr", {"d": ZarrDataIO(data, shards=shards)})
     assert caught.value.path == "/d"
 
 

@@ -71,8 +71,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     ------
     UsageError
         A generator that is not in a DataChunkIterator; an unknown codec; ``compressor`` and ``compressors`` at once;
-        chunks or shards that are not lengths; shards of an array to be filled later; chunks that are given and to be
-        chosen at once. A write also refuses shards that do not fit the data, or are not a multiple of the chunks.
+        chunks or shards that are not lengths; shards that are not a multiple of chunks, or are of an array to be filled
+        later; chunks that are given and to be chosen at once.
     ValueError
         Only one of ``shape`` and ``dtype`` is given.
 
@@ -117,7 +117,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         self.chunks: tuple[int, ...] | None = None if chunks is None or chunks is True else _lengths(chunks)
         self.chunk_elements, self.chunk_aspect_ratio = _chosen_chunks(chunk_elements, chunk_aspect_ratio, self.chunks)
         is_unfilled = data is None and shape is not None
-        self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, is_unfilled=is_unfilled)
+        self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks, is_unfilled=is_unfilled)
         self.fillvalue = fillvalue
         self.filters, self.compressor = _codecs(filters, compressor, compressors, serializer)
         self.link_data = bool(link_data)
@@ -201,7 +201,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 ZarrDataIO.__init__.__doc__ = ZarrDataIO.__doc__  # help() shows hdmf's otherwise
 
 
-def _shards(shards: Any, *, is_unfilled: bool) -> tuple[int, ...] | Literal["auto"] | None:
+def _shards(
+    shards: Any, chunks: tuple[int, ...] | None, *, is_unfilled: bool
+) -> tuple[int, ...] | Literal["auto"] | None:
     if shards is None:
         return None
     if is_unfilled:  # filling it by parts would rewrite each shard for each part
@@ -209,7 +211,15 @@ def _shards(shards: Any, *, is_unfilled: bool) -> tuple[int, ...] | Literal["aut
         raise UsageError(problem, remedy="Give the data, an iterator, or leave shards out.")
     if isinstance(shards, str) and shards == "auto":
         return "auto"
-    return _lengths(shards, "shards")
+    lengths = _lengths(shards, "shards")
+    if chunks is not None and len(chunks) != len(lengths):
+        axes = ["1 axis" if len(each) == 1 else f"{len(each)} axes" for each in (lengths, chunks)]
+        problem = f"shards {lengths} are for {axes[0]}, and chunks {chunks} for {axes[1]}"
+        raise UsageError(problem, remedy="Give one length for each axis of the data.")
+    if chunks is not None and any(n % c for n, c in zip(lengths, chunks, strict=True)):
+        problem = f"shards {lengths} are not a whole number of chunks {chunks}"
+        raise UsageError(problem, remedy="Give shards whose lengths are multiples of those of the chunks.")
+    return lengths
 
 
 def _codecs(

@@ -401,13 +401,18 @@ def dataset_html(dataset: Any) -> str:
 
 _FEW_BYTES = 1024 * 0.1  # hdmf shows all values of smaller arrays
 _MOST_BYTES = 2**24
+_ARRAY_STYLE = """\
+.zarr-array .grid { fill: none; stroke: currentColor; stroke-width: .6; margin: 4px 0; display: block }
+.zarr-array .chunk { fill: #6a9fd4; stroke: none }
+"""
 
 
 def array_html(array: LazyArray) -> str:
-    """Return what a notebook shows for a dataset: how it is stored, and first values."""
-    html = dataset_html(array)
+    """Return what a notebook shows for a dataset: how it is stored, its chunks as a drawing, and first values."""
+    drawing = _chunk_drawing(array.shape, array.chunks)
+    html = f'<div class="zarr-array"><style>{_ARRAY_STYLE}</style>{dataset_html(array)}{drawing}'
     if array.nbytes < _FEW_BYTES:
-        return html
+        return f"{html}</div>"
     # a few from the first chunk, unless it takes long to fetch
     lengths = [1] * (array.ndim - 2) + [5, 8][-array.ndim :]
     corner = tuple(slice(0, min(few, length)) for few, length in zip(lengths, array.chunks, strict=True))
@@ -417,7 +422,25 @@ def array_html(array: LazyArray) -> str:
             values = str(array[corner])
         except (ZarrBackendError, OSError) as error:
             values = str(error)
-    return f"{html}<div>First values</div><pre>{chr(10).join(map(escape, values.splitlines()))}</pre>"
+    return f"{html}<div>First values</div><pre>{chr(10).join(map(escape, values.splitlines()))}</pre></div>"
+
+
+def _chunk_drawing(shape: tuple[int, ...], chunks: tuple[int, ...]) -> str:
+    """Return the chunks on the first axis, downwards, and on the last one as SVG: the first one is filled."""
+    if not shape or 0 in shape:
+        return ""
+    axes = [(shape[0], chunks[0]), (shape[-1], chunks[-1]) if len(shape) > 1 else (1, 1)]
+    scale = min(54 / axes[0][0], 150 / axes[1][0])
+    height, width = (max(length * scale, 12) for length, _ in axes)
+    row, column = (side * min(chunk / length, 1) for side, (length, chunk) in zip((height, width), axes, strict=True))
+    # a million cuts would be a million lines: of more than 30 chunks, some are drawn
+    ys, xs = (np.arange(part, side - 0.1, max(part, side / 30)) for part, side in ((row, height), (column, width)))
+    cuts = "".join([*(f"M0 {y:.1f}H{width:.1f}" for y in ys), *(f"M{x:.1f} 0V{height:.1f}" for x in xs)])
+    return (
+        f'<svg class="grid" width="{width + 2:.0f}" height="{height + 2:.0f}" viewBox="-1 -1 {width + 2:.1f} '
+        f'{height + 2:.1f}"><rect class="chunk" width="{column:.2f}" height="{row:.2f}"/>'
+        f'<rect width="{width:.1f}" height="{height:.1f}"/><path d="{cuts}"/></svg>'
+    )
 
 
 def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:

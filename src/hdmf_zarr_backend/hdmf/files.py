@@ -41,6 +41,7 @@ from hdmf_zarr_backend.model.nodes import (
     absolute,
     adopt,
     copy_hierarchy,
+    gc_paused,
     join,
     split,
 )
@@ -105,6 +106,8 @@ class ReadSession:
     def _construct(self, builder: Any) -> Any:
         return self._manager.construct(builder) if self.containers is None else self.containers.container(builder)
 
+    # a file is many new objects that live long, and each collection of garbage would look at all of them
+    @gc_paused()
     def root(self) -> Any:
         """Return the builder of the root, always the same object."""
         # hdmf knows builders by their id: another object would be another file to it, and be written again
@@ -253,15 +256,16 @@ def write_difference(
     """Write everything that is new or differs, by the planner; if this raises an error, nothing is written."""
     store, edits, known = file.store, file.edits, file.parsed.hierarchy
     prepare(file)
-    hierarchy = copy_hierarchy(known)
-    planner = planner_of(request, hierarchy)
-    plan = planner.plan_root(request.builder)
-    check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
-    plan.is_nczarr = is_nczarr(known)
-    plan.apply(request.options)
-    specs = add_specs(plan, request.texts, location=request.targets.location)
-    planner.added |= specs
-    planner.changed |= {""} if specs else set()
+    with gc_paused():  # a collection would take longer than making these objects
+        hierarchy = copy_hierarchy(known)
+        planner = planner_of(request, hierarchy)
+        plan = planner.plan_root(request.builder)
+        check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
+        plan.is_nczarr = is_nczarr(known)
+        plan.apply(request.options)
+        specs = add_specs(plan, request.texts, location=request.targets.location)
+        planner.added |= specs
+        planner.changed |= {""} if specs else set()
 
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
@@ -387,6 +391,7 @@ def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
         edits.change.describe(_texts(file, {path: known.get(path) for path in sorted(overlaid)}))
 
 
+@gc_paused()
 def _commit(
     file: EditedFile, hierarchy: Hierarchy, before: Before | None, *, is_changed: bool, consolidate: bool
 ) -> None:

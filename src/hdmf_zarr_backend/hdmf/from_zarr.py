@@ -64,6 +64,7 @@ from hdmf_zarr_backend.model.nodes import (
     Node,
     StoredArray,
     copy_hierarchy,
+    gc_paused,
     join,
     split,
 )
@@ -97,6 +98,7 @@ class ZarrPlanner:
         self._lengths: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
 
+    @gc_paused()  # many objects that stay: each collection would look at all of them
     def plan_file(self) -> WritePlan:
         """Plan everything."""
         for path, node in self._hierarchy.walk():

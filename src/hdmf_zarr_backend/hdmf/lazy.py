@@ -46,6 +46,7 @@ from hdmf_zarr_backend.model.nodes import (
     Group,
     Hierarchy,
     absolute,
+    gc_paused,
     join,
     limited_nesting,
     relative,
@@ -544,6 +545,7 @@ class LazyContainers:
 
     # ---- making -----------------------------------------------------------------------------------------------------
 
+    @gc_paused()
     def root(self) -> Any:
         """Return the container of the root."""
         with self._lock:
@@ -590,6 +592,7 @@ class LazyContainers:
                 # what the user has added comes last
                 set_children(parent, [*ordered, *known.values()])
 
+    @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
         """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
         # one for builders and containers: hdmf's build manager is not safe for threads

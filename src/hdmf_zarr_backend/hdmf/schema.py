@@ -69,8 +69,17 @@ def _held(builder: Any) -> Iterator[tuple[str, Any]]:
             yield name, link.builder
 
 
+def _may_need_types(attributes: dict[str, Any]) -> bool:
+    """Return whether there are integers or text that may be a number; called for each object of a file."""
+    typed = (int, list, np.ndarray)
+    return any(type(each) in typed or (type(each) is str and each in _SPELLED) for each in attributes.values())
+
+
 def restore_types(builder: Any, node: Any, catalog: Any) -> None:
     """Cast the attributes of the builder of ``node`` and of its untyped datasets to schema types that JSON lacks."""
+    held = (dataset.attributes for _, dataset in _held(builder))
+    if not _may_need_types(builder.attributes) and not any(map(_may_need_types, held)):
+        return  # most attributes are text or floats
     namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
     # a file with NCZarr's attributes states the type of each attribute
     if node is None or NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
@@ -481,9 +490,11 @@ def _check_text(given: Any, *, is_ascii: bool) -> None:
 class TextSpecReader(SpecReader):  # type: ignore[misc]
     """Gives hdmf the sources of one cached namespace."""
 
-    def __init__(self, store: str, path: str, text: Callable[[str], str]) -> None:
+    def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/") -> None:
         super().__init__(source=f"{store}:{path}")
-        self._path, self._source_text = path, text
+        self._store = store
+        self._path = path.rstrip("/")
+        self._source_text = text
 
     def read_spec(self, spec_path: str) -> Any:
         """Return the specification of one source."""
@@ -491,11 +502,17 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
             return json.loads(self._source_text(spec_path))
         except (ValueError, RecursionError) as error:
             problem = f"the cached specification {spec_path!r} is not JSON ({type(error).__name__})"
-            raise MetadataError(problem, path=f"{self._path}/{spec_path}", **USE_INSTALLED) from error
+            raise self._error(problem, spec_path) from error
 
     def read_namespace(self, ns_path: str) -> Any:
         """Return the list of namespaces in the source ``ns_path``."""
-        return self.read_spec(ns_path)["namespaces"]
+        document = self.read_spec(ns_path)
+        if not isinstance(document, dict) or not isinstance(document.get("namespaces"), list):
+            raise self._error(f"the cached source {ns_path!r} lists no namespaces", ns_path)
+        return document["namespaces"]
+
+    def _error(self, problem: str, name: str) -> MetadataError:
+        return MetadataError(problem, store=self._store, path=f"{self._path}/{name}", **USE_INSTALLED)
 
 
 def load_cached_namespaces(
@@ -517,7 +534,7 @@ def load_cached_namespaces(
                 raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
             # by number: hdmf-zarr 0.13 takes 2.9.0 for newer than 2.11.0, by the order of text
             path = join(join(location, name), newest_version(versions[name]))
-            readers[name] = TextSpecReader(store.location, absolute(path), source_texts(store, hierarchy, path))
+            readers[name] = TextSpecReader(store.location, source_texts(store, hierarchy, path), path=absolute(path))
         try:
             loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
         except ZarrBackendError:
