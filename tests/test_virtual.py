@@ -269,6 +269,8 @@ def test_a_changed_source_is_reported(pair, change):
         io.read_builder().datasets["data"].data[:]
     assert str(source) in str(caught.value) and str(target) in str(caught.value)
     assert "again" in str(caught.value)
+    (problem,) = {each.remedy for each in verify(target).problems}
+    assert problem == caught.value.remedy and "again" in problem
     if change in ("touched", "grown"):
         convert(source, target, to="virtual", overwrite=True)
         np.testing.assert_array_equal(read(target, "data"), SQUARE)

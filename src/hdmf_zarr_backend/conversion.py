@@ -371,7 +371,10 @@ class Request:
     def __post_init__(self) -> None:
         if self.chunks not in (None, "keep"):
             problem, store = f"chunks={self.chunks!r} is unknown", _location_of(self.target)
-            raise UsageError(problem, store=store, remedy='Use "keep", or settings={"**": {"chunks": ...}}.')
+            given: Any = self.chunks
+            chunks = given if isinstance(given, tuple) else (30_000, 64)
+            remedy = f"Use 'keep', or settings={ {'acquisition/*/data': {'chunks': chunks}} }."
+            raise UsageError(problem, store=store, remedy=remedy)
         if self.options.commit_message is not None and not self.abilities.commits:
             problem = "commit_message= does not apply here: it is for Icechunk"
             remedy = "Leave it out, or give a writable session of Icechunk as the target."
@@ -681,8 +684,16 @@ def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
     for name in sorted(then["options"].keys() | now["options"].keys()):
         before, after = (options.get(name) for options in (then["options"], now["options"]))
         if before != after:
-            differences.append(f"{name} was {before!r} and is {after!r}")
+            option = name if name.startswith("--") else f"--{name.replace('_', '-')}"
+            differences.append(f"{option} was {_shown(name, before)} and is {_shown(name, after)}")
     return differences or ["the plan has changed, because of another version of a library or another environment"]
+
+
+def _shown(name: str, value: Any) -> str:
+    """Return the value of an option as the command line has it."""
+    if name == "codec":
+        value = next((key for key, config in CODECS.items() if config == value), value)
+    return "not given" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 # ---- settings by the pattern of a path ------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(calls, tmp_path, ca
     *(([f"--set={text}", "a.nwb", "b"], "argument --set: invalid") for text in (
         "", "a/b", "a/b:", ": codec=zstd", "a: chunk=3", "a: chunks=3,b", "a: codec",
     )),
+    (["--set", "a chunks=1,2", "a.nwb", "b"], "'a chunks=1,2'; the colon after the pattern is missing; write"),
+    (["--set", "a: codec=zstd:3", "a.nwb", "b"], "'a: codec=zstd:3'; codecs have no level here; write"),
     (["--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"], "not allowed with"),
     (["a.nwb", "b.nwb", "c.nwb"], "3 paths are given, and the last one, c.nwb, is not a folder"),
     (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),

@@ -49,6 +49,9 @@ def test_small_chunks_are_joined_unless_they_are_kept(source, zarrio):
         assert [array["chunks"] for array in arrays if array["path"] == "/small"] == [[length]]
     with pytest.raises(UsageError, match="chunks='kept' is unknown"):
         dry_run(source, chunks="kept")
+    with pytest.raises(UsageError) as caught:
+        dry_run(source, chunks=(5, 2))
+    assert "settings={'acquisition/*/data': {'chunks': (5, 2)}}" in caught.value.remedy
 
 
 def test_an_nwb_file_is_checked_as_a_conversion_checks_it(source, zarrio):

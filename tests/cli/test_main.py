@@ -92,6 +92,7 @@ def test_a_wrong_call_is_told_with_the_usage_of_its_command_and_ends_with_2(argu
     (["-o", "gone/a.html"], "the folder gone does not exist. Create it first"),
     (["-o", "."], "is a folder. Name a file in it"),
     (["-o", "s3://bucket/a.html"], "written to a local path. Upload it afterwards"),
+    (["b.html"], "b.html: a second path is a file to compare with. Name the page with -o b.html."),
     (["--structure"], "--structure is about two files. Name a second file"),
     (["b.zarr", "--level", "chunks"], "--level is about one file"),
     (["b.zarr", "--no-check"], "--no-check is about one file"),

@@ -260,7 +260,7 @@ EARLY = "times are negative, before the session starts"
     (lambda: series(timestamps=[0.0, np.nan, 1.0]), "timestamps are not numbers : /acquisition/a, 1 of them"),
     (lambda: series(timestamps=[1.5e9, 1.5e9 + 1, 1.5e9 + 2]), "times are not seconds since the session start"),
     (lambda: series(data=STAMPS, timestamps=STAMPS + 20 * (STAMPS > 2)),
-     "timestamps have gaps : /acquisition/a, 1 step longer than 1.5 of 0.1 s, up to 20.1 s"),
+     "timestamps have gaps : /acquisition/a, 1 step longer than 1.5 times the median of 0.1 s, up to 20.1 s"),
     pytest.param(
         lambda: series(data=np.arange(600.0), timestamps=np.arange(600) / 30 + np.sin(np.arange(600) ** 2) / 3000), "",
         id="jitter",

@@ -417,6 +417,21 @@ def test_an_append_that_leaves_data_and_timestamps_of_other_lengths_is_warned_of
 
 
 @pytest.mark.parametrize("path", [2], indirect=True)
+def test_series_with_shared_timestamps_part_as_the_remedy_says(path):
+    with NWBZarrIO(path, "r+") as io:
+        io.remove("/intervals/trials")
+        for cascade in (False, True):
+            with pytest.raises(ConflictError) as caught:
+                io.remove("/acquisition/raw", cascade=cascade)
+            call = "io.replace('/acquisition/copy/timestamps', values)"
+            own = f"/acquisition/copy shares it. Give it its own first: {call}, or remove /acquisition/copy as well."
+            assert own in str(caught.value)
+        io.replace("/acquisition/copy/timestamps", np.arange(20.0))
+        assert io.remove("/acquisition/raw") == ["removed /acquisition/raw"]
+    check(path)
+
+
+@pytest.mark.parametrize("path", [2], indirect=True)
 def test_remedies_name_what_works(path):
     table, series = f"{GROUP}/electrodes", "/acquisition/wide"
     with NWBZarrIO(path, "r+") as io:
@@ -731,6 +746,8 @@ def test_a_session_of_icechunk_is_changed():
 @pytest.mark.parametrize("path", [2], indirect=True)
 def test_the_command_line(path, capsys):
     assert main(["remove", str(path), "/acquisition/raw"]) == 2
+    assert "/acquisition/copy shares it." in capsys.readouterr().err
+    assert main(["remove", str(path), "/acquisition/raw", "/acquisition/copy"]) == 2
     assert "use --drop-links" in capsys.readouterr().err
     assert main(["remove", str(path), "/acquisition/raw", "/acquisition/copy", "--drop-links"]) == 0
     assert "removed 3 references in /intervals/trials/timeseries" in capsys.readouterr().out

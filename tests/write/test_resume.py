@@ -212,9 +212,11 @@ def test_another_source_or_option_or_version_is_reported(hdf5, tmp_path, monkeyp
     interrupted(source, target)
     (partial,) = staged(target)
     before = stored_files(partial)
-    with pytest.raises(ConflictError, match=r"codec was 'keep' and is True.*without resume=True"):
+    with pytest.raises(
+        ConflictError, match=r"--codec was keep and is blosc.*without resume=True.*options of the first call"
+    ):
         convert(source, target, resume=True, codec=True)
-    with pytest.raises(ConflictError, match="zarr_format was 2 and is 3"):
+    with pytest.raises(ConflictError, match="--zarr-format was 2 and is 3"):
         convert(source, target, resume=True, zarr_format=3)
     other = tmp_path / "b.h5"
     other.write_bytes(hdf5.read_bytes())
@@ -326,7 +328,7 @@ def test_in_a_bucket_it_goes_on_after_the_objects_that_are_there(hdf5, tmp_path,
         ZarrIO(target, storage_options=storage)
     with pytest.raises(StoreExistsError):
         convert(hdf5, target, storage_options=storage, **form)
-    with pytest.raises(ConflictError, match="codec was 'keep' and is True"):
+    with pytest.raises(ConflictError, match="--codec was keep and is blosc"):
         convert(hdf5, target, storage_options=storage, resume=True, codec=True, **form)
 
     def chunks() -> set[str]:

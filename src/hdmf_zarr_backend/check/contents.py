@@ -112,9 +112,9 @@ def _check_count(store: Store, count: int) -> None:
 
 @dataclass(slots=True)
 class Decoded:
-    """The outcome of a `DecodeTask`: kind, message and chunk of each problem, what is not stored, and counts."""
+    """The outcome of a `DecodeTask`: kind, message, advice and chunk of each problem, what is not stored, counts."""
 
-    problems: list[tuple[str, str, Index]] = field(default_factory=list)
+    problems: list[tuple[str, str, str, Index]] = field(default_factory=list)
     missing: list[Index] = field(default_factory=list)
     lost: list[Index] = field(default_factory=list)  # stored, and their bytes do not decode
     chunks: int = 0
@@ -160,12 +160,13 @@ class DecodeTask:
             except ResourceError:
                 raise  # the chunk may be whole
             except ZarrBackendError as error:
-                decoded.problems.append((kind_of(error), error.problem, index))
+                advice = error.remedy if isinstance(error, StoreError) and error.remedy != error.advice else ""
+                decoded.problems.append((kind_of(error), error.problem, advice, index))
                 decoded.lost += [index] if isinstance(error, ChunkError) else []
                 continue
             except OSError as error:  # a bad sector: the other chunks can still be checked
                 what = f"the chunk {self.node.stored.chunk_text(index)!r} cannot be read ({error})"
-                decoded.problems.append(("chunk-damaged", what, index))
+                decoded.problems.append(("chunk-damaged", what, "", index))
                 continue
             decoded.chunks += 1
             decoded.nbytes += len(data)
@@ -236,12 +237,12 @@ class ChunkCheck:
         done = 0
         missing: dict[str, list[Index]] = {}
         counts: Counter[str] = Counter()  # of those that are missing
-        damaged: dict[tuple[str, str, str], list[Index]] = {}  # the index of a shard: of all chunks in it
+        damaged: dict[tuple[str, str, str, str], list[Index]] = {}  # the index of a shard: of all chunks in it
         for task, decoded in runner.run(self._tasks(runner.workers), in_order=True):
             if decoded.lack is not None and decoded.lack not in self._report.problems:
                 self._report.problems.append(decoded.lack)
-            for kind, message, index in decoded.problems:
-                damaged.setdefault((task.path, kind, message), []).append(index)
+            for kind, message, advice, index in decoded.problems:
+                damaged.setdefault((task.path, kind, message, advice), []).append(index)
             if decoded.missing:
                 listed = missing.setdefault(task.path, [])
                 listed += decoded.missing[: _MOST_NAMED - len(listed)]
@@ -257,11 +258,11 @@ class ChunkCheck:
         arrays = dict(self._arrays)
         for path, indices in missing.items():
             self._add_missing(path, counts[path], [arrays[path].stored.chunk_text(index) for index in indices])
-        for (path, kind, message), indices in damaged.items():
+        for (path, kind, message, advice), indices in damaged.items():
             labels = [arrays[path].stored.chunk_text(index) for index in indices[:_MOST_NAMED]]
             is_named = len(indices) == 1 and labels[0] in message
             shown = message if is_named else f"{message}: {few(labels, count=len(indices))}"
-            self._report.add(path, kind, shown, chunks=tuple(labels))
+            self._report.add(path, kind, shown, advice=advice, chunks=tuple(labels))
 
     def _add_missing(self, path: str, count: int, labels: list[str]) -> None:
         number = "a chunk is" if count == 1 else f"{count:,} chunks are"

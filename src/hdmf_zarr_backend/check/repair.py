@@ -71,13 +71,12 @@ class Repairs(View):
         """Return what the command prints in a ``form``, of a file ``name``: what was done, and what is left."""
         lines = [*map(printable, self.done), *problem_lines(self.left, form, "left: ")]
         lines += [f"remark: {remark}" for remark in self.kept]
-        return [*(lines or ["nothing to repair in the metadata"]), _NOT_CHECKED]
+        restore = f" {_RESTORE_CHUNK}" if self.left else ""
+        return [*(lines or ["nothing to repair in the metadata"]), f"{_NOT_CHECKED}{restore}"]
 
 
-_NOT_CHECKED = (
-    "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy of the "
-    "file, or the source must be converted again."
-)
+_NOT_CHECKED = "Chunks were not checked; run `zarrio verify` to check them."
+_RESTORE_CHUNK = "A damaged chunk must be restored from a copy of the file, or the source must be converted again."
 
 
 @known_arguments

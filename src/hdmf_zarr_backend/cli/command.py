@@ -156,7 +156,10 @@ def _setting(text: str) -> tuple[str, dict[str, Any]]:
     is_known = options.keys() <= {"chunks", "codec", "shards"}
     if not (pattern.strip() and options and all(options.values()) and is_known):
         example = "'acquisition/*/data: chunks=30000,64 codec=zstd shards=auto'"
-        raise ArgumentTypeError(f"invalid setting: {text!r}; write, for example, {example}; codecs have no level here")
+        reason = "" if pattern else "; the colon after the pattern is missing"
+        if "codec=" in pattern or "level" in text:
+            reason = "; codecs have no level here"
+        raise ArgumentTypeError(f"invalid setting: {text!r}{reason}; write, for example, {example}")
     return pattern.strip(), {name: value if name == "codec" else _shards(value) for name, value in options.items()}
 
 

@@ -327,6 +327,9 @@ def report_command(arguments: Namespace) -> cli.Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend import report
 
+    if (arguments.other or "").endswith((".html", ".htm")):
+        problem = f"{arguments.other}: a second path is a file to compare with"
+        raise UsageError(problem, remedy=f"Name the page with -o {arguments.other}.")
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
     _check_report(arguments, output)
     choices: dict[str, Any] = {"values": not arguments.structure, "check": not arguments.no_check}

@@ -99,6 +99,9 @@ Array = npt.NDArray[Any]
 LISTS = frozenset({"colnames", "categories"})
 """Attributes of tables that list members: columns, and the tables of an aligned table."""
 
+SHARED = frozenset({"data", "timestamps"})
+"""What a series may have as a link to another one, and cannot be without."""
+
 _FIXED = LISTS | IDENTITY
 """Attributes by which hdmf knows an object and its members."""
 
@@ -121,7 +124,7 @@ class Edit:
         self._changed: set[str] = set()  # new paths of nodes whose documents change
         self._replaced: set[str] = set()  # and copied
         self._added: set[str] = set()  # paths of copies, above which all is there
-        # what leads to what is removed, why it cannot become null, and the path of the node that has it
+        # what leads to what is removed, why it cannot become null, and the path of the link, or of the node that has it
         self._lost: list[tuple[str, str | None, str]] = []
         self._nulls = 0  # references whose target is removed
         self._kept: dict[str, npt.NDArray[np.bool_]] = {}  # of arrays that lose rows: is an element kept?
@@ -169,6 +172,8 @@ class Edit:
 
     def _how_to_remove(self, *, of_rows: bool) -> tuple[str, ...]:
         """Return what to do about what leads to what is removed, in Python and on the command line."""
+        if not of_rows and (remedy := self._how_to_part()):
+            return (remedy,)
         owners: dict[str, None] = {}  # the nearest objects around that the schema does not require
         for owner in (self._owner(path) for _, reason, path in self._lost if reason is not None):
             while owner and self._why_required(owner) is not None:
@@ -185,6 +190,17 @@ class Edit:
             ways = ("io.remove(rows=...)", "`zarrio remove --rows`")
             return tuple(f"First remove the rows that need it, by {way}; or {named} together with it." for way in ways)
         return (f"Remove {named} together with it; to keep it, export to a new file with its own object there.",)
+
+    def _how_to_part(self, only: str | None = None) -> str:
+        """Return what to do about series (``only`` one) that have data or timestamps of what is removed; "" if none."""
+        lost = {path: split(path) for *_, path in self._lost if self.outdated.get(path, path) is None}
+        links = [path for path, (group, name) in lost.items() if name in SHARED and only in (None, group)]
+        if not links:
+            return ""
+        series = few([absolute(split(path)[0]) for path in links])
+        share, own = ("shares it", "it its") if len(links) == 1 else ("share it", "each its")
+        call = f"io.replace({absolute(links[0])!r}, values)"
+        return f"{series} {share}. Give {own} own first: {call}, or remove {series} as well."
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a node or a link another name in its group."""
@@ -681,7 +697,7 @@ class Edit:
             for entry in (entry for entry, new in zip(entries, followed, strict=True) if new is None):
                 link = join(path, str(entry.get("name")))
                 self.outdated[link] = None
-                self._lost.append((f"the link {absolute(link)}", self._why_required(link), path))
+                self._lost.append((f"the link {absolute(link)}", self._why_required(link), link))
             self._set_links(path, [new for new in followed if new is not None])
         for path in stay:
             _, node = self._node(path)
@@ -774,11 +790,12 @@ class Edit:
             if error is not None and self._why_not(store, parsed, path) is None:
                 text = str(error.args[-1]).rstrip(".")
                 problem = f"the object could not be read any more ({text}), if this were done: {'; '.join(self.done)}"
-                raise self._error(ConflictError, problem, path, "Keep what it needs, or remove the object.")
+                remedy = self._how_to_part(path) or "Keep what it needs, or remove the object."
+                raise self._error(ConflictError, problem, path, remedy)
 
     def _owner(self, path: str) -> str:
         """Return the path of the nearest object that a node belongs to."""
-        while path and data_type_of(self.hierarchy.get(path)) is None:
+        while path and ((node := self.hierarchy.get(path)) is None or data_type_of(node) is None):
             path = split(path)[0]
         return path
 

@@ -261,7 +261,10 @@ def why_required(
             wanted = next((each for each in typed if is_of(catalog, hierarchy.get(path), each.data_type_inc)), None)
             data_type = None if wanted is None else wanted.data_type_inc
             others = (other for key, other in getattr(node, "members", {}).items() if key != name)
-            is_only, what = not any(is_of(catalog, other, data_type) for other in others), f"a {data_type}"
+            is_only, what = (
+                not any(is_of(catalog, other, data_type) for other in others),
+                f"a{'n' * str(data_type).startswith(tuple('AEIO'))} {data_type}",
+            )
         if wanted is None:
             continue
         if is_rename and wanted.name is not None:

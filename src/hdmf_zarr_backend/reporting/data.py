@@ -423,7 +423,9 @@ class DataView:
             detail = f"median step {usual:.4g} s{rate}, from {steps.min():.4g} s to {steps.max():.4g} s"
             self._remark("timestamps are irregular", path, detail)
         if gaps and (not is_irregular or gaps < 0.01 * len(steps)):  # more of them are part of the irregularity
-            detail = f"{counted(gaps, 'step')} longer than 1.5 of {usual:.4g} s, up to {steps.max():.4g} s"
+            detail = (
+                f"{counted(gaps, 'step')} longer than 1.5 times the median of {usual:.4g} s, up to {steps.max():.4g} s"
+            )
             self._remark("timestamps have gaps", path, detail)
         if is_irregular or not usual:
             return _IRREGULAR if is_irregular else "timestamps", span
