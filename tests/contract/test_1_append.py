@@ -206,6 +206,29 @@ def test_an_earlier_reader_gets_an_error_once_an_array_has_larger_chunks(folder,
 
 
 @APPEND
+@pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+@pytest.mark.parametrize("what", ["removed or renamed", "made smaller"])
+def test_an_earlier_reader_gets_an_error_where_chunks_are_gone(folder, what, zarr_format):
+    """They would read as zeros."""
+    path = folder / "file.zarr"
+    data = [dataset(name, ZarrDataIO(np.arange(1, 101), chunks=(2,), maxshape=(None,))) for name in ("a", "b", "c")]
+    write_builder(path, root(*data), zarr_format=zarr_format)
+    with ZarrIO(path, "r") as early:
+        old = [early.read_builder()[name].data for name in ("a", "b")]
+        with ZarrIO(path, "r+") as io:
+            if what == "made smaller":
+                for name in ("a", "b"):
+                    io.read_builder()[name].data.resize((11,))
+            else:
+                io.rename("/a", "d")
+                io.remove("/b")
+        for values in old:
+            for read in (lambda values=values: values[50], lambda values=values: values[:]):
+                with pytest.raises(StoreError, match=f"the array was {what} while it was open .*Open the file again"):
+                    read()
+
+
+@APPEND
 def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
     """One reference is read without its chunk, and the second chunk holds others now."""
     monkeypatch.setattr(edits, "MOST_BYTES", 2**10)

@@ -30,7 +30,7 @@ VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", 
 
 def is_marked(variant: str, zarr_format: int) -> bool:
     """Tell whether a kind of append replaces an array while the root says so."""
-    return variant in ("wider", "larger chunks") or (variant == "wider rows" and zarr_format == 3)
+    return variant in ("wider", "larger chunks", "smaller") or (variant == "wider rows" and zarr_format == 3)
 
 
 def write_before(place: Any, zarr_format: int, **options: Any) -> None:

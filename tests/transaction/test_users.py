@@ -13,7 +13,7 @@ import tempfile
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,14 @@ from hdmf.common import (
 )
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
-from hdmf_zarr_backend.errors import ChunkError, FormatsDifferWarning, StoreError, StoreFullError, StoreRefusedError
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    FormatsDifferWarning,
+    IncompleteStoreError,
+    StoreError,
+    StoreFullError,
+    StoreRefusedError,
+)
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.store import transaction
 from hdmf_zarr_backend.store.base import Abilities
@@ -724,9 +731,10 @@ def test_what_was_cut_off_is_not_seen_again_where_an_array_has_grown_in_between(
             data.resize(shape)
     seen = set()
     for values in states(before, store.log):
-        with ZarrIO(values) as io:
+        with suppress(IncompleteStoreError), ZarrIO(values) as io:
             data = io.read_builder()["x"].data
             seen.add(data.shape)
+            assert data.shape != (4, 4) or (data[:] == 1).all()
             assert data.shape != (4, 2) or data[:].tolist() == [[1, 1], [1, 1], [0, 0], [0, 0]]
     assert seen == {(4, 4), (4, 2)}
 

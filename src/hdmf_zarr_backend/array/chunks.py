@@ -397,6 +397,7 @@ class ChunkReader:
         self.changed: Callable[[Index], Array | None] | None = None
         self.cut: Callable[[Index, Array], Array] | None = None
         self.is_closed: Callable[[], bool] | None = None  # of an array with ``changed``: others may change it now
+        self.is_kept_open = False  # by a program, while others may remove the array
         self._codec_inputs: Any = (None, None)
         self._rules = store.read_rules
         self._allowed: Any = None
@@ -700,7 +701,7 @@ class ChunkReader:
                 # in files that have all chunks
                 is_few = self.array.shards is None and math.prod(self.array.grid) <= FEW
                 may_be_old = (is_few or self.store.read_rules.is_whole) and self._may_be_old
-                if may_be_old and (error := _error_of_change(self.store, self.path, self.array)) is not None:
+                if may_be_old and (error := self._error_of_change()) is not None:
                     raise error
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
             most = self._rules.limits.max_object_bytes
@@ -719,9 +720,12 @@ class ChunkReader:
     def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
         """Return an error with its place, or that of an array that was changed while it was open."""
         if isinstance(error, ChunkError) and self._may_be_old:
-            error = _error_of_change(self.store, self.path, self.array) or error
+            error = self._error_of_change() or error
         error.locate(self.store, self.path)
         return error
+
+    def _error_of_change(self) -> StoreError | None:
+        return _error_of_change(self.store, self.path, self.array, may_be_gone=self.is_kept_open and not self.changed)
 
 
 def _direct_target(part: Overlap, result: Array, shape: Index) -> Array | None:
@@ -750,25 +754,31 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 # change is complete.
 
 
-def _error_of_change(store: Store, path: str, array: StoredArray) -> StoreError | None:
+def _error_of_change(store: Store, path: str, array: StoredArray, *, may_be_gone: bool) -> StoreError | None:
     """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
-    known = (array.chunks, array.data_type, array.codecs) if array.original is None else zarr3.stated_as_read(array)
+    own = array.shape, array.chunks, array.data_type, array.codecs
+    known = own if array.original is None else zarr3.stated_as_read(array)
     # in a file of LINDI the model has other filters than the document, and more axes
     of_model = array.original is None and array.stored_axes is not None
     if known is None or of_model or CELLS in array.first_filter:
         return None
     what: str | None = None
     for stored in _stated_now(store, path, array):
-        changes = zip(("other chunks", "another data type", "another codec"), known, stored, strict=True)
-        what = next((what for what, one, other in changes if one != other), None)
+        if stored is None:
+            what = what or ("removed or renamed" if may_be_gone else None)
+            continue
+        given = zip(("other chunks", "another data type", "another codec"), known[1:], stored[1:], strict=True)
+        what = next((f"given {what}" for what, one, other in given if one != other), None)
+        if what is None and may_be_gone and any(n < m for n, m in zip(stored[0], known[0], strict=False)):
+            what = "made smaller"
         if what is None:
             return None
-    problem = f"the array was given {what} while it was open"
+    problem = f"the array was {what} while it was open"
     return None if what is None else StoreError(problem, remedy="Open the file again.")
 
 
-def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[Index, Any, Any]]:
-    """Yield chunks, data type and codecs as the documents of an array state them now: its own, and the consolidated."""
+def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[Index, Index, Any, Any] | None]:
+    """Yield shape, chunks, data type and codecs as the own and the consolidated document of an array state them now."""
     # if they contradict each other in a file that no one has changed, a chunk is damaged, and the array is not old
     name, first = (zarr2.ARRAY, zarr2.CONSOLIDATED) if array.original is None else (zarr3.DOCUMENT, zarr3.DOCUMENT)
     for key in (join(path, name), first):
@@ -776,12 +786,15 @@ def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[I
         # a damaged document states nothing: the other may be intact, and `verify` reports it
         with suppress(MetadataError):
             document: Any = None if text is None else load(text, key=key)
-            if document is not None and name == zarr2.ARRAY:
-                own = document if key != first else zarr2.unwrap(document).get(join(path, name))
-                stored = zarr2.parse_array(own, {}, path).stored
-                yield stored.chunks, stored.data_type, stored.codecs
-            elif document is not None:
-                if key == first:
-                    document = as_dict(as_dict(as_dict(document).get(zarr3.CONSOLIDATED)).get("metadata")).get(path)
-                if zarr3.check_document(document, path) == "array":
-                    yield zarr3.stated_chunks(document)
+            if document is not None and key == first:
+                is_v2 = name == zarr2.ARRAY
+                block = as_dict(as_dict(document).get(zarr3.CONSOLIDATED)).get("metadata")
+                document = zarr2.unwrap(document).get(join(path, name)) if is_v2 else as_dict(block).get(path)
+            if document is None:
+                yield None
+            elif name == zarr2.ARRAY:
+                stored = zarr2.parse_array(document, {}, path).stored
+                yield stored.shape, stored.chunks, stored.data_type, stored.codecs
+            else:
+                is_array = zarr3.check_document(document, path) == "array"
+                yield zarr3.stated(document) if is_array else None

@@ -361,7 +361,7 @@ class Edits:
     def flush(self, encode: Encode, documents: Callable[[Mapping[str, Any]], dict[str, bytes]]) -> None:
         """Put everything into the change: chunks, then ``documents`` of the arrays that changed.
 
-        The caller commits it and calls `done`. If a data type changes, the root refuses readers until then.
+        The caller commits it and calls `done`. If an array is replaced or cut, the root refuses readers until then.
         """
         if self._is_lost:
             problem = "an earlier write failed and was undone, and some of the changes are not in memory any more"
@@ -371,10 +371,11 @@ class Edits:
         with self.lock:
             for array in self._arrays.values():
                 self._complete(array, encode)
-            kept = [array for array in self._arrays.values() if not array.is_replaced]
+            # a chunk that is cut has fill values where readers of the old shape look
+            replaced = [array for array in self._arrays.values() if array.is_replaced or array.cut]
+            kept = [array for array in self._arrays.values() if array not in replaced]
             self._put_arrays(kept)
             self.change.describe(documents({array.path: array.node for array in kept}))
-            replaced = [array for array in self._arrays.values() if array.is_replaced]
             if replaced:
                 self._replace(replaced, documents({array.path: array.node for array in replaced}))
             for array in self._arrays.values():  # chunks and shards that are outside of an array now
@@ -398,7 +399,7 @@ class Edits:
             self.widen(array.reader, np.dtype(object), partial(setattr, stored, "filters", filters))
 
     def _replace(self, arrays: list[_ChangedArray], documents: dict[str, bytes]) -> None:
-        """Write the arrays whose elements or chunks became larger, one chunk after the other."""
+        """Write the arrays whose elements or chunks became larger, or whose end is cut, one chunk after the other."""
         # their documents first: from them a reader that has the file open learns why a chunk does not decode
         self.change.hide(self._metadata.mark(), documents)
         self.is_marked = True

@@ -119,6 +119,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     ) -> None:
         # not calling the __init__ of zarr.Array: its one field, `_async_array`, is a property here
         self._reader = ChunkReader(store, path, node.stored, cache)
+        self._reader.is_kept_open = True
         self.node = node
         self._maxshape = maxshape
         self._elements = elements

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.encoding import references as references_of
 from hdmf_zarr_backend.encoding.codecs import (
@@ -134,15 +134,19 @@ def check_document(document: Any, path: str) -> Literal["array", "group"]:
     return kind
 
 
-def stated_chunks(document: dict[str, Any]) -> tuple[tuple[int, ...], Any, Any]:
-    """Return the shape of one cell of the grid (a chunk or a shard), data type and codecs of an array document."""
-    return tuple(document["chunk_grid"]["configuration"]["chunk_shape"]), document["data_type"], document["codecs"]
+Stated: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], Any, Any]"
 
 
-def stated_as_read(stored: StoredArray) -> tuple[tuple[int, ...], Any, Any] | None:
-    """Return what `stated_chunks` does of the document that an array was read from; None if it was changed since."""
+def stated(document: dict[str, Any]) -> Stated:
+    """Return shape, that of one cell of the grid (a chunk or a shard), data type and codecs of an array document."""
+    cell = document["chunk_grid"]["configuration"]["chunk_shape"]
+    return tuple(document["shape"]), tuple(cell), document["data_type"], document["codecs"]
+
+
+def stated_as_read(stored: StoredArray) -> Stated | None:
+    """Return what `stated` does of the document that an array was read from; None if it was changed since."""
     original = stored.original
-    return stated_chunks(original.document) if original and original.stored == _properties(stored) else None
+    return stated(original.document) if original and original.stored == _properties(stored) else None
 
 
 def _kind(document: Any, path: str) -> Literal["array", "group"]:
