@@ -379,12 +379,16 @@ def test_new_data_in_a_field_are_told_of_replace_which_warns_of_other_lengths(pa
         with (
             pytest.warns(UserWarning, match="Length of data does not match length of timestamps"),
             pytest.warns(LengthWarning, match=r"raw/data .*trials/timeseries: 1 of 3 ranges in it lead past"),
-            pytest.warns(LengthWarning, match="/acquisition/raw: the data have 2 samples now, and the timestamps 20"),
+            pytest.warns(LengthWarning, match="/acquisition/raw: the data have 2 samples, and the timestamps 20"),
             pytest.warns(DroppedChangesWarning, match="not written: changes of TimeSeries 'raw' in memory"),
         ):
             io.replace("/acquisition/raw/data", np.arange(2.0))
-        with pytest.warns(LengthWarning, match="/acquisition/copy: the data have 20 samples now, and the timestamps 2"):
+        with pytest.warns(LengthWarning, match="/acquisition/copy: the data have 20 samples, and the timestamps 2"):
             io.replace("/acquisition/raw/timestamps", np.arange(2.0))
+        (remark,) = [each for each in verify(path, "links").remarks if each.kind == "series-uneven"]
+        assert str(remark).startswith(
+            "/acquisition/copy: series-uneven: the data have 20 samples, and the timestamps 2."
+        )
         with warnings.catch_warnings(action="error", category=LengthWarning):
             io.replace("/acquisition/copy/data", np.arange(2))
             raw = io.read().acquisition["raw"]
@@ -401,13 +405,11 @@ def test_an_append_that_leaves_data_and_timestamps_of_other_lengths_is_warned_of
         nwbfile = io.read()
         raw = nwbfile.acquisition["raw"]
         raw.data.append(np.arange(3.0))
-        with pytest.warns(
-            LengthWarning, match=r"/acquisition/raw: the data have 23 samples now, and the timestamps 20"
-        ):
+        with pytest.warns(LengthWarning, match=r"/acquisition/raw: the data have 23 samples, and the timestamps 20"):
             io.write(nwbfile)
         raw.timestamps.append(np.arange(3.0))
         with pytest.warns(
-            LengthWarning, match="/acquisition/copy: the data have 20 samples .* timestamps 23"
+            LengthWarning, match="/acquisition/copy: the data have 20 samples, .* timestamps 23"
         ) as caught:
             io.write(nwbfile)
         assert len(caught) == 1

@@ -213,7 +213,7 @@ def test_another_source_or_option_or_version_is_reported(hdf5, tmp_path, monkeyp
     (partial,) = staged(target)
     before = stored_files(partial)
     with pytest.raises(
-        ConflictError, match=r"--codec was keep and is blosc.*without resume=True.*options of the first call"
+        ConflictError, match=r"--codec was keep and is blosc.*without resume=True .*options of the first call"
     ):
         convert(source, target, resume=True, codec=True)
     with pytest.raises(ConflictError, match="--zarr-format was 2 and is 3"):

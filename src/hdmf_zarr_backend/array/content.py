@@ -13,7 +13,7 @@ import math
 import os
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -277,6 +277,19 @@ def past_the_end(rows: Values, resolver: Resolver) -> Counter[str]:
             if isinstance(series, Target) and series.path is not None and (start >= 0 or count >= 0):
                 outside[series.path] += not 0 <= start <= start + count <= samples(series)
     return +outside
+
+
+def uneven_series(resolver: Resolver) -> Iterator[tuple[str, str, Set[str]]]:
+    """Yield each series whose data and timestamps differ in length: its path, both lengths, and the paths of both."""
+    for owner, _ in resolver.main.hierarchy.walk():
+        ends = {}
+        with suppress(ZarrBackendError):  # it has no data or no timestamps, or they cannot be found
+            for name in ("data", "timestamps"):
+                _, path, node = resolver.find_inside(THIS_FILE, join(owner, name))
+                if isinstance(node, Dataset) and any(node.stored.shape):  # not the empty data beside a video
+                    ends[path] = node.stored.shape[0]
+        if len({*ends.values()}) > 1:
+            yield owner, "the data have {:,} samples, and the timestamps {:,}".format(*ends.values()), ends.keys()
 
 
 class ZarrContent(Mapping[str, NodeContent]):

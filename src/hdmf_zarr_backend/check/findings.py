@@ -102,6 +102,7 @@ REMARKS: Final[dict[str, str]] = {
     "reference-refused": _FOLLOW,
     "reference-range": "These samples cannot be read. The series became shorter, or an interval ends after it: remove "
     "the rows, or give them the range (-1, -1), which stands for no samples.",
+    "series-uneven": "Append the samples or timestamps that are missing, or cut those that are too many.",
     "type-unknown": "Import the extension in Python, and validate against its namespace there. To let the file have "
     "the schema, write or export it while the extension is imported.",
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",

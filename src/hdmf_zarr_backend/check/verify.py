@@ -9,7 +9,7 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Literal, get_args
 
-from hdmf_zarr_backend.array.content import ArrayReader
+from hdmf_zarr_backend.array.content import ArrayReader, uneven_series
 from hdmf_zarr_backend.check.contents import ChunkCheck, check_targets
 from hdmf_zarr_backend.check.findings import DandiAsset, Report
 from hdmf_zarr_backend.check.structure import Structure, check_structure
@@ -108,7 +108,9 @@ def verify(
         report.add("general/subject", "dandi-subject", lack)
     if structure is None or level == "structure":
         return report
-    check_targets(Resolver(store, structure.hierarchy), report)
+    check_targets(resolver := Resolver(store, structure.hierarchy), report)
+    for owner, lengths, _ in uneven_series(resolver):
+        report.add(owner, "series-uneven", lengths)
     if report.checks_chunks:
         _check_chunks(store, structure, report, executor, as_progress(progress))
         _note_unchecked(report)

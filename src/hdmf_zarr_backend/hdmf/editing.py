@@ -99,9 +99,6 @@ Array = npt.NDArray[Any]
 LISTS = frozenset({"colnames", "categories"})
 """Attributes of tables that list members: columns, and the tables of an aligned table."""
 
-SHARED = frozenset({"data", "timestamps"})
-"""What a series may have as a link to another one, and cannot be without."""
-
 _FIXED = LISTS | IDENTITY
 """Attributes by which hdmf knows an object and its members."""
 
@@ -194,7 +191,7 @@ class Edit:
     def _how_to_part(self, only: str | None = None) -> str:
         """Return what to do about series (``only`` one) that have data or timestamps of what is removed; "" if none."""
         lost = {path: split(path) for *_, path in self._lost if self.outdated.get(path, path) is None}
-        links = [path for path, (group, name) in lost.items() if name in SHARED and only in (None, group)]
+        links = [path for path, (of, name) in lost.items() if name in ("data", "timestamps") and only in (None, of)]
         if not links:
             return ""
         series = few([absolute(split(path)[0]) for path in links])

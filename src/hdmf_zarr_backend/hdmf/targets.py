@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ import numpy as np
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
+from hdmf_zarr_backend.array.content import uneven_series
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import (
@@ -43,7 +43,7 @@ from hdmf_zarr_backend.hdmf.internals import container_made_of
 from hdmf_zarr_backend.model import links as link_sources
 from hdmf_zarr_backend.model.element import Reference
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url
-from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FILE_SUFFIXES, NOWHERE
@@ -397,13 +397,6 @@ class _Check:
 
 def check_lengths(resolver: Resolver, changed: Set[str]) -> None:
     """Warn of series whose data and timestamps differ in length, if one of them, or a link to it, is in ``changed``."""
-    for owner, _ in resolver.main.hierarchy.walk() if changed else ():
-        ends = {}
-        with suppress(ZarrBackendError):  # it has no data or no timestamps, or they cannot be found
-            for name in ("data", "timestamps"):
-                _, path, node = resolver.find_inside(THIS_FILE, join(owner, name))
-                if isinstance(node, Dataset) and any(node.stored.shape):  # not the empty data beside a video
-                    ends[path] = node.stored.shape[0]
-        if len({*ends.values()}) > 1 and ends.keys() & changed:
-            lengths = "the data have {:,} samples now, and the timestamps {:,}".format(*ends.values())
+    for owner, lengths, paths in uneven_series(resolver) if changed else ():
+        if paths & changed:
             warn(f"{resolver.main.location}, {absolute(owner)}: {lengths}", LengthWarning)

@@ -361,7 +361,6 @@ class Resumption:
         """Refuse to continue a conversion that differs from this one."""
         if differences:
             problem = f"the interrupted conversion cannot be resumed: {'; '.join(differences)}"
-            remedy = "Run it without resume=True, which starts again, or with the options of the first call, which"
-            remedy += " continues."
+            remedy = "Run it without resume=True to start again, or with the options of the first call to continue."
             remedy_cli = remedy.replace("resume=True", "--resume")
             raise ConflictError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
