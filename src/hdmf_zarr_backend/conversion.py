@@ -520,12 +520,11 @@ class Request:
         # affect what is written, as JSON, and a hash of all planned documents.
         options = {
             "codec": self.codec,
-            "zarr_format": self.zarr_format,
+            "zarr_format": "both" if self.has_both else self.zarr_format,
             "chunks": self.chunks,
             "nczarr": self.options.nczarr or None,
             "shards": list(self.shards) if isinstance(self.shards, tuple) else self.shards,
             "strict_json": self.options.strict_json or None,
-            "both": self.has_both or None,
             "chunk_key_encoding": self.options.chunk_key_encoding,
             **{f"--set {absolute(path)}": _as_set(layout) for path, layout in self.layouts.items()},
         }

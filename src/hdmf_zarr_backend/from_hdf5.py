@@ -103,10 +103,8 @@ class Hdf5Planner:
                 assert node is not None
                 node.attributes[NOTES] = note
         planned, hierarchy = PlannedKeys(self.plan, self.tree.target), self.plan.hierarchy
-        source, old = (
-            self.tree.main.location,
-            "1" if "nwb_version" in self.plan.arrays else None,
-        )  # a dataset in NWB 1.x
+        source = self.tree.main.location
+        old = "1.x" if "nwb_version" in self.plan.arrays else None  # a dataset in NWB 1.x
         is_nwb = is_checked and _is_nwb(source, hierarchy.root.attributes, old)
         schema = schema_of(planned, hierarchy, or_installed=or_installed and is_nwb)
         if is_nwb:

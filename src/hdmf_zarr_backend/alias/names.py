@@ -337,7 +337,7 @@ if find_spec("pynwb") is not None:
             options.setdefault("storage_options", anonymous(path))
             return NWBZarrIO(path, mode="r", **options).read()
 
-    class NWBZarrV2IO(ReadsOnly, NWBZarrIO):
+    class NWBZarrV2IO(ZarrV2IO, NWBZarrIO):
         """`NWBZarrIO` that only reads."""
 
         @staticmethod

@@ -582,8 +582,9 @@ class ChunkReader:
     def _read_range(self, out: npt.NDArray[np.uint8], start: int, index: Index, nbytes: int) -> bool:
         """Fill ``out`` with the bytes from ``start`` of a chunk of ``nbytes``, decoded; return False without blocks."""
         key = join(self.path, self.array.chunk_name(index))
-        # a wrong guess of their length is a miss
-        known: DecodedRange | None = self.cache.get(key, f"{BLOCKS}{start // self._block_bytes}")
+        # by the block of its last byte, which the next row needs; a wrong guess of their length is a miss
+        last = start + out.size - 1
+        known: DecodedRange | None = self.cache.get(key, f"{BLOCKS}{last // self._block_bytes}")
         if known is not None and known.copy_to(out, start):
             return True
         self._check_chunk()
@@ -596,7 +597,7 @@ class ChunkReader:
             beyond = blocks.read_into(out, start, decode)
         if beyond is not None and out.size <= blocks.length:  # reading row by row needs them again
             self._block_bytes = blocks.length
-            self.cache.put(key, beyond, f"{BLOCKS}{start // blocks.length}")
+            self.cache.put(key, beyond, f"{BLOCKS}{last // blocks.length}")
         return True
 
     @property

@@ -281,7 +281,9 @@ def past_the_end(rows: Values, resolver: Resolver) -> Counter[str]:
 
 def uneven_series(resolver: Resolver) -> Iterator[tuple[str, str, Set[str]]]:
     """Yield each series whose data and timestamps differ in length: its path, both lengths, and the paths of both."""
-    for owner, _ in resolver.main.hierarchy.walk():
+    for owner, group in resolver.main.hierarchy.walk():
+        if "colnames" in group.attributes:
+            continue  # columns of a table may have these names
         ends = {}
         with suppress(ZarrBackendError):  # it has no data or no timestamps, or they cannot be found
             for name in ("data", "timestamps"):

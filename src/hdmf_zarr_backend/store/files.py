@@ -361,6 +361,8 @@ class Resumption:
         """Refuse to continue a conversion that differs from this one."""
         if differences:
             problem = f"the interrupted conversion cannot be resumed: {'; '.join(differences)}"
-            remedy = "Run it without resume=True to start again, or with the options of the first call to continue."
+            remedy = "Run it without resume=True to start again."
+            if all(difference.startswith("--") for difference in differences):  # only options differ
+                remedy = remedy[:-1] + ", or with the options of the first call to continue."
             remedy_cli = remedy.replace("resume=True", "--resume")
             raise ConflictError(problem, store=location, remedy=remedy, remedy_cli=remedy_cli)
