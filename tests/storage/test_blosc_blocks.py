@@ -1,5 +1,6 @@
 """Some blocks of a Blosc chunk are those of the whole chunk, and a damaged one is damage."""
 
+import json
 import os
 import struct
 
@@ -93,6 +94,8 @@ def stored(values, chunk_rows, dtype=None, shuffle=Blosc.SHUFFLE):
     fill, chunks = (None if dtype else 0), (chunk_rows, *values.shape[1:])
     node = StoredArray(values.shape, chunks, dtype or values.dtype.str, fill, compressor=config)
     codec, keys = chunk_codec(node), DictStore()
+    document = {"zarr_format": 2, "shape": values.shape, "chunks": chunks, "dtype": node.data_type, "order": "C"}
+    put(keys, "a/.zarray", json.dumps(document | {"fill_value": fill, "compressor": config, "filters": None}).encode())
     for number in range(-(-len(values) // chunk_rows)):
         chunk = np.zeros(node.chunks, values.dtype)
         rows = values[number * chunk_rows : (number + 1) * chunk_rows]
