@@ -219,4 +219,4 @@ def test_the_package_is_the_command_line(folder, words):
     command = [sys.executable, "-m", "hdmf_zarr_backend", *words, *([folder / "a.nwb.zarr"] if words else [])]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
-    assert ("no damage" in answer.stdout) if words else ("zarrio convert" in answer.stdout)
+    assert ("no damage" in answer.stdout) if words else ("convert HDF5 to Zarr" in answer.stdout)
