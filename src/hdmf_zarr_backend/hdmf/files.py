@@ -355,6 +355,7 @@ _WITH_INDEX = "Nothing was written. Change both: a number in the index is where 
 def prepare(file: EditedFile) -> None:
     """Refuse changes that leave a table uneven, or values in no row; name the axes of arrays with other shapes."""
     edits, known, resized = file.edits, file.parsed.hierarchy, file.edits.resized
+    edits.begin()
     if file.options.strict_json:
         check_strict(known, file.store.location)
     tables = {split(path)[0] for path in edits.changed}
