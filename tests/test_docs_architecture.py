@@ -28,7 +28,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import JournalWarning
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.store.journal import JOURNAL
+from hdmf_zarr_backend.store.base import JOURNAL
 from tests.import_rules import PACKAGE, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -690,9 +690,13 @@ def _differences(now: dict[str, Any], stored: dict[str, Any]) -> list[str]:
 
 def _shown(name: str, value: Any) -> str:
     """Return the value of an option as the command line has it."""
-    if name == "codec":
-        value = next((key for key, config in CODECS.items() if config == value), value)
+    value = _codec_name(value) if name == "codec" else value
     return "not given" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _codec_name(config: Any) -> Any:
+    """Return the word of ``--codec`` for a configuration; another one as it is."""
+    return next((name for name, known in CODECS.items() if known == config), config)
 
 
 # ---- settings by the pattern of a path ------------------------------------------------------------------------------
@@ -779,10 +783,9 @@ def report_of(plan: WritePlan, source: str, target: str, *, remarks: Sequence[st
 def _as_set(layout: Layout) -> str:
     """Return what is chosen for a dataset in the words of ``--set``."""
     given = [(name, value) for name in _CHOICES if (value := getattr(layout, name)) not in (None, [])]
-    codecs = {dump(config): name for name, config in CODECS.items()}
     texts = {name: ",".join(map(str, value)) if isinstance(value, tuple) else str(value) for name, value in given}
-    if "compressor" in texts:
-        texts = {"codec": codecs.get(dump(layout.compressor), texts.pop("compressor")), **texts}
+    if texts.pop("compressor", None) is not None:
+        texts = {"codec": str(_codec_name(layout.compressor)), **texts}
     return " ".join(f"{name}={text}" for name, text in texts.items())
 
 

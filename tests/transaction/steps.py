@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, get_args
 
 from hdmf_zarr_backend.errors import StoreFullError, StoreRefusedError, StoreUnreachableError
-from hdmf_zarr_backend.store.base import Store
-from hdmf_zarr_backend.store.journal import JOURNAL
+from hdmf_zarr_backend.store.base import JOURNAL, Store
 
 State = dict[str, bytes]
 Step = tuple[str, bytes | None]

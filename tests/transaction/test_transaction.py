@@ -22,7 +22,8 @@ from hdmf_zarr_backend.errors import (
     StoreLockedError,
 )
 from hdmf_zarr_backend.store import base, transaction
-from hdmf_zarr_backend.store.journal import JOURNAL, LAST_RECORD, Record, pending, recover, warn_of_pending
+from hdmf_zarr_backend.store.base import JOURNAL
+from hdmf_zarr_backend.store.journal import LAST_RECORD, Record, pending, recover, warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.transaction import Change, Writer, open_for_writing
 from hdmf_zarr_backend.write.plan import checked_name

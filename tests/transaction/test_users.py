@@ -40,8 +40,8 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.store import transaction
-from hdmf_zarr_backend.store.base import Abilities
-from hdmf_zarr_backend.store.journal import JOURNAL, LAST_RECORD, LastRecord, Record, recover
+from hdmf_zarr_backend.store.base import JOURNAL, Abilities
+from hdmf_zarr_backend.store.journal import LAST_RECORD, LastRecord, Record, recover
 from tests import trees
 from tests.faults import appending
 from tests.transaction.places import UNFINISHED, Act, Cell, Disk, Memory, Queue, bucket, count, some

@@ -11,7 +11,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
 from hdmf_zarr_backend.array import edits
-from hdmf_zarr_backend.store.journal import JOURNAL
+from hdmf_zarr_backend.store.base import JOURNAL
 from hdmf_zarr_backend.store.local import LocalStore
 from tests import samples
 from tests.peers import Peer

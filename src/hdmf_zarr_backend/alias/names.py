@@ -267,8 +267,8 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 
-class ReadsOnly:
-    """Mixin for an io class that only reads, with the arguments of hdmf-zarr 0.14's classes for files of format 2."""
+class ZarrV2IO(ZarrIO):
+    """`ZarrIO` that only reads, with the arguments of hdmf-zarr 0.14's classes for files of format 2."""
 
     def __init__(
         self,
@@ -283,11 +283,7 @@ class ReadsOnly:
         if mode not in ("r", "r-"):
             problem = f"{type(self).__name__} only reads, and the mode is {mode!r}"
             raise ModeError(problem, remedy="Use ZarrIO or NWBZarrIO to write.")
-        super().__init__(path, mode, manager, storage_options=storage_options, **options)  # type: ignore[call-arg] # of the io class
-
-
-class ZarrV2IO(ReadsOnly, ZarrIO):
-    """`ZarrIO` that only reads."""
+        super().__init__(path, mode, manager, storage_options=storage_options, **options)
 
 
 # hdmf-zarr needs pynwb; this package does not, for other data types of HDMF

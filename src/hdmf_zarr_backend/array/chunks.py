@@ -726,7 +726,27 @@ class ChunkReader:
         return error
 
     def _error_of_change(self) -> StoreError | None:
-        return _error_of_change(self.store, self.path, self.array, may_be_gone=self.is_kept_open and not self.changed)
+        """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
+        array, may_be_gone = self.array, self.is_kept_open and not self.changed
+        own = array.shape, array.chunks, array.data_type, array.codecs
+        known = own if array.original is None else zarr3.stated_as_read(array)
+        # in a file of LINDI the model has other filters than the document, and more axes
+        of_model = array.original is None and array.stored_axes is not None
+        if known is None or of_model or CELLS in array.first_filter:
+            return None
+        what: str | None = None
+        for stored in _stated_now(self.store, self.path, array):
+            if stored is None:
+                what = what or ("removed or renamed" if may_be_gone else None)
+                continue
+            given = zip(("other chunks", "another data type", "another codec"), known[1:], stored[1:], strict=True)
+            what = next((f"given {what}" for what, one, other in given if one != other), None)
+            if what is None and may_be_gone and any(n < m for n, m in zip(stored[0], known[0], strict=False)):
+                what = "made smaller"
+            if what is None:
+                return None
+        problem = f"the array was {what} while it was open"
+        return None if what is None else StoreError(problem, remedy="Open the file again.")
 
 
 def _direct_target(part: Overlap, result: Array, shape: Index) -> Array | None:
@@ -753,29 +773,6 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 # Another writer may give an array other chunks, elements or codecs while it is open here. They are stored under the
 # names of the old chunks, after the document that describes them. Old chunks that are not needed are deleted when the
 # change is complete.
-
-
-def _error_of_change(store: Store, path: str, array: StoredArray, *, may_be_gone: bool) -> StoreError | None:
-    """Return the error for a chunk that is absent or does not decode because its array was changed, else None."""
-    own = array.shape, array.chunks, array.data_type, array.codecs
-    known = own if array.original is None else zarr3.stated_as_read(array)
-    # in a file of LINDI the model has other filters than the document, and more axes
-    of_model = array.original is None and array.stored_axes is not None
-    if known is None or of_model or CELLS in array.first_filter:
-        return None
-    what: str | None = None
-    for stored in _stated_now(store, path, array):
-        if stored is None:
-            what = what or ("removed or renamed" if may_be_gone else None)
-            continue
-        given = zip(("other chunks", "another data type", "another codec"), known[1:], stored[1:], strict=True)
-        what = next((f"given {what}" for what, one, other in given if one != other), None)
-        if what is None and may_be_gone and any(n < m for n, m in zip(stored[0], known[0], strict=False)):
-            what = "made smaller"
-        if what is None:
-            return None
-    problem = f"the array was {what} while it was open"
-    return None if what is None else StoreError(problem, remedy="Open the file again.")
 
 
 def _stated_now(store: Store, path: str, array: StoredArray) -> Iterator[tuple[Index, Index, Any, Any] | None]:

@@ -279,19 +279,28 @@ def past_the_end(rows: Values, resolver: Resolver) -> Counter[str]:
     return +outside
 
 
-def uneven_series(resolver: Resolver) -> Iterator[tuple[str, str, Set[str]]]:
-    """Yield each series whose data and timestamps differ in length: its path, both lengths, and the paths of both."""
-    for owner, group in resolver.main.hierarchy.walk():
-        if "colnames" in group.attributes:
+def uneven_series(resolver: Resolver, changed: Set[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield the path of each series whose data and timestamps differ in length, and both lengths.
+
+    With ``changed``, only of series that have, or link to, one of these datasets.
+    """
+    hierarchy = resolver.main.hierarchy
+    for owner, group in hierarchy.walk():
+        if not isinstance(group, Group) or "colnames" in group.attributes:
             continue  # columns of a table may have these names
+        paths = [join(owner, name) for name in ("data", "timestamps")]
+        # without a look at links: a write after each append asks for the few that it has changed
+        has_own = all(hierarchy.get(path) is not None for path in paths)
+        if changed is not None and changed.isdisjoint(paths) and has_own:
+            continue
         ends = {}
         with suppress(ZarrBackendError):  # it has no data or no timestamps, or they cannot be found
-            for name in ("data", "timestamps"):
-                _, path, node = resolver.find_inside(THIS_FILE, join(owner, name))
+            for path in paths:
+                _, target, node = resolver.find_inside(THIS_FILE, path)
                 if isinstance(node, Dataset) and any(node.stored.shape):  # not the empty data beside a video
-                    ends[path] = node.stored.shape[0]
-        if len({*ends.values()}) > 1:
-            yield owner, "the data have {:,} samples, and the timestamps {:,}".format(*ends.values()), ends.keys()
+                    ends[target] = node.stored.shape[0]
+        if len({*ends.values()}) > 1 and (changed is None or not changed.isdisjoint(ends)):
+            yield owner, "the data have {:,} samples, and the timestamps {:,}".format(*ends.values())
 
 
 class ZarrContent(Mapping[str, NodeContent]):

@@ -360,8 +360,8 @@ class Edits:
 
     def begin(self) -> None:
         """Undo a write that failed, before anything is read from the store; refuse to go on if changes are lost."""
-        if self.has_failed and self._change is None:
-            self._change = self.writer.change(root=self._metadata.root_keys)
+        if self.has_failed:
+            self._change = self.change  # one that begins undoes what is left
         if self._is_lost:
             problem = "an earlier write failed and was undone, and some of the changes are not in memory any more"
             remedy = "Close the file, open it again, and make the changes again."
@@ -370,9 +370,9 @@ class Edits:
     def flush(self, encode: Encode, documents: Callable[[Mapping[str, Any]], dict[str, bytes]]) -> None:
         """Put everything into the change: chunks, then ``documents`` of the arrays that changed.
 
-        The caller commits it and calls `done`. If an array is replaced or cut, the root refuses readers until then.
+        The caller has called `begin`, commits it, and calls `done`. If an array is replaced or cut, the root refuses
+        readers until then.
         """
-        self.begin()
         # in two passes: arrays whose chunks keep their names and sizes are complete before the root is marked
         with self.lock:
             for array in self._arrays.values():

@@ -109,7 +109,7 @@ def verify(
     if structure is None or level == "structure":
         return report
     check_targets(resolver := Resolver(store, structure.hierarchy), report)
-    for owner, lengths, _ in uneven_series(resolver):
+    for owner, lengths in uneven_series(resolver):
         report.add(owner, "series-uneven", lengths)
     if report.checks_chunks:
         _check_chunks(store, structure, report, executor, as_progress(progress))

@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,13 +138,12 @@ def convert_command(arguments: Namespace) -> cli.Exit:
       zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
     """
     pairs, options = pairs_of(arguments), cli.reading(arguments)
-    targets, at_urls = dict(pairs), [source for source, target in pairs if is_url(source) or is_url(target)]
+    targets = dict(pairs)
 
     def work(source: str, progress: Progress, settings: Any) -> tuple[ConversionReport | None, float]:
         """Convert one file, or skip it; return the seconds too."""
-        # where no file is at a URL, convert refuses the options
-        urls = options["storage_options"] if source in at_urls or not at_urls else {}
         began, target = time.perf_counter(), targets[source]
+        urls = cli.for_urls(options["storage_options"], (source, target), chain(*pairs))
         why = why_not_done(source, target, arguments, urls) if arguments.skip_existing else None
         if why == "":
             return None, time.perf_counter() - began

@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
@@ -289,6 +289,11 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
         except ValueError:
             options[name] = text
     return options
+
+
+def for_urls(options: dict[str, Any], files: Iterable[str], batch: Iterable[str]) -> dict[str, Any]:
+    """Return storage options for files of a batch, if one is at a URL; where none is, all get them, to refuse them."""
+    return options if not options or any(map(is_url, files)) or not any(map(is_url, batch)) else {}
 
 
 _WRITE_OPTIONS = ("chunk_key_encoding", "durable", "nczarr", "strict_json")

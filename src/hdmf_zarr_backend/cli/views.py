@@ -189,7 +189,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
 
     def work(path: str, _: Progress, settings: Any) -> DryRun:
         target = f"{cli.name_of(path) if is_url(path) else path}.zarr"
-        given["storage_options"] = urls if is_url(path) or not any(map(is_url, paths)) else {}
+        given["storage_options"] = cli.for_urls(urls, [path], paths)
         plan = dry_run(path, target, settings=settings, **given)
         plans.append(plan)
         return plan

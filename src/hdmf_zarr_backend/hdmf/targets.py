@@ -397,6 +397,5 @@ class _Check:
 
 def check_lengths(resolver: Resolver, changed: Set[str]) -> None:
     """Warn of series whose data and timestamps differ in length, if one of them, or a link to it, is in ``changed``."""
-    for owner, lengths, paths in uneven_series(resolver) if changed else ():
-        if paths & changed:
-            warn(f"{resolver.main.location}, {absolute(owner)}: {lengths}", LengthWarning)
+    for owner, lengths in uneven_series(resolver, changed) if changed else ():
+        warn(f"{resolver.main.location}, {absolute(owner)}: {lengths}", LengthWarning)

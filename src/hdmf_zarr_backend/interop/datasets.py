@@ -123,7 +123,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        There is no such field, or TensorStore cannot access the store (such as one in memory).
+        The dataset has no such field, or TensorStore cannot open its store, for example one in memory.
 
     Examples
     --------

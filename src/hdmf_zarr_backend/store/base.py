@@ -37,6 +37,9 @@ from hdmf_zarr_backend.options import DEFAULT_RULES, ReadRules
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 """Names of the metadata documents of nodes."""
 
+JOURNAL = ".hdmf_zarr_journal"
+"""Key of the first record of a pending change (`store.journal`); the other keys begin with the same letters."""
+
 Write: TypeAlias = Callable[[bytes], Any]
 """Appends to a value that is written piece by piece."""
 

@@ -38,14 +38,11 @@ from hdmf_zarr_backend.errors import (
     warn,
 )
 from hdmf_zarr_backend.model.json_text import dump, parse_fast
-from hdmf_zarr_backend.store.base import Store, is_outside
+from hdmf_zarr_backend.store.base import JOURNAL, Store, is_outside
 from hdmf_zarr_backend.store.lock import Holder
 from hdmf_zarr_backend.store.remote import at_once
 
 A = TypeVar("A")
-
-JOURNAL = ".hdmf_zarr_journal"
-"""The key of the first record, which exists while a change is pending; the other keys begin with the same letters."""
 
 LAST_RECORD = f"{JOURNAL}.commit"
 """The key of the record that is set right before the commit."""

@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBac
 from hdmf_zarr_backend.model.json_text import parse_fast
 from hdmf_zarr_backend.store.base import (
     DOCUMENTS,
+    JOURNAL,
     FileState,
     OpenValue,
     Range,
@@ -139,7 +140,7 @@ class LocalStore(Store):
             return None
 
     def _not_a_file(self, key: str) -> ZarrBackendError:
-        kind = StoreError if is_document(key) or key.startswith(".hdmf_zarr_") else ChunkError
+        kind = StoreError if is_document(key) or key.startswith(JOURNAL) else ChunkError
         problem = f"the key {key!r} is a folder, a pipe or a device, not a file"
         return kind(problem, store=self.location, path=node_of(key), remedy="Restore it from a copy.")
 

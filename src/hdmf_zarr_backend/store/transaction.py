@@ -27,7 +27,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.store.base import DOCUMENTS, Store, Write, os_errors
+from hdmf_zarr_backend.store.base import DOCUMENTS, JOURNAL, Store, Write, os_errors
 from hdmf_zarr_backend.store.files import (
     BESIDE,
     NewFolder,
@@ -41,7 +41,6 @@ from hdmf_zarr_backend.store.files import (
 from hdmf_zarr_backend.store.files import RECORD as FOLDER_RECORD
 from hdmf_zarr_backend.store.journal import (
     FAILURES,
-    JOURNAL,
     LAST_RECORD,
     LastRecord,
     Record,

@@ -51,9 +51,8 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Shards, StoredArray, absolute, split
 from hdmf_zarr_backend.model.render import few
 from hdmf_zarr_backend.options import ChunkKeyEncoding, WriteOptions
-from hdmf_zarr_backend.store.base import Store, is_document
+from hdmf_zarr_backend.store.base import JOURNAL, Store, is_document
 from hdmf_zarr_backend.store.files import partial_path
-from hdmf_zarr_backend.store.journal import JOURNAL
 from hdmf_zarr_backend.write.sources import ArraySource, row_blocks
 
 
