@@ -10,7 +10,7 @@ from pstats import Stats
 import pytest
 
 from benchmarks.bench_before import report
-from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3
+from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3, PEER_3
 from benchmarks.harness.interleave import Results
 from benchmarks.harness.job import Job
 from benchmarks.harness.meter import Meter
@@ -37,6 +37,14 @@ def test_the_quick_form_runs_without_peers(bench, tmp_path):
     text = (tmp_path / "performance-figures.inc").read_text()
     assert "this package" in text
     assert str(tmp_path) not in text
+
+
+@pytest.mark.peer
+def test_other_programs_work_in_their_own_environments(bench, peer013, peer014):
+    answer = bench("--quick", "--only", "W5", "--engines", f"{BASE},{PEER_3}")
+    assert answer.returncode == 0, answer.stderr
+    assert f"| {BASE} |" in answer.stdout and f"| {PEER_3} |" in answer.stdout
+    assert "failed:" not in answer.stdout + answer.stderr
 
 
 @pytest.mark.slow

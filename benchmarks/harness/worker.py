@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.harness.backends import BACKENDS, VARIANTS
 from benchmarks.harness.job import Job, Phase, UnsupportedError, Work, Workload
 from benchmarks.harness.meter import Meter
-from benchmarks.workloads.catalog import ALL
+from benchmarks.workloads.catalog import find_workload
 
 
 def work_of(phase: Phase, engine: str) -> Work | None:
@@ -26,7 +26,7 @@ def work_of(phase: Phase, engine: str) -> Work | None:
 
 def run_task(task: dict[str, Any]) -> dict[str, Any]:
     """Do one task and return its figures, or why there are none."""
-    workload: Workload = ALL[task["workload"]]
+    workload = find_workload(task["workload"])
     engine, folder, inputs = task["engine"], Path(task["folder"]), Path(task["inputs"])
     backend = BACKENDS[engine]() if engine in BACKENDS else None
     position, phase = next((i, p) for i, p in enumerate(workload.phases) if p.name == task["phase"])

@@ -11,7 +11,6 @@ from benchmarks.workloads import (
     guarantees,
     references,
     remote,
-    scale,
     small_objects,
     strings,
     windows,
@@ -35,4 +34,11 @@ WORKLOADS: dict[str, Workload] = {
 }
 """Those of `bench_backends.py`."""
 
-ALL = WORKLOADS | {workload.name: workload for workload in scale.WORKLOADS}
+
+def find_workload(name: str) -> Workload:
+    """Return a workload of this name, of those of `bench_scale.py` too."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    from benchmarks.workloads import scale  # needs this package, which the environments of other programs lack
+
+    return next(workload for workload in scale.WORKLOADS if workload.name == name)
