@@ -248,7 +248,7 @@ def measure(name: str, case: Case, engines: list[Engine], delays: list[float], r
                     task = {
                         "kind": KINDS[engine.name], "series": case.series, "slices": slices, "server": server,
                         "key": key, "path": str(folder / key) if is_local else None,
-                        "delays": delays if number == 0 else delays[:1], "source": SOURCE,
+                        "delays": delays[:1] if number and engine.name in (FSSPEC, ROS3) else delays, "source": SOURCE,
                     }  # fmt: skip
                     environment = {**engine.environment, "AWS_ENDPOINT_URL_S3": server}
                     taken += [
@@ -282,7 +282,9 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(CASES), help="cases")
     parser.add_argument("--programs", default=";".join(KINDS), help="names of `KINDS`, separated by semicolons")
     parser.add_argument("--delays", default=",".join(map(str, DELAYS)), help="seconds that each request takes longer")
-    parser.add_argument("--rounds", type=int, default=3, help="after the first one: local, and the smallest delay")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="of fsspec and ros3, those after the first at the smallest delay only"
+    )
     parser.add_argument("--records", type=Path, help="file for the figures")
     parser.add_argument("--from", type=Path, dest="read", help="no run: figures from a file of --records")
     parser.add_argument("--page", action="store_true", help="write the tables and the picture of the documentation")

@@ -514,12 +514,12 @@ class ChunkReader:
         return (iter(listed), True) if is_kept else (parts, False)
 
     def _fetching(self, parts: Iterator[Overlap], nbytes: int) -> Iterable[tuple[ChunkReader, Iterable[Overlap]]]:
-        """Return parts of a selection with their reader; from a remote store, as many together as have ``nbytes``."""
+        """Return parts of a selection with their reader; of a remote store, as many together as have ``nbytes``."""
         if not self._is_remote:
             return [(self, parts)]
         count = max(1, min(nbytes // max(1, math.prod(self.array.chunks) * self.dtype.itemsize), FETCHED_CHUNKS))
         batches = iter(lambda: list(itertools.islice(parts, count)), [])
-        return ((self._fetched([part.chunk for part in batch]) if len(batch) > 1 else self, batch) for batch in batches)
+        return (self._fetched(batch) if len(batch) > 1 else (self, batch) for batch in batches)
 
     def chunks(self, nbytes: int, wanted: Callable[[Index], bool]) -> Iterator[tuple[Index, Array]]:
         """Yield the chunks that are wanted, with their indices; of a remote store, ``nbytes`` are fetched together."""
@@ -528,19 +528,26 @@ class ChunkReader:
             for part in batch:
                 yield part.chunk, reader.chunk(part.chunk)
 
-    def _fetched(self, indices: list[Index]) -> ChunkReader:
-        """Return a reader that holds the stored bytes of those of some chunks that are not decoded already."""
-        names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
-        missing = [index for index in indices if self.cache.get(names[index]) is None and not self._is_lost(index)]
+    def _fetched(self, batch: list[Overlap]) -> tuple[ChunkReader, Iterator[Overlap]]:
+        """Return a reader of a batch of remote chunks, and the parts, each when the bytes of its chunk are there."""
+        names = {part.chunk: join(self.path, self.array.chunk_name(part.chunk)) for part in batch}
+        missing = [index for index in names if self.cache.get(names[index]) is None and not self._is_lost(index)]
         if self.changed is not None:
             missing = [index for index in missing if self.changed(index) is None]
         reader = copy.copy(self)  # threads that read other parts do not see these
         if self._shards is not None:
             reader._fetched_chunks = self._shards.get_many(missing)
-        else:
-            data = self.store.get_many([names[index] for index in missing])
-            reader._fetched_chunks = {index: data.get(names[index]) for index in missing}
-        return reader
+            return reader, iter(batch)
+        stored, requested = self.store.get_each([names[index] for index in missing]), set(missing)
+        reader._fetched_chunks = {}
+
+        def arriving() -> Iterator[Overlap]:
+            for part in batch:  # each is decoded while the next ones are under way
+                if part.chunk in requested:
+                    reader._fetched_chunks[part.chunk] = next(stored)
+                yield part
+
+        return reader, arriving()
 
     def _load_into(self, part: Overlap, result: Array) -> bool:
         """Decode a completely selected chunk straight into ``result``, uncached; return False if that is impossible."""

@@ -186,6 +186,11 @@ class Store(ABC):
         """Return the values of those ``keys`` that exist."""
         return {key: value for key in keys if (value := self.get(key)) is not None}
 
+    def get_each(self, keys: Sequence[str]) -> Iterator[bytes | None]:
+        """Return the values of ``keys`` in their order, each when it has arrived; None for one that does not exist."""
+        values = self.get_many(keys)
+        return map(values.get, keys)
+
     def get_range(self, key: str, start: int, stop: int | None = None) -> bytes | None:
         """Return a range of bytes of the value of ``key``, or None if it does not exist."""
         parts = self.get_ranges(key, [(start, stop)])

@@ -134,6 +134,11 @@ class InlinedStore(Store):
         missing = [key for key in requested if key not in values]
         return {**values, **self.store.get_many(missing)} if missing else values
 
+    def get_each(self, keys: Sequence[str]) -> Iterator[bytes | None]:
+        values = [self.values.get(key) for key in keys]
+        others = self.store.get_each([key for key, value in zip(keys, values, strict=True) if value is None])
+        return (next(others) if value is None else value for value in values)
+
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         return super().get_ranges(key, ranges) if key in self.values else self.store.get_ranges(key, ranges)
 

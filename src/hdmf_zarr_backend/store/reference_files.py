@@ -131,6 +131,8 @@ class ReferenceStore(RemoteStore):
             values |= part
         return values
 
+    get_each = Store.get_each  # by `get_many`: chunks beside each other are one request
+
     def _extent(self, key: str, value: list[Any]) -> Extent:
         check_value_size(self, key, value[2])
         return value[1], value[1] + value[2]

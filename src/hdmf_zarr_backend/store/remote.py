@@ -290,6 +290,9 @@ class RemoteStore(Store):
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         return get_at_once(self, list(keys))
 
+    def get_each(self, keys: Sequence[str]) -> Iterator[bytes | None]:
+        return at_once(self.get, keys)
+
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         # Azure, rangehttpserver and http-server refuse the range of the last n bytes
         if not self._counts_from_end and any(stop is None for _, stop in ranges):
