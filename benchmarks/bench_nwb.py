@@ -17,7 +17,6 @@ import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from subprocess import TimeoutExpired
 from typing import Any
 
 import numpy as np
@@ -269,7 +268,7 @@ def _read(engine: Engine, task: dict[str, Any], environment: dict[str, str]) -> 
         records: list[dict[str, Any]] = engine.interpreter.run(
             READING.read_text(encoding="utf-8"), json.dumps(task), env=environment, timeout=1800
         )
-    except (PeerError, TimeoutExpired) as error:
+    except PeerError as error:
         print(f"{engine.name}: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
         return []
     return records

@@ -50,10 +50,13 @@ class Peer:
             path.write_text(script, encoding="utf-8")
             # -I: neither PYTHONPATH nor the working directory may put this project before the peer's packages.
             command = [self.python, "-I", "-X", "utf8", path, *args]
-            answer = subprocess.run(
-                command, capture_output=True, text=True, encoding="utf-8", env=_clean_environment() | dict(env or {}),
-                timeout=timeout, check=False,
-            )  # fmt: skip
+            try:
+                answer = subprocess.run(
+                    command, capture_output=True, text=True, encoding="utf-8", timeout=timeout, check=False,
+                    env=_clean_environment() | dict(env or {}),
+                )  # fmt: skip
+            except subprocess.TimeoutExpired as error:
+                raise PeerError(f"{self.release} took longer than {timeout:g} s") from error
         if answer.returncode != 0:
             raise PeerError(f"{self.release} ended with status {answer.returncode}:\n{answer.stderr[-8000:]}")
         return json.loads(answer.stdout.strip().splitlines()[-1])
