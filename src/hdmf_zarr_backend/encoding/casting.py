@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
@@ -48,10 +48,8 @@ _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
 )
 _OF_PYTHON = {int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 _OF_PLAIN_LIST = {int: np.int64, float: np.float64, bool: np.bool_, str: np.object_, bytes: np.object_}
-_EXACT_BITS = {2: 11, 4: 24, 8: 53}
-"""Bits of the integers that a float of so many bytes can always hold."""
-_MOST_BITS = 1023
-"""Bits of the integers that are surely below the largest float."""
+_EXACT_BITS = {2: 11, 4: 24, 8: 53}  # bits of the integers that a float of so many bytes can always hold
+_MOST_BITS = 1023  # bits of the integers that are surely below the largest float
 
 
 @dataclass(frozen=True)
@@ -194,8 +192,7 @@ def _is_value(kind: type) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _kind(kind: Hashable) -> str | None:
-    assert isinstance(kind, type)
+def _kind(kind: type) -> str | None:
     return next((name for types, name in _KINDS if issubclass(kind, types)), None)
 
 
@@ -296,8 +293,7 @@ def cast(values: Any, dtype: np.dtype[Any], location: Location = _ANYWHERE, *, s
         with np.errstate(all="ignore"):  # what overflows is found below
             return _numbers(array, dtype, location)
     first = array.reshape(-1)[0]
-    index = (0,) * array.ndim
-    raise location.unfit(index, first, type(first).__name__ if given == "O" else array.dtype, dtype)
+    raise location.unfit((0,) * array.ndim, first, type(first).__name__ if given == "O" else array.dtype, dtype)
 
 
 def _numbers(array: Array, dtype: np.dtype[Any], location: Location) -> Array:
@@ -365,9 +361,6 @@ def _fixed_text(array: Array, dtype: np.dtype[Any], location: Location) -> Array
         if value is None or result[n] != value:
             raise location.unfit(_unravel(n, array.shape), item, type(item).__name__, dtype)
     return result.reshape(array.shape)
-
-
-# ---- rows -----------------------------------------------------------------------------------------------------------
 
 
 _ROW_TYPES = (list, tuple, np.ndarray, np.void)
@@ -444,13 +437,9 @@ def row_values(row: Any, names: tuple[str, ...], n: int, location: Location = _A
     # Rows may be of pandas or of another library, so they are recognised by what they can do.
     is_row = hasattr(row, "__getitem__") and hasattr(row, "__len__") and not isinstance(row, (str, bytes, dict))
     if not is_row or len(row) != len(names):
-        raise location.refused(
-            (n,), f"the data are not rows with a value for each of the fields {names}: {_shown(row)}", _ROWS
-        )
+        problem = f"the data are not rows with a value for each of the fields {names}: {_shown(row)}"
+        raise location.refused((n,), problem, _ROWS)
     return row
-
-
-# ---- text -----------------------------------------------------------------------------------------------------------
 
 
 def cast_text(values: Any, convert: Callable[[Any], Any]) -> Array:

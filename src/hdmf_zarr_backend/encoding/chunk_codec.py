@@ -335,16 +335,12 @@ class GZip(numcodecs.GZip):  # type: ignore[misc]
 # package does not know. So its errors, of whatever class, are translated here, in one place, and it never decodes into
 # memory of the caller: what it returns is checked like the bytes of a file.
 
+# Packages whose codecs are used by the list of ids only: some of the others unpickle.
 _NO_PLUG_INS = frozenset({"numcodecs", "zarr", "hdmf_zarr_backend"})
-"""Packages whose codecs are used by the list of ids only: some of the others unpickle."""
-
 _PICKLE_NAMES = frozenset({"pickle", "numcodecs.pickle"})
-
+# For the advice of errors: extras of numcodecs, and packages with codecs of large recordings, by the id of the codec.
 _EXTRAS = {"msgpack2": "msgpack", "pcodec": "pcodec", "zfpy": "zfpy"}
-"""The extras of numcodecs by the codec that needs one."""
-
 _PACKAGES = {"flac": "flac-numcodecs", "wavpack": "wavpack-numcodecs"}
-"""The packages of codecs with which large recordings are stored, for the advice of an error."""
 
 
 class MissingCodecError(UnsupportedFileError, MetadataError):
@@ -444,11 +440,10 @@ ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError, zlib.error,
 
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
-numcodecs.blosc.use_threads = False
-"""zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and
-the bytes of equal chunks differ."""
-
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
+# zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and the
+# bytes of equal chunks differ.
+numcodecs.blosc.use_threads = False
 
 
 def value_bytes(array: StoredArray) -> int:
@@ -616,13 +611,11 @@ class ChunkCodec:
                 return self._decode(data, shape, out, max_object_bytes)
             stored = self._decode(data, tuple(shape[axis] for axis in self._axes), None, max_object_bytes)
             return stored.transpose(np.argsort(self._axes))
-        except TooLargeError as error:
-            if self.is_object:
-                raise Limits(max_object_bytes=max_object_bytes).exceeded(
-                    "max_object_bytes", 2 * max_object_bytes, f"{what()} decompresses to more bytes than that"
-                ) from error
-            raise self._undecodable(error, 0, what()) from error
         except DECODE_ERRORS as error:
+            if self.is_object and isinstance(error, TooLargeError):
+                problem = f"{what()} decompresses to more bytes than that"
+                limits = Limits(max_object_bytes=max_object_bytes)
+                raise limits.exceeded("max_object_bytes", 2 * max_object_bytes, problem) from error
             raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize, what()) from error
 
     def _undecodable(self, error: Exception, nbytes: int, what: str) -> ChunkError | ResourceError:
@@ -638,8 +631,7 @@ class ChunkCodec:
         reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
         if self.plug_ins and not isinstance(error, PlugInError):
             reason += f"; codec {', '.join(map(repr, self.plug_ins))}"
-        problem = f"{what} cannot be decoded ({reason})"
-        return ChunkError(problem, remedy=RESTORE_CHUNK)
+        return ChunkError(f"{what} cannot be decoded ({reason})", remedy=RESTORE_CHUNK)
 
     def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> Elements | None:
         """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""
@@ -708,9 +700,9 @@ def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
 def _check_count(buffer: Any, wanted: int) -> None:
     """Check the number of elements that a chunk states, before memory is allocated for them."""
     raw = _raw(buffer)
-    head = raw[:4].tobytes()
-    if len(head) == 4 and int.from_bytes(head, "little") != wanted:
-        raise ValueError(f"{int.from_bytes(head, 'little')} elements instead of {wanted}")
+    stated = int.from_bytes(raw[:4].tobytes(), "little")
+    if len(raw) >= 4 and stated != wanted:
+        raise ValueError(f"{stated} elements instead of {wanted}")
     if len(raw) < 4 + 4 * wanted:  # each element has a length before it
         raise ValueError(f"{len(raw)} bytes for {wanted} elements")
 

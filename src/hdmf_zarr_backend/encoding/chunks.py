@@ -36,13 +36,8 @@ class JSONRows:
     """The ``json2`` filter, structured rows included (numcodecs refuses to decode those)."""
 
     def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
-        encoder = json.JSONEncoder(
-            ensure_ascii=config.get("ensure_ascii", True),
-            allow_nan=True,
-            sort_keys=config.get("sort_keys", True),
-            separators=(",", ":"),
-        )
-        self._text = encoder.encode
+        ensure_ascii, sort_keys = config.get("ensure_ascii", True), config.get("sort_keys", True)
+        self._text = json.JSONEncoder(ensure_ascii=ensure_ascii, sort_keys=sort_keys, separators=(",", ":")).encode
         if str(config.get("encoding", "utf-8")).lower() not in _ENCODINGS:
             raise ValueError(f"JSON in {config['encoding']!r} is not read")
         self._dtype = dtype
@@ -123,7 +118,6 @@ class SplitElements(Elements):
     def __init__(
         self, text: bytes, borders: npt.NDArray[np.intp], end: int, separator: bytes, shape: tuple[int, ...]
     ) -> None:
-
         # Not a method: without a cycle, the memory is free as soon as the cache drops this.
         def parsed(position: int) -> Any:
             start = int(borders[position - 1]) + 2 if position else 1
@@ -192,8 +186,7 @@ _NULL = b",null"  # the end of a chunk that reaches beyond its array
 # NumPy drops NULs at the end of text of fixed length, so text with them, and anything else than text, is JSON.
 _ESCAPE = "\0"
 _KINDS = frozenset({"number", "text", "reference"})
-_MANY = 64
-"""From this number of rows it is worth measuring how long their texts are."""
+_MANY = 64  # from this number of rows it is worth measuring how long their texts are
 
 
 # ---- cells ----------------------------------------------------------------------------------------------------------

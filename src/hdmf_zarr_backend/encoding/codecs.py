@@ -52,7 +52,6 @@ _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpa
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
 _TO_BYTES = _SERIALIZERS | {"bytes"}
 _REMEDY = "Convert the array with the program that wrote it."
-_USUAL_LEVEL = 6  # what zlib makes of -1
 
 
 @dataclass(slots=True, frozen=True)
@@ -96,7 +95,7 @@ def in_core_words(compressor: dict[str, Any] | None) -> dict[str, Any] | None:
     if compressor is None or compressor["id"] != "zlib" or compressor.keys() > {"id", "level"}:
         return compressor
     level = compressor.get("level", 1)
-    return {"id": "gzip", "level": _USUAL_LEVEL if level == -1 else level}
+    return {"id": "gzip", "level": 6 if level == -1 else level}  # zlib makes 6 of -1
 
 
 def encode_codecs(

@@ -24,36 +24,23 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+# First letter of a code -> kind of the element.
 KINDS: dict[str, NumberKind] = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
-"""First letter of a code -> kind of the element."""
-
 LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
 
-NUMBERS: dict[str, Number] = {
-    "bool": Number("bool", 1),
-    "int8": Number("int", 1),
-    "int16": Number("int", 2, "<"),
-    "int32": Number("int", 4, "<"),
-    "int64": Number("int", 8, "<"),
-    "uint8": Number("uint", 1),
-    "uint16": Number("uint", 2, "<"),
-    "uint32": Number("uint", 4, "<"),
-    "uint64": Number("uint", 8, "<"),
-    "float16": Number("float", 2, "<"),
-    "float32": Number("float", 4, "<"),
-    "float64": Number("float", 8, "<"),
-    "complex64": Number("complex", 8, "<"),
-    "complex128": Number("complex", 16, "<"),
+_SIZES: dict[NumberKind, tuple[int, ...]] = {
+    "int": (1, 2, 4, 8), "uint": (1, 2, 4, 8), "float": (2, 4, 8), "complex": (8, 16),
+}  # fmt: skip
+# The numbers of Zarr by their name in format 3, NumPy and HDMF.
+NUMBERS: dict[str, Number] = {"bool": Number("bool", 1)} | {
+    f"{kind}{8 * size}": Number(kind, size, "|" if size == 1 else "<") for kind in _SIZES for size in _SIZES[kind]
 }
-"""The numbers of Zarr by their name in format 3, NumPy and HDMF."""
-
+# HDMF's other names of numbers. ``int`` has 32 bits and ``float`` single precision, as in the specification.
 NUMBER_WORDS = {
     "float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "uint": "uint32",
 }  # fmt: skip
-"""HDMF's other names of numbers. ``int`` has 32 bits and ``float`` single precision, as in the specification."""
-
+# Code of a number of NumPy, without the byte order -> name.
 NAMES = {f"{LETTERS[number.kind]}{number.size}": name for name, number in NUMBERS.items()}
-"""Code of a number of NumPy, without the byte order -> name."""
 
 
 def number_of_word(dtype_name: str) -> Number | None:
@@ -66,19 +53,14 @@ def number_code(number: Number, byte_order: str = "<") -> str:
     return f"{'|' if number.size == 1 else byte_order}{LETTERS[number.kind]}{number.size}"
 
 
-_OF_A_LIBRARY = 2
-"""`numpy.dtype.isbuiltin` of the types that other libraries add, such as ml_dtypes."""
-
-
 def code_of(dtype: np.dtype[Any]) -> str:
     """Return the data type of format 2 for a NumPy dtype without fields."""
-    if dtype.isbuiltin == _OF_A_LIBRARY:  # its ``str`` looks like opaque bytes
+    if dtype.isbuiltin == 2:  # it is of another library, such as ml_dtypes, and its ``str`` looks like opaque bytes
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to another type.")
     return dtype.str
 
 
-MAX_DEPTH = 32
-"""How deep types may be nested in each other."""
+MAX_DEPTH = 32  # how deep types may be nested in each other
 
 # NumPy has these on some machines only, so they are read and never written.
 _LONG_DOUBLES = frozenset({"f16", "c32"})
@@ -86,8 +68,7 @@ _DATES = {"M": "datetime64", "m": "timedelta64"}
 
 _CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
 _UNIT = re.compile(r"([0-9]{0,10})(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
-_MOST_UNITS = 2**31 - 1  # NumPy's maximum for one step of a date
-_MOST_IN_FIELD = 2**31 - 1  # NumPy's maximum for the bytes of a field
+_MOST = 2**31 - 1  # NumPy's maximum for the units in one step of a date, and for the bytes of a field
 
 
 def unknown_type(data_type: Any, error: Exception) -> MetadataError:
@@ -111,7 +92,7 @@ def split_unit(text: str | None) -> tuple[int, str]:
         return 1, "generic"
     match = _UNIT.fullmatch(text)
     count = int(match[1] or 1) if match is not None else 0
-    if match is None or not 0 < count <= _MOST_UNITS:
+    if match is None or not 0 < count <= _MOST:
         raise ValueError(f"{text!r} is not a unit of time")
     return count, match[2]
 
@@ -119,8 +100,8 @@ def split_unit(text: str | None) -> tuple[int, str]:
 def field_shape(rest: list[Any]) -> tuple[int, ...]:
     """Return the axes of a field from its entry without name and type: ``[]``, ``[3]`` or ``[[3, 2]]``."""
     shape = tuple(map(int, rest[0] if isinstance(rest[0], list) else rest)) if rest else ()
-    if any(length > _MOST_IN_FIELD for length in shape) or math.prod(shape) > _MOST_IN_FIELD:
-        raise ValueError(f"a field has at most {_MOST_IN_FIELD:,} elements")
+    if any(length > _MOST for length in shape) or math.prod(shape) > _MOST:
+        raise ValueError(f"a field has at most {_MOST:,} elements")
     return shape
 
 
@@ -302,9 +283,6 @@ def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
     if names := [name for name, _ in pairs if not isinstance(name, str)]:
         raise TypeError(f"{names[0]!r} is not a name")
     return [[name, _decode(inner, order, depth + 1)] for name, inner in pairs]
-
-
-# ---- names ----------------------------------------------------------------------------------------------------------
 
 
 def word_of_type(data_type: Any, *, in_row: bool = False) -> Any:

@@ -9,14 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.encoding.data_types import (
-    LETTERS,
-    NAMES,
-    NUMBER_WORDS,
-    code_of,
-    split_code,
-    unknown_type,
-)
+from hdmf_zarr_backend.encoding.data_types import LETTERS, NAMES, NUMBER_WORDS, code_of, split_code, unknown_type
 from hdmf_zarr_backend.encoding.elements import OPEN_WORDS, WORDS, type_element
 from hdmf_zarr_backend.encoding.hdf5_types import to_hdf5
 from hdmf_zarr_backend.errors import ValueRefusedError
@@ -132,9 +125,8 @@ def word_of(dtype: Any) -> Any:
         raise ValueRefusedError(f"{dtype!r} is not a data type of HDMF")
     dtype = np.dtype(dtype)
     if dtype.kind == "V" or dtype.hasobject:
-        # The fields, or the size of opaque elements, come from the data.
-        return None
-    return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
+        return None  # the fields, or the size of opaque elements, come from the data
+    return {"S": "ascii", "U": "utf8"}.get(dtype.kind, dtype.name)
 
 
 def kind_of(dtype_name: str) -> Kind | None:

@@ -49,26 +49,17 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Memo, StoredArray
 
 Form: TypeAlias = Literal["plain", "objects", "rows"]
 
-# hdmf-zarr up to 0.13 wrote what the input was, not a type: int, int64, <f8, str_, or nothing at all.
+# Other type names of HDMF or ``zarr_dtype`` -> `Kind` of `encoding.dtypes`. hdmf-zarr up to 0.13 wrote what the input
+# was, not a type: int, int64, <f8, str_, or nothing at all.
 WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
     "text": "text", "utf": "text", "utf8": "text", "utf-8": "text", "isodatetime": "text", "datetime": "text",
     "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
     "object_": "object", "ref": "object", "reference": "object", "region": "region",
 }  # fmt: skip
-"""Other type names of HDMF or ``zarr_dtype`` -> `Kind` of `encoding.dtypes`."""
-
-TIME_WORDS = frozenset({"isodatetime", "datetime"})
-"""Types of text that the note of a dataset records."""
-
-OPEN_WORDS = frozenset({"numeric", "any"})
-"""Types of HDMF that leave the type to the data."""
-
+TIME_WORDS = frozenset({"isodatetime", "datetime"})  # types of text that the note of a dataset records
+OPEN_WORDS = frozenset({"numeric", "any"})  # types of HDMF that leave the type to the data
 _ELEMENTS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "bytes": ASCII, "object": REFERENCE, "region": REGION}
-
 _OBJECTS = "|O"
-
-
-# ---- types of elements --------------------------------------------------------------------------------------------
 
 
 def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> Element:
@@ -76,8 +67,6 @@ def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> E
     try:
         return _type_element(data_type, objects or {}, 0)
     except (TypeError, ValueError) as error:
-        if isinstance(error, MetadataError):
-            raise
         raise unknown_type(data_type, error) from error
 
 
@@ -353,9 +342,7 @@ def codec_labels(stored: StoredArray) -> list[str]:
 # and 69 look for documents of the cached specifications.
 INLINE_KEY = "hdmf_inline"
 
-INLINE_BYTES = 2**20
-"""Maximum inlined bytes of one file."""
-
+INLINE_BYTES = 2**20  # maximum inlined bytes of one file
 _VERSION = 1
 
 

@@ -14,16 +14,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.data_types import (
-    DATES,
-    NUMBERS,
-    OBJECTS,
-    STRING,
-    STRUCT,
-    STRUCTURED,
-    json_float,
-    object_kind,
-)
+from hdmf_zarr_backend.encoding.data_types import DATES, NUMBERS, STRING, STRUCT, STRUCTURED, json_float, object_kind
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.element import check_characters
 from hdmf_zarr_backend.model.nodes import StoredArray
@@ -40,7 +31,7 @@ _DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)
 def default_fill(data_type: Any) -> Any:
     """Return the fill value that represents None, for a format-3 type from `encode_type`."""
     if isinstance(data_type, str):
-        if data_type in OBJECTS:
+        if object_kind(data_type) is not None:
             return ""
         return {"bool": False, "float": 0.0, "complex": [0.0, 0.0]}.get(NUMBERS[data_type].kind, 0)
     name, configuration = data_type["name"], data_type["configuration"]

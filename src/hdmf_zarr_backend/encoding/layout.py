@@ -40,17 +40,10 @@ CHUNK_BYTES, SHARDED_CHUNK_BYTES = 4 * 2**20, 16 * 2**20
 # array that has them; a smaller one consists of a few objects anyway.
 SHARD_BYTES, SHARD_CHUNKS, SHARDED_BYTES = 512 * 2**20, 2**14, 64 * 2**20
 
-OBJECT_BYTES = 64
-"""Assumed size of an element of an object array, for the size of chunks."""
-
-WHOLE_BYTES = 2**20
-"""Maximum size of an HDF5 dataset that becomes one chunk, whatever its HDF5 chunks were."""
-
-LEAST_CHUNK_BYTES = 2**16
-"""Smaller HDF5 chunks are joined along the first axis."""
-
-TENSORSTORE_ELEMENTS = 2**20
-"""TensorStore's default number of elements of a chunk."""
+OBJECT_BYTES = 64  # assumed size of an element of an object array, for the size of chunks
+WHOLE_BYTES = 2**20  # maximum size of an HDF5 dataset that becomes one chunk, whatever its HDF5 chunks were
+LEAST_CHUNK_BYTES = 2**16  # smaller HDF5 chunks are joined along the first axis
+TENSORSTORE_ELEMENTS = 2**20  # TensorStore's default number of elements of a chunk
 
 # hdmf-zarr 0.13 has this default, and all readers of format 2 that were tried decode it. gzip is unreadable for
 # netcdf-c, lz4 and lzma for TensorStore too.

@@ -89,9 +89,7 @@ SUPERBLOCK = "_nczarr_superblock"
 PROPERTIES = "_NCProperties"
 GROUP = "_nczarr_group"
 ARRAY = "_nczarr_array"
-ADDED = (SUPERBLOCK, PROPERTIES, GROUP, ARRAY)
-"""The attributes that `overlay` adds and `strip` removes."""
-
+ADDED = (SUPERBLOCK, PROPERTIES, GROUP, ARRAY)  # the attributes that `overlay` adds and `strip` removes
 _VERSION = "2.0.0"
 _PROPERTIES = f"version=2,hdmf_zarr_backend=1,nczarr={_VERSION}"
 # netcdf-c has no booleans, half floats, complex numbers, UTF-32 or rows. One such array that it visits makes the
@@ -104,8 +102,7 @@ _UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
 _LONGEST_NAME = 256  # bytes
 _LONGEST_LABEL = 200  # leaves characters for a length
 _TYPES_OF = "types"
-_TEXTS = "|S128"
-"""netcdf-c's type of a list of text; its length has no effect."""
+_TEXTS = "|S128"  # netcdf-c's type of a list of text; its length has no effect
 
 
 def check_format(zarr_format: int, location: str, *, nczarr: bool) -> None:

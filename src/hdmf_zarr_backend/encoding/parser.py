@@ -147,14 +147,11 @@ class ParsedFile:
 
     hierarchy: Hierarchy
     consolidated: bool
-    inlined: dict[str, bytes] = field(default_factory=dict)
-    """The chunks inside the consolidated document, by key."""
-    is_foreign: bool = False
-    """Whether the documents are LINDI's, which are read only; the hierarchy is translated."""
+    inlined: dict[str, bytes] = field(default_factory=dict)  # the chunks inside the consolidated document, by key
+    is_foreign: bool = False  # whether the documents are LINDI's, which are read only; the hierarchy is translated
     state: registry.State | None = None
     """Whether the metadata of both formats agree; None for a file that has those of one."""
-    left_out: Damaged = field(default_factory=dict)
-    """The errors of nodes that are left out, by path."""
+    left_out: Damaged = field(default_factory=dict)  # the errors of nodes that are left out, by path
 
     def store(self, store: Store) -> Store:
         """Return the store with the inlined chunks in memory."""

@@ -32,12 +32,9 @@ OBJECT = "object"
 REGION_WORD = "region"
 REFERENCE_3 = "_REFERENCE"
 OBJECT_REFERENCE = "object_reference"
-REFERENCE_TEXTS: dict[str, Any] = {"id": "references"}
-"""The filter of nodes of format 3, `encoding.chunks.ReferenceTexts`."""
-
+REFERENCE_TEXTS: dict[str, Any] = {"id": "references"}  # filter in format 3, `encoding.chunks.ReferenceTexts`
+# Key in the configuration of ``json2``: number of fields of rows of LINDI, else 0; references are wrapped.
 CELLS = "lindi"
-"""Key in the configuration of ``json2``: number of fields of rows of LINDI, else 0; references are wrapped."""
-
 _POINTS = 'Give {"points": [[...], ...]}.'
 
 

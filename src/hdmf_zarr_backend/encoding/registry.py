@@ -22,15 +22,11 @@ from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node, StoredArray
 from hdmf_zarr_backend.options import named_format
 
-BOTH: Literal["both"] = "both"
-"""The ``zarr_format`` of such a file, and the name of its note."""
-
+BOTH: Literal["both"] = "both"  # the ``zarr_format`` of such a file, and the name of its note
 ZarrFormat: TypeAlias = Literal[2, 3, "both"]
 """Possible formats of a new file."""
-
+# The relation between the documents of both formats.
 State: TypeAlias = Literal["alike", "2 is newer", "3 is newer", "both are newer"]
-"""The relation between the documents of both formats."""
-
 Documents = dict[str, dict[str, Any]]
 
 
@@ -45,11 +41,8 @@ class Format(Protocol):
 
 
 # hdmf-zarr up to 0.13 and netcdf-c read format 2 only; hdmf-zarr 0.14 writes format 3.
-DEFAULT_FORMAT = 2
-"""Format of new files, unless the call or the environment names one."""
-
-FORMATS: dict[int, Format] = {2: zarr2, 3: zarr3}
-"""The formats by number: modules, of which each is a `Format`."""
+DEFAULT_FORMAT = 2  # format of new files, unless the call or the environment names one
+FORMATS: dict[int, Format] = {2: zarr2, 3: zarr3}  # the formats by number: modules, of which each is a `Format`
 
 
 def default_format(possible: Sequence[int], *, needed: int | None = None) -> ZarrFormat:
@@ -59,11 +52,8 @@ def default_format(possible: Sequence[int], *, needed: int | None = None) -> Zar
     return next((number for number in wanted if number in supported), supported[0])
 
 
-FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)
-"""Keys that show whether a file is consolidated, and its format."""
-
-FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}
-"""The one of them for a file of known format."""
+FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)  # keys that show whether a file is consolidated, and its format
+FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}  # the one of them for a file of known format
 
 
 def stale(zarr_format: int, *, consolidate: bool) -> list[str]:

@@ -24,23 +24,14 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"
 NCZARR_ATTR = "_nczarr_attr"
 # hdmf-zarr up to 0.13 makes attributes of builders of names that it does not know, and ignores them.
 NOTES = "_hdmf"
-WRITING = "writing"
-"""Entry in the note of the root: the process that writes the file, which is incomplete while it has this entry."""
-
-CHANGING = "changing"
-"""Key in the entry `WRITING`: the file was complete, and is again when its journal is undone or completed."""
-
-CHUNKS = "chunks"
-"""Entry in the note of the root: `ALL_CHUNKS` if every chunk was stored, so that a missing one is damage."""
-
-ALL_CHUNKS = "all"
-
-HDF5 = "hdf5"
-"""Entry in the note of a node: what describes it in HDF5."""
-
+# Entry in the note of the root: the process that writes the file, which is incomplete while it has this entry; and a
+# key in the entry: the file was complete, and is again when its journal is undone or completed.
+WRITING, CHANGING = "writing", "changing"
+# Entry in the note of the root, and its value if every chunk was stored, so that a missing one is damage.
+CHUNKS, ALL_CHUNKS = "chunks", "all"
+HDF5 = "hdf5"  # entry in the note of a node: what describes it in HDF5
+# The schema's documentation of a node; hidden if the note of the node records that it comes from the schema.
 DOC = "doc"
-"""The schema's documentation of a node; hidden if the note of the node records that it comes from the schema."""
-
 RESERVED = frozenset(
     {
         DTYPE, LINKS, SPECLOC, DIMENSIONS, NCZARR_ATTR, NOTES,
@@ -49,9 +40,8 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 
+# Version of this package's additions to the storage specification; in the note of the root (docs/format).
 FORMAT_VERSION = "1.0"
-"""Version of this package's additions to the storage specification; in the note of the root (docs/format)."""
-
 _ESCAPED = "escaped"
 
 
@@ -126,12 +116,10 @@ def as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# NWB has the first, hdmf-common the second.
+# The attributes that name the data type of a group or dataset: NWB has the first, hdmf-common the second.
 TYPE_KEYS = ("neurodata_type", "data_type")
-"""The attributes that name the data type of a group or dataset."""
-
+# Attributes that hdmf makes of an object itself, whatever the schema says.
 IDENTITY = frozenset({*TYPE_KEYS, "namespace", "object_id"})
-"""Attributes that hdmf makes of an object itself, whatever the schema says."""
 
 
 def data_type_of(node: Any) -> str | None:
@@ -179,8 +167,7 @@ def version_key(version: str) -> tuple[Any, ...]:
     return (1, natural(release), _FINAL.match(suffix) is not None, natural(ordered))
 
 
-NAMESPACE = "namespace"
-"""Name of the source that describes a namespace and lists its other sources."""
+NAMESPACE = "namespace"  # name of the source that describes a namespace and lists its other sources
 
 
 def spec_location(value: Any) -> str | None:

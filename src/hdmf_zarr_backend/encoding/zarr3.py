@@ -72,23 +72,16 @@ from hdmf_zarr_backend.model.nodes import (
 from hdmf_zarr_backend.options import ChunkKeyEncoding
 
 DOCUMENT = "zarr.json"
-CONSOLIDATED = "consolidated_metadata"
-"""Key of the consolidated documents in that of the root."""
-
+CONSOLIDATED = "consolidated_metadata"  # key of the consolidated documents in that of the root
 # hdmf-zarr 0.14 has the same minimum: the length of a field cannot grow without writing all rows again.
-TEXT_CHARACTERS = 512
-"""Minimum length of text and references in rows, in characters."""
-
-BLOCK: dict[str, Any] = {"kind": "inline", "must_understand": False}
-"""The consolidated block without its documents."""
-
+TEXT_CHARACTERS = 512  # minimum length of text and references in rows, in characters
+BLOCK: dict[str, Any] = {"kind": "inline", "must_understand": False}  # the consolidated block without its documents
+# Keys of documents that the specification defines.
 GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes"})
 ARRAY_KEYS = GROUP_KEYS | {
     "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs", "storage_transformers",
     "dimension_names",
 }  # fmt: skip
-"""Keys of documents that the specification defines."""
-
 _REQUIRED = frozenset({"shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs"})
 _ORDER = (
     "zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs",
@@ -96,20 +89,15 @@ _ORDER = (
 )  # fmt: skip
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 
-NEW_KEYS = ChunkKeys("default", "/")
-"""The chunk key encoding of new arrays."""
-
+NEW_KEYS = ChunkKeys("default", "/")  # of new arrays
+# The encodings of chunk keys by name, each with its default separator.
 KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}
-"""The encodings of chunk keys by name, each with its default separator."""
-
 # The convention was agreed upon in hdmf-zarr issue 335 and pull request 336; scalars got the shape () in 391, in
 # place of the mark.
 DTYPE_3 = "_DTYPE"
 LINKS_3 = "_LINKS"
 REFERENCE_FIELDS_3 = "_REFERENCE_FIELDS"
-SCALAR_3 = "_SCALAR"
-"""The mark of scalars in drafts of the convention."""
-
+SCALAR_3 = "_SCALAR"  # the mark of scalars in drafts of the convention
 _ATTRIBUTES = "attributes"
 _AS_TEXT = {"dtype": "json", "text": True}
 _TYPE = "type"
@@ -119,11 +107,7 @@ _ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
 _NESTED = (dict, list)
 _NAMES = "dimension_names"
 _KEPT = (DTYPE_3, REFERENCE_FIELDS_3, DTYPE, SCALAR_3)
-_LARGEST_ELEMENT = 255
-"""The largest element size of Blosc; larger ones, and the output of filters, are treated as bytes."""
-
-
-# ---- shape, grid and keys of a document ------------------------------------------------------------------------------
+_LARGEST_ELEMENT = 255  # that Blosc has; larger ones, and the output of filters, are treated as bytes
 
 
 def check_document(document: Any, path: str) -> Literal["array", "group"]:

@@ -221,8 +221,7 @@ Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 entry for all axes: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
 
 
-DANGLING = "<dangling>"
-"""Path of the target of a reference that leads to nothing."""
+DANGLING = "<dangling>"  # path of the target of a reference that leads to nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

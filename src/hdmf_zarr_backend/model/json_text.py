@@ -28,9 +28,7 @@ except ModuleNotFoundError:  # the fallback is complete, only slower
 _DIGITS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
 # orjson makes floats of integers beyond 64 bits, which would lose digits silently.
 _LONG_INTEGER = b"0" * 19  # 2**63 has 19 digits
-MAX_NESTING = 1000
-"""How deep objects and lists of a document may be nested; the limit of orjson is the same."""
-
+MAX_NESTING = 1000  # how deep objects and lists of a document may be nested; the limit of orjson is the same
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _OTHERS = bytes(byte for byte in range(256) if byte not in _STEPS)

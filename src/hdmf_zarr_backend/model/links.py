@@ -22,17 +22,14 @@ from hdmf_zarr_backend.errors import UsageError
 THIS_FILE = "."
 # A link in the same file has "."; the others are what joining paths makes of it.
 OWN_SOURCES = (THIS_FILE, "", "./")
-LOCAL_URLS = ("file://", "local://")
-"""Prefixes of URLs of this machine; fsspec has two names for the protocol."""
+LOCAL_URLS = ("file://", "local://")  # prefixes of URLs of this machine; fsspec has two names for the protocol
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 # fsspec joins protocols with "::". A local path may contain it, too, so the last part must be a URL or start with "/".
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
 # One letter and a colon are a drive of Windows, not a scheme.
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 
-ZARR_SUFFIXES = (".zarr", ".zip")
-"""Suffixes of the names of new Zarr files: directories, and zip files."""
-
+ZARR_SUFFIXES = (".zarr", ".zip")  # suffixes of the names of new Zarr files: directories, and zip files
 HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 """Suffixes of the names of HDF5 files, where these cannot be recognised by their signature."""
 

@@ -28,12 +28,9 @@ Order: TypeAlias = "str | tuple[int, ...]"
 class Shards:
     """How chunks are combined in stored objects (Zarr v3, codec ``sharding_indexed``)."""
 
-    shape: tuple[int, ...]
-    """Shape of one stored object, a multiple of the chunk shape on each axis."""
-    index_at_end: bool = True
-    """Position of the index: after the chunks, or before them."""
-    checksum: bool = True
-    """Whether the index is followed by a CRC32C of it."""
+    shape: tuple[int, ...]  # shape of one stored object, a multiple of the chunk shape on each axis
+    index_at_end: bool = True  # position of the index: after the chunks, or before them
+    checksum: bool = True  # whether the index is followed by a CRC32C of it
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,8 +60,7 @@ class ChunkKeys:
         return index if self.name(index) == name else None
 
 
-DEFAULT_PREFIX = "c"
-"""First part of the keys with the encoding ``"default"``."""
+DEFAULT_PREFIX = "c"  # first part of the keys with the encoding ``"default"``
 
 
 def is_small_number(text: str) -> bool:
@@ -101,10 +97,8 @@ class Original(NamedTuple):
     """The format-3 document that an array was read from, which is written again if its properties have not changed."""
 
     document: dict[str, Any]
-    stored: tuple[Any, ...]
-    """The fields of the array that determine how it is stored, as read (`encoding.zarr3`)."""
-    attributes: dict[str, Any]
-    """The attributes of the dataset, as read."""
+    stored: tuple[Any, ...]  # the fields of the array that determine how it is stored, as read (`encoding.zarr3`)
+    attributes: dict[str, Any]  # the attributes of the dataset, as read
 
 
 @dataclass(slots=True)
@@ -114,26 +108,21 @@ class StoredArray:
     shape: tuple[int, ...]
     """Length of each axis. Rows with text or references have a last axis for their fields, a scalar has one element."""
     chunks: tuple[int, ...]
-    data_type: Any
-    """Of a decoded chunk, as JSON of format 2: ``"<f4"``, ``"|O"`` or a list of fields."""
-    fill_value: Any = None
-    """As JSON; None if undefined."""
+    data_type: Any  # of a decoded chunk, as JSON of format 2: ``"<f4"``, ``"|O"`` or a list of fields
+    fill_value: Any = None  # as JSON; None if undefined
     compressor: dict[str, Any] | None = None
     filters: list[dict[str, Any]] | None = None
     """Configurations of codecs of format 2, and ``references``, ``struct`` and ``byteorder`` of `encoding.codecs`.
     They are applied in order before the compressor."""
     order: Order = "C"
     zarr_format: int = 2
-    chunk_keys: ChunkKeys = ChunkKeys()
-    """The encoding of the keys of its chunks, or shards."""
+    chunk_keys: ChunkKeys = ChunkKeys()  # the encoding of the keys of its chunks, or shards
     stored_axes: int | None = None
     """Number of axes in the document and in the keys of chunks, if not all; these are the first ones."""
-    shards: Shards | None = None
-    """How chunks are combined in stored objects; None: each is a separate object."""
+    shards: Shards | None = None  # how chunks are combined in stored objects; None: each is a separate object
     extra: dict[str, Any] = field(default_factory=dict)
     """Keys of the document that the format does not define, kept so that reading and writing is lossless."""
-    original: Original | None = None
-    """The format-3 document that it was read from."""
+    original: Original | None = None  # the format-3 document that it was read from
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
@@ -182,9 +171,7 @@ A = TypeVar("A", bound=Mapping[str, Any])
 T = TypeVar("T")
 
 
-MOST_AXES = 64
-"""Maximum number of axes of a NumPy array."""
-
+MOST_AXES = 64  # maximum number of axes of a NumPy array
 _MOST_ELEMENTS = 2**512
 
 

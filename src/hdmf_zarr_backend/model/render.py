@@ -21,8 +21,7 @@ T = TypeVar("T")
 
 # Adjacent members of similar structure are a run: `RUN` with similar names, `LONG_RUN` with any; `SHOWN` are shown.
 RUN, LONG_RUN, SHOWN = 8, 50, 3
-FEW = 5
-"""How many names are in a message."""
+FEW = 5  # how many names are in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +76,9 @@ class Item:
     node: Node | None
     leaf: Leaf | None = None
     description: Description = field(default_factory=Description)
-    members: list[Item] = field(default_factory=list)
-    """Members and links of a group, in natural order."""
-    sum: Sum = field(default_factory=Sum)
-    """Counts of the subtree, including the item itself."""
-    likeness: Hashable = None
-    """Equal for members with a similar structure."""
+    members: list[Item] = field(default_factory=list)  # members and links of a group, in natural order
+    sum: Sum = field(default_factory=Sum)  # counts of the subtree, including the item itself
+    likeness: Hashable = None  # equal for members with a similar structure
 
 
 def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
@@ -205,10 +201,8 @@ class Form:
     verbose: bool = False
     limit: int = 100
     paint: Callable[[str, Literal["green", "red"]], str] = lambda text, _: text
-    each: str = ""
-    """After the number of findings that are like the one before it."""
-    all: str = ""
-    """After the number of lines beyond the limit."""
+    each: str = ""  # after the number of findings that are like the one before it
+    all: str = ""  # after the number of lines beyond the limit
 
 
 PLAIN = Form()
@@ -256,9 +250,7 @@ def verdict(name: str, good: str, count: int, noun: str, form: Form) -> str:
     return f"{printable(without_secrets(name))}: {result}"
 
 
-TREE_WIDTH = 60
-"""Maximum start of the columns; a longer name shifts only the columns of its own line."""
-
+TREE_WIDTH = 60  # maximum start of the columns; a longer name shifts only the columns of its own line
 _GAP = "  "
 
 Role: TypeAlias = Literal["title", "group", "link"]
