@@ -410,9 +410,6 @@ def _mapping(holder: Any, key: str) -> dict[str, Any]:
     return as_dict(as_dict(holder).get(key))
 
 
-# ---- as HDF5 has them -----------------------------------------------------------------------------------------------
-
-
 def default_element(value: Any) -> Element:
     """Return the type that HDF5 has for a decoded attribute whose note has none."""
     array = as_array(value)
@@ -428,9 +425,6 @@ def default_element(value: Any) -> Element:
 def as_array(value: Any) -> Array:
     """Return an attribute as an array; text and bytes as objects, since types of NumPy lose NUL at the end."""
     return np.asarray(value, object if type(value) in (str, bytes) else None)
-
-
-# ---- tables ---------------------------------------------------------------------------------------------------------
 
 
 def members_in(node: Node, attribute: str) -> list[str | bytes]:

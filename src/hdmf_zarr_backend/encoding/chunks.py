@@ -189,9 +189,6 @@ _KINDS = frozenset({"number", "text", "reference"})
 _MANY = 64  # from this number of rows it is worth measuring how long their texts are
 
 
-# ---- cells ----------------------------------------------------------------------------------------------------------
-
-
 def _cell_text(cell: Any) -> str:
     """Return a cell of text as a field of fixed length holds it."""
     if isinstance(cell, str) and not cell.startswith(_ESCAPE) and not cell.endswith(_ESCAPE):

@@ -138,9 +138,6 @@ def to_hdmf(element: Element) -> Any:
     return "object"
 
 
-# ---- arrays -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True, frozen=True)
 class Described:
     """The meaning of an array."""

@@ -205,9 +205,6 @@ def _from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Any:
     return values[0]
 
 
-# ---- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _encode_field(value: Any, stored: Any) -> Any:
     """Return a NumPy scalar or array as the fill value of a field."""
     if isinstance(stored, dict) and stored["name"] == STRUCT:

@@ -65,9 +65,6 @@ def _number(value: Any) -> Any:
     return _SPELLED.get(value, value) if type(value) is str else value
 
 
-# ---- links ----------------------------------------------------------------------------------------------------------
-
-
 def _add_links(path: str, group: Group[Attributes]) -> None:
     """Replace the members that represent links by links."""
     links = []
@@ -84,9 +81,6 @@ def _add_links(path: str, group: Group[Attributes]) -> None:
     if links:
         known = group.attributes.get(LINKS)
         group.attributes[LINKS] = [*(known if isinstance(known, list) else []), *links]
-
-
-# ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
 def _translate_array(node: Dataset[Attributes]) -> None:

@@ -124,37 +124,38 @@ def overlay(hierarchy: Hierarchy) -> set[str]:
     for path, node in hierarchy.walk():
         if not isinstance(node, Group):
             continue
-        dimensions: dict[str, Any] = {}
-        taken: dict[str, int] = {}
         members = [(name, child) for name, child in sorted(node.members.items()) if is_name(name)]
         arrays = {name: child for name, child in members if isinstance(child, Dataset) and is_listed(child)}
+        dimensions: dict[str, Any] = {}
+        taken: dict[str, int] = {}
         for name, child in arrays.items():
-            stored = child.stored
-            # netcdf-c reports a "filter error" for a compressed scalar.
-            if is_scalar(child) and stored.shape == (1,) and stored.compressor is None:
-                about: dict[str, Any] = {"dimension_references": [], "scalar": 1, "storage": "chunked"}
-                wanted[join(path, name)] = {ARRAY: about}
-                continue
-            labels = child.attributes.get(DIMENSIONS)
-            if isinstance(labels, list) and len(labels) == len(stored.shape):
-                labels = [_label(label) if isinstance(label, str) else None for label in labels]
-            else:
-                labels = None
-            names = stored_names(labels, stored.shape, taken)
-            most = notes_of(child.attributes).get("maxshape")
-            bounds = most if isinstance(most, list) and len(most) == len(stored.shape) else stored.shape
-            for dimension, length, bound in zip(names, stored.shape, bounds, strict=True):
-                if bound is None:
-                    dimensions[dimension] = {"size": length, "unlimited": 1}
-                else:
-                    dimensions.setdefault(dimension, length)
-            references = [f"/{join(path, dimension)}" for dimension in names]
-            wanted[join(path, name)] = {ARRAY: {"dimension_references": references, "storage": "chunked"}}
+            wanted[join(path, name)] = {ARRAY: _about_array(path, child, dimensions, taken)}
         others = [(name, child) for name, child in members if isinstance(child, Group)]
         groups = [name for name, child in others if _has_readable_attributes(child.attributes)]
         group = {"dimensions": dimensions, "arrays": list(arrays), "groups": groups}
         wanted[path] = {**wanted.get(path, {}), GROUP: group}
     return _change(hierarchy, wanted)
+
+
+def _about_array(
+    group: str, node: Dataset[Attributes], dimensions: dict[str, Any], taken: dict[str, int]
+) -> dict[str, Any]:
+    """Return what netcdf-c needs to know of an array; its axes are added to those that its group has."""
+    stored = node.stored
+    # netcdf-c reports a "filter error" for a compressed scalar.
+    if is_scalar(node) and stored.shape == (1,) and stored.compressor is None:
+        return {"dimension_references": [], "scalar": 1, "storage": "chunked"}
+    labels, most = node.attributes.get(DIMENSIONS), notes_of(node.attributes).get("maxshape")
+    if not isinstance(labels, list) or len(labels) != len(stored.shape):
+        labels = []
+    names = stored_names([_label(each) if isinstance(each, str) else None for each in labels], stored.shape, taken)
+    bounds = most if isinstance(most, list) and len(most) == len(stored.shape) else stored.shape
+    for dimension, length, bound in zip(names, stored.shape, bounds, strict=True):
+        if bound is None:
+            dimensions[dimension] = {"size": length, "unlimited": 1}
+        else:
+            dimensions.setdefault(dimension, length)
+    return {"dimension_references": [f"/{join(group, name)}" for name in names], "storage": "chunked"}
 
 
 def strip(hierarchy: Hierarchy) -> set[str]:

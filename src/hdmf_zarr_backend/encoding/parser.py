@@ -149,8 +149,7 @@ class ParsedFile:
     consolidated: bool
     inlined: dict[str, bytes] = field(default_factory=dict)  # the chunks inside the consolidated document, by key
     is_foreign: bool = False  # whether the documents are LINDI's, which are read only; the hierarchy is translated
-    state: registry.State | None = None
-    """Whether the metadata of both formats agree; None for a file that has those of one."""
+    state: registry.State | None = None  # whether the metadata of both formats agree; None for a file of one format
     left_out: Damaged = field(default_factory=dict)  # the errors of nodes that are left out, by path
 
     def store(self, store: Store) -> Store:
@@ -209,7 +208,7 @@ def parse(
         else:
             check_outside(store)
             document = texts.get(zarr3.DOCUMENT)
-            _check_finished(None if document else store.get(zarr2.ATTRIBUTES), document)
+            _check_finished(store, document)
             is_same = lambda: _likely_documents(store, hint, use_consolidated=True) == first  # noqa: E731
             listed = _listed(store, document, damaged, is_same)
             if listed is None:
@@ -431,15 +430,15 @@ def _listed(
 
 def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
     if document is None and store.get(zarr2.GROUP) is None:
-        _check_finished(store.get(zarr2.ATTRIBUTES), None)
+        _check_finished(store, None)
         raise nothing_to_read(store)
     if not store.abilities.listing:
-        _check_finished(store.get(zarr2.ATTRIBUTES) if document is None else None, document)
+        _check_finished(store, document)
         problem = "there is no consolidated document, and this server cannot list what it has"
         raise StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
     names = zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT}
     documents = read_documents(store, names)
-    _check_finished(documents.get(zarr2.ATTRIBUTES), document)
+    _check_finished(documents, document)
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
         raise NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
@@ -506,24 +505,24 @@ def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
     return "/".join(parts[:end]) if end < len(parts) else None
 
 
-def _check_finished(text: bytes | None, document: bytes | None) -> None:
-    """Refuse a file that is marked as being written, in the attributes or the format-3 document of its root."""
+def _check_finished(texts: Store | Mapping[str, bytes], document: bytes | None) -> None:
+    """Refuse a file that is marked as being written, in the format-3 document of its root, else in its attributes."""
     if document is None:
+        text = texts.get(zarr2.ATTRIBUTES)
         attributes = {} if text is None else as_dict(_document(text, zarr2.ATTRIBUTES))
     else:
         attributes = as_dict(as_dict(_document(document, zarr3.DOCUMENT)).get("attributes"))
-    if WRITING in notes_of(attributes):
-        writing = notes_of(attributes)[WRITING]
-        wait = "Wait until the file is complete; if its writer has stopped,"
-        remedy = f"{wait} write it again with mode 'w'."
-        remedy_cli = (
-            f"{wait} run `zarrio repair --break-lock`, and write it again with --overwrite, or go on with --resume."
-        )
-        if as_dict(writing).get(CHANGING) is True:
-            remedy_cli = "Wait a moment; if its writer has stopped, run `zarrio repair`."
-            remedy = f"{remedy_cli[:-1]}, or open it with mode 'r+'."
-        problem = f"the file is being written, or its writer died: {writer_in(writing)}"
-        raise IncompleteStoreError(problem, remedy=remedy, remedy_cli=remedy_cli)
+    if WRITING not in notes_of(attributes):
+        return
+    writing = notes_of(attributes)[WRITING]
+    wait = "Wait until the file is complete; if its writer has stopped,"
+    remedy = f"{wait} write it again with mode 'w'."
+    cli = f"{wait} run `zarrio repair --break-lock`, and write it again with --overwrite, or go on with --resume."
+    if as_dict(writing).get(CHANGING) is True:
+        cli = "Wait a moment; if its writer has stopped, run `zarrio repair`."
+        remedy = f"{cli[:-1]}, or open it with mode 'r+'."
+    problem = f"the file is being written, or its writer died: {writer_in(writing)}"
+    raise IncompleteStoreError(problem, remedy=remedy, remedy_cli=cli)
 
 
 def _document(text: bytes, key: str) -> Any:

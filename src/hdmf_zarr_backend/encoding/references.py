@@ -310,9 +310,6 @@ def unwrapped(item: Any) -> Any:
     return {"source": ".", "object_id": None, "source_object_id": None, **reference}
 
 
-# ---- types ----------------------------------------------------------------------------------------------------------
-
-
 def element_of_word(dtype_name: Any) -> Reference | None:
     """Return the element of references from the name of their type in ``zarr_dtype``, None for any other name."""
     if isinstance(dtype_name, dict):  # as hdmf writes it for a field of rows

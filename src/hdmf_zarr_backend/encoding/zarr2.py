@@ -120,9 +120,6 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
     return attributes
 
 
-# ---- the consolidated document --------------------------------------------------------------------------------------
-
-
 def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
     """Return the documents that are set after all others, and complete the file; as `encoding.registry.Format.last`."""
     block = {"metadata": encode_documents(hierarchy), FORMAT_KEY: 1}
@@ -143,9 +140,6 @@ def unwrap(document: Any) -> dict[str, Any]:
 def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> Hierarchy:
     """Return the hierarchy for a ``.zmetadata`` document; ``damaged`` as for `parse_documents`."""
     return parse_documents(unwrap(document), damaged=damaged)
-
-
-# ---- one node -------------------------------------------------------------------------------------------------------
 
 
 def parse_group(document: Any, attributes: Attributes, path: str) -> Group[Attributes]:

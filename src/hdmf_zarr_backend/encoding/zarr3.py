@@ -563,9 +563,6 @@ def _plain_names(attributes: Attributes) -> set[str]:
     return set(as_dict(notes_of(attributes).get(_ATTRIBUTES)))
 
 
-# ---- arrays ---------------------------------------------------------------------------------------------------------
-
-
 def _encode_array_attributes(node: Dataset[Attributes], default: Any) -> Attributes:
     """Return the format-3 attributes of an array; ``default`` is the ``zarr_dtype`` of its data type."""
     encoded = encode_values(node.attributes)

@@ -123,8 +123,6 @@ class FileContent(Protocol):
         ...
 
 
-# ----------------------------------------------------------------------------------------- names of filters
-
 # The HDF Group assigns these numbers: 1-6 are its own, the others are registered with The HDF Group
 FILTER_NAMES: dict[int, str] = {
     1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "lzf",

@@ -105,23 +105,21 @@ class Original(NamedTuple):
 class StoredArray:
     """How the chunks of one array are stored, in format 2 or 3."""
 
+    # Length of each axis. Rows with text or references have a last axis for their fields, a scalar has one element.
     shape: tuple[int, ...]
-    """Length of each axis. Rows with text or references have a last axis for their fields, a scalar has one element."""
     chunks: tuple[int, ...]
     data_type: Any  # of a decoded chunk, as JSON of format 2: ``"<f4"``, ``"|O"`` or a list of fields
     fill_value: Any = None  # as JSON; None if undefined
+    # Configurations of codecs of format 2, and ``references``, ``struct`` and ``byteorder`` of `encoding.codecs`. The
+    # filters are applied in order before the compressor.
     compressor: dict[str, Any] | None = None
     filters: list[dict[str, Any]] | None = None
-    """Configurations of codecs of format 2, and ``references``, ``struct`` and ``byteorder`` of `encoding.codecs`.
-    They are applied in order before the compressor."""
     order: Order = "C"
     zarr_format: int = 2
     chunk_keys: ChunkKeys = ChunkKeys()  # the encoding of the keys of its chunks, or shards
-    stored_axes: int | None = None
-    """Number of axes in the document and in the keys of chunks, if not all; these are the first ones."""
+    stored_axes: int | None = None  # how many of the first axes the document and the keys of chunks have, if not all
     shards: Shards | None = None  # how chunks are combined in stored objects; None: each is a separate object
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Keys of the document that the format does not define, kept so that reading and writing is lossless."""
+    extra: dict[str, Any] = field(default_factory=dict)  # keys of the document of other programs, which are kept
     original: Original | None = None  # the format-3 document that it was read from
 
     @property
@@ -169,8 +167,6 @@ class StoredArray:
 Attributes: TypeAlias = dict[str, Any]
 A = TypeVar("A", bound=Mapping[str, Any])
 T = TypeVar("T")
-
-
 MOST_AXES = 64  # maximum number of axes of a NumPy array
 _MOST_ELEMENTS = 2**512
 

@@ -7,6 +7,7 @@ The texts of the columns come from a function, because they are in HDMF's terms.
 from __future__ import annotations
 
 import html
+import itertools
 import math
 import re
 import unicodedata
@@ -167,22 +168,19 @@ def few(names: Sequence[str], separator: str = ", ", *, count: int | None = None
 
 def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]]:
     """Yield members as a tree shows them: single ones, and for a long run the first ones, and the rest as a list."""
-    start = 0
-    while start < len(members):
-        first = members[start]
-        alike = start
-        while alike < len(members) and members[alike].likeness == first.likeness:
-            alike += 1
-        same_name = start
-        while same_name < alike and pattern(members[same_name].name) == pattern(first.name):
-            same_name += 1
-        stop = same_name if same_name - start >= RUN else alike if alike - start >= LONG_RUN else start + 1
-        if show_all or stop - start < RUN:
-            yield from members[start:stop]
-        else:
-            yield from members[start : start + SHOWN]
-            yield members[start + SHOWN : stop]
-        start = stop
+    for _, alike in itertools.groupby(members, lambda member: member.likeness):
+        rest = list(alike)
+        while rest:
+            _, same_name = next(itertools.groupby(rest, lambda member: pattern(member.name)))
+            count = len(list(same_name))
+            if count < RUN:
+                count = len(rest) if len(rest) >= LONG_RUN else 1
+            run, rest = rest[:count], rest[count:]
+            if show_all or count < RUN:
+                yield from run
+            else:
+                yield from run[:SHOWN]
+                yield run[SHOWN:]
 
 
 def sum_of(items: Iterable[Item]) -> Sum:
@@ -353,11 +351,9 @@ def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:
 
 def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, ellipsis: str) -> list[str]:
     tree = min(TREE_WIDTH, max(_width(row.tree) for row in rows if len(row.cells) or not row.text))
-    widths = [0] * len(columns)
-    for row in rows:
-        shown = row.cells[:1] if row.text else row.cells
-        for position, cell in enumerate(shown):
-            widths[position] = max(widths[position], _width(cell))
+    # The first row has the titles of all columns.
+    shown = (map(_width, row.cells[:1] if row.text else row.cells) for row in rows)
+    widths = [max(column) for column in itertools.zip_longest(*shown, fillvalue=0)]
     if width is None:
         return [_line(row, tree, widths, columns) for row in rows]
     # the widest one is narrowed until all fit, if possible; numbers are not shortened
