@@ -299,8 +299,7 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
     if dtype.itemsize * len(leaves) > _LARGEST:
         raise ValueError(f"{len(leaves)} elements of type {dtype} are too many for an attribute")
     if dtype.kind == "c":
-        parts = np.array(leaves, dtype=f"{dtype.str[0]}f{dtype.itemsize // 2}")
-        return parts.view(dtype).reshape(shape)
+        return np.array(leaves, dtype=f"{dtype.str[0]}f{dtype.itemsize // 2}").view(dtype).reshape(shape)
     if dtype.kind in "mM":
         return np.array(leaves, dtype="i8").view(dtype.newbyteorder("=")).astype(dtype).reshape(shape)
     if dtype.kind == "S":

@@ -249,8 +249,7 @@ def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, locatio
             return wanted
     n = next(n for n, number in enumerate(numbers) if not -(2**63) <= number < 2**63)
     beside = " and the elements beside it" if 0 <= numbers[n] < 2**64 else ""
-    problem = f"no integer type can hold {_shown(numbers[n])}{beside}"
-    raise location.refused(_unravel(n, shape), problem, _LARGE)
+    raise location.refused(_unravel(n, shape), f"no integer type can hold {_shown(numbers[n])}{beside}", _LARGE)
 
 
 def _infer_rows(rows: list[Any], location: Location) -> Array:

@@ -247,12 +247,9 @@ _PCODEC_TYPES = ("i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "i1", "u1
 
 # ---- codecs of this package ------------------------------------------------------------------------------------------
 
-_POLYNOMIAL = 0x82F63B78  # of CRC32C, reversed
-
-
 _CRC_TABLE = list(range(256))
-for _ in range(8):
-    _CRC_TABLE = [entry >> 1 ^ (_POLYNOMIAL if entry & 1 else 0) for entry in _CRC_TABLE]
+for _ in range(8):  # with the reversed polynomial
+    _CRC_TABLE = [entry >> 1 ^ (0x82F63B78 if entry & 1 else 0) for entry in _CRC_TABLE]
 
 
 def _crc32c(data: bytes) -> int:

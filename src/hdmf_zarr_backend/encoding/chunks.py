@@ -25,7 +25,6 @@ from hdmf_zarr_backend.model.json_text import parse_fast
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-
 # numcodecs passes the encoding of the file to Python, which knows more than a hundred; all files have UTF-8.
 _ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii"})
 # Only in a large chunk is it worth looking for equal elements.
@@ -150,6 +149,7 @@ class SplitElements(Elements):
 
 _TAIL = b',"|O",['
 _SEPARATORS = {b"[{": b"},{", b"[[": b"],["}
+_NULL = b",null"  # the end of a chunk that reaches beyond its array
 
 
 def split_elements(text: bytes) -> SplitElements | None:
@@ -165,22 +165,14 @@ def split_elements(text: bytes) -> SplitElements | None:
     nulls, rest = divmod(tail - end, len(_NULL))
     if rest or text[end:tail] != _NULL * nulls or not isinstance(shape, list) or not shape:
         return None
-    borders = _find(text, separator, 2, end)
+    # Where the three bytes of the separator begin; matches cannot overlap.
+    codes = np.frombuffer(text, np.uint8)
+    borders: npt.NDArray[np.intp] = np.flatnonzero(codes[2 : end - 2] == separator[0]) + 2
+    for offset in (1, 2):
+        borders = borders[codes[borders + offset] == separator[offset]]
     if shape[0] != len(borders) + 1 + nulls or not all(type(n) is int and n >= 0 for n in shape):
         return None
     return SplitElements(text, borders, end, separator, tuple(shape))
-
-
-def _find(text: bytes, separator: bytes, start: int, end: int) -> npt.NDArray[np.intp]:
-    """Return the positions of ``separator``, three bytes, between ``start`` and ``end``; matches cannot overlap."""
-    codes = np.frombuffer(text, np.uint8)
-    positions: npt.NDArray[np.intp] = np.flatnonzero(codes[start : end - 2] == separator[0]) + start
-    for offset in (1, 2):
-        positions = positions[codes[positions + offset] == separator[offset]]
-    return positions
-
-
-_NULL = b",null"  # the end of a chunk that reaches beyond its array
 
 
 # NumPy drops NULs at the end of text of fixed length, so text with them, and anything else than text, is JSON.

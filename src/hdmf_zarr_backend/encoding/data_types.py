@@ -43,11 +43,6 @@ NUMBER_WORDS = {
 NAMES = {f"{LETTERS[number.kind]}{number.size}": name for name, number in NUMBERS.items()}
 
 
-def number_of_word(dtype_name: str) -> Number | None:
-    """Return the number with a name of HDMF, None for other types."""
-    return NUMBERS.get(NUMBER_WORDS.get(dtype_name, dtype_name))
-
-
 def number_code(number: Number, byte_order: str = "<") -> str:
     """Return the data type of format 2 for a number of Zarr; one byte has no byte order."""
     return f"{'|' if number.size == 1 else byte_order}{LETTERS[number.kind]}{number.size}"
@@ -170,8 +165,7 @@ def encode_type(data_type: Any) -> Any:
         fields = []
         for name, inner, *rest in data_type:
             if shape := field_shape(rest):
-                length = itemsize(inner) * math.prod(shape)
-                stored = {"name": "raw_bytes", "configuration": {"length_bytes": length}}
+                stored = {"name": "raw_bytes", "configuration": {"length_bytes": itemsize(inner) * math.prod(shape)}}
             else:
                 stored = encode_type(inner)
             fields.append({"name": name, "data_type": stored})

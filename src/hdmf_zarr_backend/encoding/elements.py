@@ -17,10 +17,11 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.encoding.data_types import (
     MAX_DEPTH,
+    NUMBER_WORDS,
+    NUMBERS,
     code_element,
     field_shape,
     itemsize,
-    number_of_word,
     unknown_type,
 )
 from hdmf_zarr_backend.encoding.hdf5_types import from_note
@@ -93,7 +94,7 @@ def word_element(dtype_name: Any) -> Element:
     dtype_name = str(dtype_name)
     if dtype_name in WORDS:
         return _ELEMENTS[WORDS[dtype_name]]
-    if (number := number_of_word(dtype_name)) is not None:
+    if (number := NUMBERS.get(NUMBER_WORDS.get(dtype_name, dtype_name))) is not None:
         return number
     if dtype_name in OPEN_WORDS:
         return UTF8
@@ -217,8 +218,7 @@ def describe_any(node: Dataset[Attributes]) -> Described:
     try:
         return describe(node)
     except ZarrBackendError:
-        unknown = str(node.stored.data_type)
-        return Described(Unknown(unknown), "plain", node.stored.shape, None, None, is_marked=False)
+        return Described(Unknown(str(node.stored.data_type)), "plain", node.stored.shape, None, None, is_marked=False)
 
 
 def is_scalar(node: Dataset[Attributes]) -> bool:
@@ -302,7 +302,6 @@ def type_label(node: Dataset[Attributes]) -> str:
 
 
 def _label(element: Element) -> str:
-    """Return what a type is called in listings."""
     match element:
         case Compound(fields):
             return "{" + ", ".join(f"{name}: {_label(member)}" for name, member in fields) + "}"

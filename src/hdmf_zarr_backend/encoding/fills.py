@@ -206,7 +206,6 @@ def _from_bytes(raw: bytes, dtype: np.dtype[Any]) -> Any:
 
 
 def _encode_field(value: Any, stored: Any) -> Any:
-    """Return a NumPy scalar or array as the fill value of a field."""
     if isinstance(stored, dict) and stored["name"] == STRUCT:
         fields = stored["configuration"]["fields"]
         return {field["name"]: _encode_field(value[field["name"]], field["data_type"]) for field in fields}

@@ -95,12 +95,11 @@ def _base64(raw: bytes) -> dict[str, str]:
 
 
 def _encode_each(convert: Convert) -> Convert:
-    def encode(values: Any) -> Any:
-        if isinstance(values, np.ndarray) and values.ndim > 1:
-            return [encode(part) for part in values]
-        return [convert(item) for item in values] if isinstance(values, np.ndarray) else []
+    return lambda values: _nested(values, values.ndim, convert) if isinstance(values, np.ndarray) else []
 
-    return encode
+
+def _nested(values: Any, axes: int, convert: Convert) -> Any:
+    return [_nested(part, axes - 1, convert) for part in values] if axes else convert(values)
 
 
 def _as_in_file(values: Any, dtype: np.dtype[Any]) -> Any:
@@ -113,13 +112,8 @@ def _as_in_file(values: Any, dtype: np.dtype[Any]) -> Any:
 
 def encode_array(values: Array, element: Element, refer: Convert) -> Any:
     """Return the JSON of an array of values: nested lists, or one value for a 0-d array."""
-    convert = encoder(element, refer)
     own = values.ndim - (len(element.shape) if isinstance(element, ArrayOf) else 0)
-
-    def encode(part: Any, depth: int) -> Any:
-        return [encode(item, depth - 1) for item in part] if depth else convert(part)
-
-    return encode(values if values.ndim else values[()], own)
+    return _nested(values if values.ndim else values[()], own, encoder(element, refer))
 
 
 # ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------

@@ -69,8 +69,7 @@ def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK
 
 def chunks_from_hdf5(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the chunks of an array for an HDF5 dataset with ``chunks`` (None: contiguous), kept if suitable."""
-    size = math.prod(shape) * itemsize
-    if chunks is None or size <= WHOLE_BYTES:
+    if chunks is None or math.prod(shape) * itemsize <= WHOLE_BYTES:
         return default_chunks(shape, itemsize)
     chunk_bytes = math.prod(chunks) * itemsize
     if chunk_bytes >= LEAST_CHUNK_BYTES:

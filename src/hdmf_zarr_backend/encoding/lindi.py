@@ -110,7 +110,6 @@ def _translate_array(node: Dataset[Attributes]) -> None:
 
 
 def _row_dtype(fields: Any) -> list[dict[str, str]]:
-    """Return the ``zarr_dtype`` of rows."""
     are_pairs = isinstance(fields, list) and all(isinstance(field, list) and len(field) == 2 for field in fields)
     if not fields or not are_pairs or not all(isinstance(part, str) for field in fields for part in field):
         raise MetadataError(f"{_COMPOUND} {fields!r} is not a list of names and types", remedy=_REMEDY)

@@ -436,8 +436,7 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
         _check_finished(store, document)
         problem = "there is no consolidated document, and this server cannot list what it has"
         raise StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
-    names = zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT}
-    documents = read_documents(store, names)
+    documents = read_documents(store, zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT})
     _check_finished(documents, document)
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
@@ -807,9 +806,12 @@ class Resolver:
             count = len(self.files)
             self._rules.limits.check("max_files", count, f"links lead to {count} other files")
             try:
-                self.files[location] = self._opened(location)
+                store = open_neighbour(self.main.store, location)
+                # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
+                parsed = parse(store, hint=3 if self.main.hierarchy.zarr_format == 3 else None)
             except StoreNotFoundError:
                 continue  # only a server knows what it has
+            self.files[location] = LinkedFile(parsed.store(store), parsed.hierarchy, location)
             return self.files[location]
         if refused is not None:
             raise refused
@@ -817,13 +819,6 @@ class Resolver:
         problem = f"{source!r} is not a Zarr file" if exists else f"the file {source!r} does not exist"
         remedy = "Restore the target, or run `zarrio repair --drop-links` to remove a link that you do not expect."
         raise ReferenceTargetError(problem, store=origin.location, remedy=remedy)
-
-    def _opened(self, location: str) -> LinkedFile:
-        """Open another file to be read by the same rules."""
-        store = open_neighbour(self.main.store, location)
-        # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
-        parsed = parse(store, hint=3 if self.main.hierarchy.zarr_format == 3 else None)
-        return LinkedFile(parsed.store(store), parsed.hierarchy, location)
 
     def locate(self, origin: LinkedFile, source: str) -> str:
         """Return the location that a source means, without opening it; also that of a file that does not exist."""

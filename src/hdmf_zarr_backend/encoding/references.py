@@ -98,22 +98,12 @@ def decode_reference(value: Any) -> ZarrReference:
     """Return the reference for a dict; unknown keys are ignored."""
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
         raise MetadataError(f"{value!r} is not a reference")
-    source = value.get("source")
+    texts = {key: value[key] for key in ("source", "object_id", "source_object_id") if isinstance(value.get(key), str)}
     try:
-        return ZarrReference(
-            source=source if isinstance(source, str) else ".",
-            path=value["path"],
-            object_id=_text(value.get("object_id")),
-            source_object_id=_text(value.get("source_object_id")),
-            region=value.get("region"),
-        )
+        return ZarrReference(**{"source": ".", **texts}, path=value["path"], region=value.get("region"))
     except (ValueError, TypeError, OverflowError) as error:
         problem = f"the region of a reference is not valid ({error})"
         raise MetadataError(problem, path=absolute(value["path"])) from error
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 # ---- regions ---------------------------------------------------------------------------------------------------------
@@ -227,8 +217,7 @@ class RegionReference:
 
 def encode_attribute_reference(reference: ZarrReference) -> dict[str, Any]:
     """Return the JSON of an attribute that is a reference."""
-    kind = OBJECT if reference.region is None else REGION_WORD
-    return {DTYPE: kind, "value": encode_reference(reference)}
+    return {DTYPE: OBJECT if reference.region is None else REGION_WORD, "value": encode_reference(reference)}
 
 
 def is_reference(value: Any) -> bool:

@@ -192,5 +192,4 @@ def _find(text: bytes | None) -> tuple[str, str, tuple[int, int]] | None:
 
 
 def _replaced(text: bytes, span: tuple[int, int], digest: str) -> bytes:
-    """Return the text with another own digest."""
     return text[: span[0]] + digest.encode() + text[span[1] :]

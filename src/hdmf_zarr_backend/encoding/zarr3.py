@@ -146,8 +146,7 @@ def _kind(document: Any, path: str) -> Literal["array", "group"]:
 def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[int, ...], ChunkKeys]:
     """Return the shape of an array, the shape of one cell of its grid (a chunk or a shard), and the keys of cells."""
     if not document.keys() >= _REQUIRED:
-        missing = sorted(_REQUIRED - document.keys())
-        raise MetadataError(f"{DOCUMENT} lacks {', '.join(missing)}", path=path)
+        raise MetadataError(f"{DOCUMENT} lacks {', '.join(sorted(_REQUIRED - document.keys()))}", path=path)
     shape = checked_lengths(document["shape"], "shape", path, least=0)
     grid = document["chunk_grid"]
     configuration = grid.get("configuration") if isinstance(grid, dict) and grid.get("name") == "regular" else None

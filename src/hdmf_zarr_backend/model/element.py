@@ -8,6 +8,7 @@ of fixed length. Files are listed without NumPy.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -198,9 +199,6 @@ UTF8, ASCII = Text(), Text("ascii")
 REFERENCE, REGION = Reference(), Reference(is_region=True)
 
 
-_LAST_CHARACTER = 0x10FFFF
-
-
 def check_characters(values: npt.NDArray[Any]) -> None:
     """Raise `ValueError` if text of fixed length has a code that Unicode does not have."""
     # NumPy takes these codes on trust, and makes of them a ``str`` that ends in `SystemError` where it is used.
@@ -210,7 +208,7 @@ def check_characters(values: npt.NDArray[Any]) -> None:
     if dtype.kind == "U" and values.size and dtype.itemsize:
         # Order "K" keeps the order in memory, so that contiguous arrays are not copied.
         codes = values.ravel("K").view(f"{dtype.byteorder}u4")
-        if codes.max() > _LAST_CHARACTER:
+        if codes.max() > sys.maxunicode:
             raise ValueError("a character that Unicode does not have")
 
 
@@ -219,7 +217,6 @@ def check_characters(values: npt.NDArray[Any]) -> None:
 Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 """A selection in canonical form: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
 entry for all axes: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
-
 
 DANGLING = "<dangling>"  # path of the target of a reference that leads to nothing
 

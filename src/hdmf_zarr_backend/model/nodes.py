@@ -332,8 +332,7 @@ class Hierarchy:
         # the separator at the end of each name: few names end in a dot, so few paths are divided
         crafted = (path for path in nodes if "./" in f"{path}/" and {".", ".."} & {*path.split("/")})
         if (path := next(crafted, None)) is not None:
-            problem = f"{path!r} is not a path inside the file"
-            raise MetadataError(problem, path="/", remedy="Do not trust this file.")
+            raise MetadataError(f"{path!r} is not a path inside the file", path="/", remedy="Do not trust this file.")
         flat: dict[str, Node] = {relative(path): node for path, node in nodes.items() if path not in (damaged or ())}
         root = flat.setdefault("", Group())
         for path, child in list(flat.items()):
@@ -438,8 +437,6 @@ def gc_paused() -> Iterator[None]:
 
 # ---- equal documents ------------------------------------------------------------------------------------------------
 
-_MARSHAL_VERSION = 2  # in later versions, the keys of equal values may differ
-
 
 class Memo(Generic[T]):
     """A function of JSON values that caches its results, since a file has thousands of similar arrays.
@@ -456,8 +453,9 @@ class Memo(Generic[T]):
     def __call__(self, *arguments: Any) -> T:
         """Return the result for ``arguments``."""
         try:
-            # marshal tells 0 from 0.0 and False, which are equal as keys of a dict.
-            key = marshal.dumps(arguments, _MARSHAL_VERSION)
+            # marshal tells 0 from 0.0 and False, which are equal as keys of a dict. From its version 3 on, the keys of
+            # equal values may differ.
+            key = marshal.dumps(arguments, 2)
         except ValueError:  # nested too deep, or not JSON: the function itself raises the error
             return self._make(*arguments)
         known = self._known.get(key)
