@@ -217,20 +217,16 @@ def plain_values(values: Array, element: Element, resolve: Convert) -> Array:
                 dtype = to_hdf5(base).dtype
             except (MetadataError, ValueRefusedError):  # such as a long double, which h5py reads but cannot create
                 dtype = np.dtype(object)
-            return _each(
-                values,  # an unwritten sequence is None
-                lambda item: (
-                    plain_values(_as_in_file(item, dtype), base, resolve)
-                    if isinstance(item, np.ndarray)
-                    else np.empty(0)
-                ),
-            )
+            # An unwritten sequence is None.
+            rows = [_as_in_file(item, dtype) if isinstance(item, np.ndarray) else None for item in values.flat]
+            plain = [np.empty(0) if row is None else plain_values(row, base, resolve) for row in rows]
+            return object_array(plain, values.shape)
         case Compound(fields):
             columns = {name: plain_values(values[name], member, resolve) for name, member in fields}
-            rows = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
+            table = np.empty(values.shape, [(name, c.dtype, c.shape[values.ndim :]) for name, c in columns.items()])
             for name, column in columns.items():
-                rows[name] = column
-            return rows
+                table[name] = column
+            return table
     return values
 
 

@@ -318,23 +318,21 @@ def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
     # Imported here since it needs NumPy: files are listed without it.
     from hdmf_zarr_backend.encoding.chunk_codec import reading_codec
 
-    arrays = {path: node for path, node in hierarchy.arrays() if DTYPE not in node.attributes}
-    stored = {
-        path: node.stored for path, node in arrays.items() if node.stored.size and CELLS in node.stored.first_filter
+    nodes = {
+        join(path, node.stored.first_chunk): node
+        for path, node in hierarchy.arrays()
+        if DTYPE not in node.attributes and node.stored.size and CELLS in node.stored.first_filter
     }
-    names = {path: join(path, array.first_chunk) for path, array in stored.items()}
-    # LINDI has these chunks in the file of references itself.
-    chunks = store.get_many(names.values())
     most = store.read_rules.limits.max_object_bytes
-    for path, array in stored.items():
-        if names[path] not in chunks:
-            continue
+    # LINDI has these chunks in the file of references itself.
+    for key, chunk in store.get_many(nodes).items():
+        stored = nodes[key].stored
         # Reading the array raises the error again.
         with suppress(DamagedFileError, LimitError):
-            codec = reading_codec(array, store.read_rules)
-            first = codec.decode(chunks[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
+            codec = reading_codec(stored, store.read_rules)
+            first = codec.decode(chunk, stored.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
-                arrays[path].attributes[DTYPE] = "object"
+                nodes[key].attributes[DTYPE] = "object"
 
 
 def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
@@ -386,9 +384,8 @@ def _parse_consolidated(
         if own:
             names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
             alone: Damaged = {}
-            documents = _parse_texts(
-                store.get_many([join(path, name) for path in own if path for name in names]), alone
-            )
+            keys = [join(path, name) for path in own if path for name in names]
+            documents = _parse_texts(store.get_many(keys), alone)
             (zarr3 if key == zarr3.DOCUMENT else zarr2).parse_documents(documents, damaged=alone)
             if not own.keys() <= alone.keys():
                 raise next(iter(own.values()))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.encoding.reserved import DTYPE, LINKS, notes_of
+from hdmf_zarr_backend.encoding.reserved import DTYPE, LINKS, as_dict, notes_of
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, Reference
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, relative
@@ -83,15 +83,13 @@ Iterable.register(ZarrReference)
 def encode_reference(reference: ZarrReference) -> dict[str, Any]:
     """Return the dict for ``reference`` in an array."""
     # The specification promises both ids; hdmf-zarr up to 0.13 wrote only name, source and path of a link.
-    encoded: dict[str, Any] = {
+    return {
         "source": reference.source,
         "path": absolute(reference.path),
         "object_id": reference.object_id,
         "source_object_id": reference.source_object_id,
+        **({} if reference.region is None else {"region": reference.region}),
     }
-    if reference.region is not None:
-        encoded["region"] = reference.region
-    return encoded
 
 
 def decode_reference(value: Any) -> ZarrReference:
@@ -386,9 +384,7 @@ class LinkedFile:
         if not self.names_siblings or self.root_id is None:
             return frozenset()
         values = (value for _, node in self.hierarchy.walk() for value in node.attributes.values())
-        references = (
-            value["value"] for value in values if isinstance(value, dict) and isinstance(value.get("value"), dict)
-        )
+        references = (as_dict(as_dict(value).get("value")) for value in values)
         sources = (each.get("source") for each in references if each.get("source_object_id") == self.root_id)
         return frozenset(source for source in sources if isinstance(source, str) and "/" not in source)
 

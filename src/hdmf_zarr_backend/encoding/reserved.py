@@ -32,13 +32,10 @@ CHUNKS, ALL_CHUNKS = "chunks", "all"
 HDF5 = "hdf5"  # entry in the note of a node: what describes it in HDF5
 # The schema's documentation of a node; hidden if the note of the node records that it comes from the schema.
 DOC = "doc"
-RESERVED = frozenset(
-    {
-        DTYPE, LINKS, SPECLOC, DIMENSIONS, NCZARR_ATTR, NOTES,
-        "_nczarr_array", "_nczarr_group", "_nczarr_superblock", "_NCProperties",
-        "_DTYPE", "_LINKS", "_REFERENCE", "_REFERENCE_FIELDS",
-    }
-)  # fmt: skip
+RESERVED = frozenset({
+    DTYPE, LINKS, SPECLOC, DIMENSIONS, NCZARR_ATTR, NOTES, "_DTYPE", "_LINKS", "_REFERENCE", "_REFERENCE_FIELDS",
+    "_nczarr_array", "_nczarr_group", "_nczarr_superblock", "_NCProperties",
+})  # fmt: skip
 
 # Version of this package's additions to the storage specification; in the note of the root (docs/format).
 FORMAT_VERSION = "1.0"

@@ -462,13 +462,9 @@ def _encode(
         noted = known if decode_type(stored, endian) != known else None
     if filters or itemsize > _LARGEST_ELEMENT:
         itemsize = 1
+    permutation = axes_in_order(order, axes)
     codecs = encode_codecs(
-        filters,
-        compressor,
-        is_object=data_type == "|O",
-        axes=axes_in_order(order, axes),
-        endian=endian,
-        itemsize=itemsize,
+        filters, compressor, is_object=data_type == "|O", axes=permutation, endian=endian, itemsize=itemsize
     )
     return stored, codecs, fill_in_format_3(fill_value, known, stored), default, noted
 

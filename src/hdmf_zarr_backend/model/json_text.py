@@ -85,7 +85,6 @@ def load(text: bytes, *, key: str) -> Any:
     try:
         return parse_fast(text)
     except (ValueError, RecursionError) as error:
-        raise MetadataError(
-            f"the document {key!r} is not JSON ({type(error).__name__}: {error})",
-            remedy="Restore the document, or run `zarrio verify` to see what else is damaged.",
-        ) from error
+        problem = f"the document {key!r} is not JSON ({type(error).__name__}: {error})"
+        remedy = "Restore the document, or run `zarrio verify` to see what else is damaged."
+        raise MetadataError(problem, remedy=remedy) from error
