@@ -42,8 +42,7 @@ Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
 # (hdmf-zarr issue 323). netcdf-c shows attributes in these types in every mode; hdmf-zarr and xarray ignore them.
 _NCZARR = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
 _DATES = (datetime.datetime, datetime.date)
-# The most bytes of an attribute: a damaged file may declare text of any length.
-_LARGEST = 2**26
+_LARGEST = 2**26  # the most bytes of an attribute: a damaged file may declare text of any length
 
 
 def _encode(value: Any, reference: Reference) -> Encoded:
@@ -89,8 +88,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _encode_list(items: list[Any], reference: Reference) -> Encoded:
-    # JSON does not tell an empty list from an empty array of numbers, as which it would come back.
-    if not items:
+    if not items:  # JSON does not tell an empty list from an empty array of numbers, as which it would come back
         return [], None, {"dtype": "list"}
     if all(type(item) is str for item in items):
         return items, None, None
@@ -258,8 +256,7 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
     if dtype == "complex":
         return complex(*_numbers(value))
     if remark.get("null"):
-        # It was an HDF5 attribute with a type but no value.
-        return np.zeros(0, dtype=from_zarr_type(dtype))
+        return np.zeros(0, dtype=from_zarr_type(dtype))  # it was an HDF5 attribute with a type but no value
     array = _decode_array(value, dtype, remark)
     if array.ndim:
         return array
@@ -274,8 +271,7 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
         raise ValueError("rows differ in length")
     coded = bool(remark.get("base64"))
     if dtype in ("str", "bytes", "|O"):
-        # Bytes that are UTF-8 are stored as text, so that other readers see them.
-        if dtype == "bytes":
+        if dtype == "bytes":  # bytes that are UTF-8 are stored as text, so that other readers see them
             leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
         return object_array(leaves, shape)
     # A number that does not fit its type is damage. NumPy would store an infinity.
@@ -415,8 +411,7 @@ def default_element(value: Any) -> Element:
     if array.dtype.kind not in "OUT":
         return element_of(array.dtype)
     texts = array.reshape(-1).tolist()
-    # h5py writes bytes in this type.
-    if texts and all(isinstance(item, bytes) for item in texts):
+    if texts and all(isinstance(item, bytes) for item in texts):  # h5py writes bytes in this type
         return Text("ascii", max(1, *map(len, texts)), "nullpad")
     return UTF8
 

@@ -46,8 +46,7 @@ class Blosc(numcodecs.Blosc):  # type: ignore[misc]
         """Return the bytes of a frame, in ``out`` unless that is None."""
         raw = np.ravel(buf, order="A").view(np.uint8) if isinstance(buf, np.ndarray) else buf
         head = bytes(raw[: _HEADER.size])
-        # A failed malloc in c-blosc 1 is not checked, and the process ends.
-        if len(head) == _HEADER.size:
+        if len(head) == _HEADER.size:  # a failed malloc in c-blosc 1 is not checked, and the process ends
             *_, decoded, length, _ = _HEADER.unpack(head)
             _check_memory(min(decoded, length))
         return super().decode(buf, out)
@@ -125,8 +124,7 @@ class BloscBlocks:
         wanted = sorted(self._starts[first:stop])
         position = _HEADER.size + 4 * len(wanted)
         moved: dict[int, int] = {}
-        # Blocks that lie next to each other are read together.
-        runs: list[tuple[int, int]] = []
+        runs: list[tuple[int, int]] = []  # blocks that lie next to each other are read together
         for start in wanted:
             moved[start] = position
             position += self._ends[start] - start

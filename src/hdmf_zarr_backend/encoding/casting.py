@@ -57,8 +57,7 @@ class Location:
     """Where values belong in a dataset, for messages."""
 
     start: Shape = ()  # index of the first value
-    # The shape that the first axis of the values stands for, if rows were flattened.
-    shape: Shape | None = None
+    shape: Shape | None = None  # the shape that the first axis of the values stands for, if rows were flattened
     field: str = ""
 
     def inside(self, name: str) -> Location:
@@ -124,8 +123,7 @@ def infer(data: Any, location: Location = _ANYWHERE) -> Array:
         return np.asarray(unmasked(data, location))
     types = set(map(type, data)) if type(data) in (list, tuple) else set()
     dtype = _OF_PLAIN_LIST.get(types.pop()) if len(types) == 1 else None
-    # Elements of one type of Python take a third of the time this way.
-    if dtype is not None:
+    if dtype is not None:  # elements of one type of Python take a third of the time this way
         try:  # not `suppress`, which takes as long as the rest of a short list
             return np.fromiter(data, dtype, len(data))
         except OverflowError:  # an integer beyond int64
@@ -155,8 +153,7 @@ def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]
     while level:
         if any(map(_is_array, set(map(type, level)))):
             for n, item in enumerate(level):
-                # An array loses its mask, and one without axes is its element.
-                if _is_array(item.__class__):
+                if _is_array(item.__class__):  # an array loses its mask, and one without axes is its element
                     array = np.asarray(unmasked(item, location, _unravel(n, shape)))
                     level[n] = array if array.ndim else array[()]
         types = set(map(type, level))
@@ -284,8 +281,7 @@ def cast(values: Any, dtype: np.dtype[Any], location: Location = _ANYWHERE, *, s
     if wanted in "SU":
         return _fixed_text(array, dtype, location)
     is_other = same_kind and given != wanted and (given == "b" or not {given, wanted}.isdisjoint("mM"))
-    # A datetime is a date too.
-    is_time = given in "iumM" or isinstance(array.flat[0], datetime.date)
+    is_time = given in "iumM" or isinstance(array.flat[0], datetime.date)  # a datetime is a date too
     if wanted in "mM" and is_time and not (is_other and given != "O"):
         return _dates(array, dtype, location)
     if given in "biufc" and wanted in "biufc" and not is_other:

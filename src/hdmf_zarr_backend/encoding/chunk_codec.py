@@ -129,8 +129,7 @@ def zstd_bound(data: bytes) -> int:
             break
         length, position, checksum = _zstd_header(data, position + 4)
         if length is not None and not total:
-            # The decoder allocates what the first frame states, for all frames.
-            return length
+            return length  # the decoder allocates what the first frame states, for all frames
         last = False
         while not last and position + 3 <= len(data):
             block = int.from_bytes(data[position : position + 3], "little")
@@ -227,8 +226,7 @@ def _pcodec(codec: Any, data: bytes, most: int) -> npt.NDArray[Any]:
     """Return numbers of the type that the data state; the package pcodec shows it by refusing all others."""
     from numcodecs.pcodec import standalone
 
-    # `simple_decompress` would allocate any number of values: 520 bytes can be 40 MB.
-    for name in _PCODEC_TYPES:
+    for name in _PCODEC_TYPES:  # `simple_decompress` would allocate any number of values: 520 bytes can be 40 MB
         values = np.empty(most // np.dtype(name).itemsize, name)
         try:
             progress = standalone.simple_decompress_into(data, values)
@@ -395,8 +393,7 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
             "the commands find a codec of your own by an entry point of the group numcodecs.codecs. "
             f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
         )
-    # some codecs make others from their configuration
-    pending: list[Any] = list(_without_id(config).values())
+    pending: list[Any] = list(_without_id(config).values())  # some codecs make others from their configuration
     while pending:
         value = pending.pop()
         if isinstance(value, Mapping):
@@ -464,8 +461,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
                 raise ValueError("a shuffle needs the size of an element")
             config = {**config, "elementsize": size}
         for key in _TYPE_KEYS & config.keys():
-            # A few bytes would become many.
-            if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:
+            if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:  # a few bytes would become many
                 raise ValueError(f"{config[key]!r} is not a type of numbers")
         return numcodecs.get_codec(dict(config))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
@@ -519,8 +515,7 @@ class ChunkCodec:
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: Order) -> None:
         filters = filters or ()
         self.dtype = numpy_dtype(data_type)
-        # The axes by which a chunk is transposed.
-        self._axes = None if isinstance(order, str) else order
+        self._axes = None if isinstance(order, str) else order  # the axes by which a chunk is transposed
         # The order of the elements of a transposed chunk.
         self.order: Any = order if isinstance(order, str) else "C"
         self._filters = [_guarded_codec(config, self.dtype) for config in filters]

@@ -27,8 +27,7 @@ T = TypeVar("T")
 
 # numcodecs passes the encoding of the file to Python, which knows more than a hundred; all files have UTF-8.
 _ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii"})
-# Only in a large chunk is it worth looking for equal elements.
-_MANY_BYTES = 2**16
+_MANY_BYTES = 2**16  # only in a large chunk is it worth looking for equal elements
 
 
 class JSONRows:
@@ -337,8 +336,7 @@ def _numbers(cells: Array, dtype: np.dtype[Any]) -> Array:
 
 def _row(row: Any, cells: int) -> list[Any]:
     if not isinstance(row, list):
-        # This is padding of a chunk that reaches beyond its array.
-        return [None] * cells
+        return [None] * cells  # this is padding of a chunk that reaches beyond its array
     if len(row) != cells:
         raise ValueError(f"a row has {len(row)} fields instead of {cells}")
     return row

@@ -58,8 +58,7 @@ _REMEDY = "Convert the array with the program that wrote it."
 class Chain:
     """The codecs of an array as its node has them."""
 
-    # The first filter of text and bytes makes bytes of objects.
-    filters: list[dict[str, Any]] | None
+    filters: list[dict[str, Any]] | None  # the first filter of text and bytes makes bytes of objects
     compressor: dict[str, Any] | None
     endian: Endian | None
     order: Order = "C"

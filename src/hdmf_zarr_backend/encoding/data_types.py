@@ -118,8 +118,7 @@ def code_element(data_type: str) -> Element:
     byte_order: ByteOrder = ">" if order == ">" else "<"
     if kind in _DATES:
         count, step = split_unit(unit)
-        # NumPy writes units like this.
-        shown = f"[{'' if count == 1 else count}{step}]" if unit else ""
+        shown = f"[{'' if count == 1 else count}{step}]" if unit else ""  # NumPy writes units like this
         return Time(_DATES[kind] + shown, byte_order)
     if kind in KINDS:
         code = f"{kind}{size}"
@@ -141,8 +140,7 @@ def json_float(value: float) -> float | str:
 Endian = Literal["little", "big"]
 
 STRING = "string"
-# zarr-python 3 has this name, but it is not registered: reading it warns.
-BYTES = "variable_length_bytes"
+BYTES = "variable_length_bytes"  # zarr-python 3 has this name, but it is not registered: reading it warns
 # `struct` is a registered extension (zarr-extensions 45), which zarr-python writes from 3.2 on; before, it had
 # `structured`, with pairs in place of objects. Both are read.
 STRUCT = "struct"

@@ -144,16 +144,11 @@ class Described:
     """The meaning of an array."""
 
     stored: Element  # in Zarr, which is the type that HDMF reads
-    # Numbers and the like; text or references as objects; compound rows with objects.
-    form: Form
-    # Its shape in HDMF: rows have one axis, a scalar has none.
-    axes: tuple[int, ...]
-    # Bytes of one element in memory; None for text and references.
-    itemsize: int | None
-    # The note of the dataset in HDF5; None if it was never in HDF5.
-    note: dict[str, Any] | None
-    # ``zarr_dtype`` or the note marks it as a scalar; it is one if it also has one element.
-    is_marked: bool
+    form: Form  # numbers and the like; text or references as objects; compound rows with objects
+    axes: tuple[int, ...]  # its shape in HDMF: rows have one axis, a scalar has none
+    itemsize: int | None  # bytes of one element in memory; None for text and references
+    note: dict[str, Any] | None  # the note of the dataset in HDF5; None if it was never in HDF5
+    is_marked: bool  # ``zarr_dtype`` or the note marks it as a scalar; it is one if it also has one element
 
     @property
     def is_scalar(self) -> bool:
@@ -344,9 +339,9 @@ _VERSION = 1
 
 def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the block of a consolidated document with inlined chunks; ``{}`` without any."""
-    # The smallest chunks come first, so that as many as possible are saved a request.
     block: dict[str, str] = {}
     left = INLINE_BYTES
+    # The smallest chunks come first, so that as many as possible are saved a request.
     for key in sorted(inlined, key=lambda key: len(inlined[key])):
         left -= len(inlined[key])
         if left < 0:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 # Format 3 may spell any float as its bits in hexadecimal, which is the only form for a NaN with a payload.
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
-# Damaged Base64 is a ValueError.
-_DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)
+_DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)  # damaged Base64 is a ValueError
 
 
 def default_fill(data_type: Any) -> Any:
@@ -131,13 +130,11 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
                 return value.encode("utf-8", "surrogatepass")
         if isinstance(value, str):
             return value
-        # hdmf-zarr up to 0.13 declared 0 for text and bytes.
-        return EMPTY_OBJECTS.get(codec_id, value)
+        return EMPTY_OBJECTS.get(codec_id, value)  # hdmf-zarr up to 0.13 declared 0 for text and bytes
     if value == 0 and dtype.kind in "SUV":
         return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
     try:
-        # Only a document of format 3 has the fields of a row.
-        if isinstance(value, dict):
+        if isinstance(value, dict):  # only a document of format 3 has the fields of a row
             raise TypeError("it is not a single value")
         return _decode_scalar(value, dtype)
     except _DAMAGE as error:
@@ -161,8 +158,7 @@ def _decode_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, list):
         raise TypeError("it is not a single value")
     if letter in "iu" and (isinstance(value, str) or int(value) != value):
-        # NumPy would cut off digits, and parse text
-        raise TypeError("it is not an integer")
+        raise TypeError("it is not an integer")  # NumPy would cut off digits, and parse text
     is_count = letter in "mM" and type(value) is int
     return np.array(value, "i8" if is_count else dtype).astype(dtype, copy=False)[()]
 
@@ -186,8 +182,7 @@ def _decode_row(value: dict[str, Any], dtype: np.dtype[Any]) -> Any:
     for name in dtype.names:
         part, field = value[name], dtype[name].kind
         if field in "SV" and not isinstance(part, (str, dict)):
-            # NumPy would make text of a number.
-            raise TypeError(f"the bytes of {name!r} are not Base64")
+            raise TypeError(f"the bytes of {name!r} are not Base64")  # NumPy would make text of a number
         if field == "c" and not isinstance(part, list):
             raise TypeError(f"the complex number of {name!r} is not a list of two numbers")
         row[name] = _decode_scalar(part, dtype[name])

@@ -396,8 +396,7 @@ def _number_type(number: Number) -> Any:
         if layout.bias is not None:
             tid.set_fields(*layout.fields)
             tid.set_ebias(layout.bias)
-        # the order matters: bits must lie inside the bytes after each step
-        tid.set_precision(layout.bits)
+        tid.set_precision(layout.bits)  # the order matters: bits must lie inside the bytes after each step
         tid.set_size(size)
         tid.set_offset(layout.offset)
         return tid

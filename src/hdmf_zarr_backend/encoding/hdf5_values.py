@@ -37,15 +37,13 @@ def encoder(element: Element, refer: Convert) -> Convert:
         case Text():
             return encode_text
         case Opaque() | Time() | Number(layout=Opaque()):
-            # NumPy returns an element of a big-endian array as a native scalar.
-            dtype = to_hdf5(element).dtype
+            dtype = to_hdf5(element).dtype  # NumPy returns an element of a big-endian array as a native scalar
             return lambda value: _base64(np.asarray(value).astype(dtype, copy=False).tobytes())
         case Compound(fields):
             converters = [(name, encoder(member, refer)) for name, member in fields]
 
             def encode_row(row: Any) -> list[Any]:
-                # h5py reads two fields r and i as complex.
-                if isinstance(row, (complex, np.complexfloating)):
+                if isinstance(row, (complex, np.complexfloating)):  # h5py reads two fields r and i as complex
                     return [_encode_number(row.real), _encode_number(row.imag)]
                 return [convert(row[name]) for name, convert in converters]
 
@@ -145,8 +143,7 @@ def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
         case Sequence(base):
             inner = to_hdf5(base).dtype
             return lambda value: decode_array(value, (len(value),), base, inner, refer)
-    # Also for two fields r and i, which h5py reads as complex.
-    return lambda value: _decode_number(value, dtype)
+    return lambda value: _decode_number(value, dtype)  # also for two fields r and i, which h5py reads as complex
 
 
 def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -156,8 +153,7 @@ def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
         return parts.view(dtype)[0]
     if isinstance(value, str) and value.startswith("0x"):
         bits, size = int(value, 16), len(value) // 2 - 1
-        # A NaN of a type that another release of h5py has for the element.
-        if size != dtype.itemsize:
+        if size != dtype.itemsize:  # a NaN of a type that another release of h5py has for the element
             return dtype.type(math.copysign(math.nan, -(bits >> 8 * size - 1)))
         return np.array(bits, f"u{dtype.itemsize}").astype(f"{dtype.str[0]}u{dtype.itemsize}").view(dtype)[()]
     return float(value) if isinstance(value, str) and dtype.kind == "f" else value

@@ -118,8 +118,7 @@ def shards_by_bytes(
     counts: list[int] = []
     for length, chunk in zip(reversed(shape), reversed(chunks), strict=True):
         count = left if length is None else min(left, max(1, -(-length // chunk)))
-        # Equal shards: the last one could be small otherwise.
-        if length is not None:
+        if length is not None:  # equal shards: the last one could be small otherwise
             in_all = max(1, -(-length // chunk))
             count = -(-in_all // -(-in_all // count))
         counts.append(count)
@@ -151,10 +150,8 @@ JSON2: dict[str, Any] = {
 class Sharding:
     """The requested shards of an array."""
 
-    # "auto": by bytes, and none for a small array.
-    shape: tuple[int, ...] | Literal["auto"]
-    # The user gave the chunks: they are not changed to fit the shards.
-    are_chunks_given: bool = False
+    shape: tuple[int, ...] | Literal["auto"]  # "auto": by bytes, and none for a small array
+    are_chunks_given: bool = False  # the user gave the chunks: they are not changed to fit the shards
     # The array was stored with shards before. Then format 2, which has none, is not an error.
     is_kept: bool = False
 
@@ -166,8 +163,7 @@ class Layout:
     chunks: tuple[int, ...] | None = None
     fill_value: Any = None
     maxshape: tuple[int | None, ...] | None = None
-    # False: no compression; True or None: the default.
-    compressor: dict[str, Any] | bool | None = None
+    compressor: dict[str, Any] | bool | None = None  # False: no compression; True or None: the default
     filters: list[dict[str, Any]] | None = None
     chunk_elements: int | None = None
     chunk_aspect_ratio: tuple[float, ...] | None = None

@@ -177,8 +177,7 @@ def _change(hierarchy: Hierarchy, wanted: dict[str, Attributes]) -> set[str]:
             attributes.pop(NCZARR_ATTR, None)
             attributes |= {NCZARR_ATTR: {_TYPES_OF: types}} if types else {}
         attributes |= wanted.get(path, {})
-        # Compared as text, since NaN is not equal to itself.
-        if repr(attributes) != repr(node.attributes):
+        if repr(attributes) != repr(node.attributes):  # compared as text, since NaN is not equal to itself
             node.attributes = attributes
             changed.add(path)
     return changed

@@ -120,8 +120,7 @@ def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
             has_parent = parent in keys or (name == zarr3.DOCUMENT and join(split(parent)[0], zarr3.DOCUMENT) in keys)
         if not has_parent:
             implied += depth * len(key)
-            # A few bytes of a key would create many groups with long paths.
-            if implied > 2**28:
+            if implied > 2**28:  # a few bytes of a key would create many groups with long paths
                 raise limits.exceeded("max_depth", depth, f"groups without documents are nested {depth:,} deep")
 
 
@@ -324,11 +323,9 @@ def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
         if DTYPE not in node.attributes and node.stored.size and CELLS in node.stored.first_filter
     }
     most = store.read_rules.limits.max_object_bytes
-    # LINDI has these chunks in the file of references itself.
-    for key, chunk in store.get_many(nodes).items():
+    for key, chunk in store.get_many(nodes).items():  # LINDI has these chunks in the file of references itself
         stored = nodes[key].stored
-        # Reading the array raises the error again.
-        with suppress(DamagedFileError, LimitError):
+        with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
             codec = reading_codec(stored, store.read_rules)
             first = codec.decode(chunk, stored.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
@@ -345,8 +342,7 @@ def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool)
     if not use_consolidated and hint == 2:
         return {} if store.get(zarr2.GROUP) is not None else existing_documents(store, names)
     documents: dict[str, bytes] = {}
-    # A bucket without list permission refuses keys that do not exist.
-    with suppress(StoreRefusedError):
+    with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
         documents = store.get_many([first])
     others = [name for name in names if name != first]
     return documents if documents or not others else existing_documents(store, others)
@@ -380,8 +376,7 @@ def _parse_consolidated(
         document = load(texts[key], key=key)
         check_document(document, store.read_rules)
         result = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=own)
-        # Nodes may be damaged in the consolidated document only: then their own documents are read.
-        if own:
+        if own:  # nodes may be damaged in the consolidated document only: then their own documents are read
             names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
             alone: Damaged = {}
             keys = [join(path, name) for path in own if path for name in names]
@@ -467,8 +462,7 @@ def undescribed(store: Store, hierarchy: Hierarchy, documents: Collection[str]) 
     described = {path for path, name in known if name != zarr2.ATTRIBUTES}
     members = {path: [name] for path, name in known if path not in described and path not in hierarchy}
     groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
-    # keys below known arrays are those of their chunks
-    for key in store.keys_outside(described - groups):
+    for key in store.keys_outside(described - groups):  # keys below known arrays are those of their chunks
         path = _array_path_of(key, hierarchy)
         names = [] if path is None else members.setdefault(path, [])
         if path is not None and len(names) <= FEW:
@@ -528,8 +522,7 @@ def _document(text: bytes, key: str) -> Any:
 
 def check_outside(store: Store, *, is_new: bool = False) -> None:
     """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there."""
-    # The rules for links allow the target, and nothing around it.
-    if store.read_rules.is_linked:
+    if store.read_rules.is_linked:  # the rules for links allow the target, and nothing around it
         return
     around = next((place for place in _folders_above(store) if _is_root(place)), None)
     if around is None:
@@ -635,8 +628,7 @@ PATH_OF_FILE = "Give the path of the file, not of an array in it."
 
 def _hdf5_instead(store: Store) -> IsHdf5Error | None:
     """Return the error for an HDF5 file that is not the target of a link, None for anything else."""
-    # The target of a link is not opened for a message.
-    if store.read_rules.is_linked or not is_of_hdf5(store):
+    if store.read_rules.is_linked or not is_of_hdf5(store):  # the target of a link is not opened for a message
         return None
     cli = "Convert it with `zarrio convert`, or `zarrio convert --to virtual`, without a copy."
     remedy = f"Open it with read_nwb, HDF5IO or NWBHDF5IO. {cli}"
@@ -797,8 +789,7 @@ class Resolver:
             except LinkRefusedError as error:
                 refused = refused or error
                 continue
-            # For a file on a server this is unknown: opening it decides.
-            if not may_exist(location):
+            if not may_exist(location):  # for a file on a server this is unknown: opening it decides
                 continue
             count = len(self.files)
             self._rules.limits.check("max_files", count, f"links lead to {count} other files")

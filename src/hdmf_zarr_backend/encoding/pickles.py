@@ -41,16 +41,12 @@ T = TypeVar("T")
 
 MAX_ITEMS: Final = 10_000_000
 _LEAST_PROTOCOL: Final = 3
-# Arrays may take this much, and four times what the pickle has.
-_FREE_BYTES: Final = 1 << 28
-# Below the 4300 digits that Python converts to text (`sys.set_int_max_str_digits`).
-_MAX_INT_BITS: Final = 8192
-# Lists in lists, arrays in arrays: well below Python's own recursion limit.
-_MAX_DEPTH: Final = 100
+_FREE_BYTES: Final = 1 << 28  # arrays may take this much, and four times what the pickle has
+_MAX_INT_BITS: Final = 8192  # below the 4300 digits that Python converts to text (`sys.set_int_max_str_digits`)
+_MAX_DEPTH: Final = 100  # lists in lists, arrays in arrays: well below Python's own recursion limit
 _MAX_DTYPE_DEPTH: Final = 16
 _MAX_FIELDS: Final = 1024
-# A field of a dtype takes the time and memory of that many elements.
-_FIELD_COST: Final = 16
+_FIELD_COST: Final = 16  # a field of a dtype takes the time and memory of that many elements
 _MAX_RANK: Final = 32
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 _ERRORS: Final = (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError, OverflowError)
@@ -208,8 +204,7 @@ _NAMES: Final[dict[tuple[str, str], Any]] = {
     ("numpy", "ndarray"): Name("ndarray"),
     ("numpy", "dtype"): Name("dtype"),
     ("hdmf_zarr.utils", "ZarrReference"): Reference,
-    # Dtype metadata of h5py.
-    ("builtins", "bytes"): Name("bytes"),
+    ("builtins", "bytes"): Name("bytes"),  # dtype metadata of h5py
     ("builtins", "str"): Name("str"),
 }
 for _core in ("numpy.core", "numpy._core"):  # NumPy 1 and 2
@@ -294,8 +289,7 @@ class _Reader:
         return _Data(kind(parts), size, 1 + depth)
 
     def _items(self, value: Items, level: int) -> _Data:
-        # A ZarrReference has attributes in place of items.
-        state: dict[str, Any] = getattr(value, "state", {})
+        state: dict[str, Any] = getattr(value, "state", {})  # a ZarrReference has attributes in place of items
         if not state and _PLAIN.issuperset(map(type, value.values())):
             return _Data(dict(value), len(value), 1)
         self._spend(len(state), 0)
@@ -482,8 +476,7 @@ def _fill(view: Array, values: list[Any]) -> None:
     else:
         if not _FIELD_TYPES.get(view.dtype.kind, frozenset()).issuperset(map(type, values)):
             refuse("a value that is not of the type of its field", damaged=True)
-        # A float that a narrow field cannot hold becomes infinite.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # a float that a narrow field cannot hold becomes infinite
             view[:] = np.array(values, view.dtype)
 
 

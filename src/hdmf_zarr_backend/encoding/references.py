@@ -350,8 +350,7 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
 def find_link(attributes: dict[str, Any], name: str) -> ZarrReference | None:
     """Return the target of the link of a group with a name, None if it does not exist."""
     entries = attributes.get(LINKS, [])
-    # Decoding all links for each step of a long chain would take too long.
-    if isinstance(entries, list):
+    if isinstance(entries, list):  # decoding all links for each step of a long chain would take too long
         entries = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name][:1]
     return next((link.target for link in decode_links({LINKS: entries})), None)
 

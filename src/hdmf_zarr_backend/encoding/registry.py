@@ -100,8 +100,7 @@ def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] 
 
 _EMPTY: dict[str, Any] = {"zarr_format": 3, "node_type": "group", zarr3.CONSOLIDATED: {**zarr3.BLOCK, "metadata": {}}}
 
-# A document cannot have its own digest, so it is computed with zeros in its place.
-_ZEROS = "0" * 64
+_ZEROS = "0" * 64  # a document cannot have its own digest, so it is computed with zeros in its place
 # The text is searched and not parsed, because a reader parses only one of the two documents.
 _NOTE = re.compile(rb'"both"\s*:\s*\{([^{}]{0,400})\}')
 _OF_2 = re.compile(rb'"zmetadata"\s*:\s*"([0-9a-f]{64})"')

@@ -159,8 +159,7 @@ def version_key(version: str) -> tuple[Any, ...]:
     if match is None:
         return (0, version)
     release, suffix = re.sub(r"(\.0+)+$", "", match[1]), match[2].lower().lstrip("-_.")
-    # "dev" sorts below the end, and the end below all else
-    ordered = re.sub(r"[-_.]?dev", "\0", suffix) + "\1"
+    ordered = re.sub(r"[-_.]?dev", "\0", suffix) + "\1"  # "dev" sorts below the end, and the end below all else
     return (1, natural(release), _FINAL.match(suffix) is not None, natural(ordered))
 
 

@@ -158,8 +158,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
     shape = checked_lengths(document["shape"], "shape", path, least=0)
     chunks = checked_lengths(document["chunks"], "chunks", path, least=1)
     check_axes(shape, chunks, path)
-    # The key is optional: without it, the separator is ".".
-    separator = document.get("dimension_separator", ".")
+    separator = document.get("dimension_separator", ".")  # the key is optional: without it, the separator is "."
     order = document["order"]
     if separator not in (".", "/") or order not in ("C", "F"):
         raise MetadataError(f"dimension_separator {separator!r} or order {order!r} is unknown", path=path)

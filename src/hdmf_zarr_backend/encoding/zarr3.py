@@ -101,8 +101,7 @@ SCALAR_3 = "_SCALAR"  # the mark of scalars in drafts of the convention
 _ATTRIBUTES = "attributes"
 _AS_TEXT = {"dtype": "json", "text": True}
 _TYPE = "type"
-# Not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference.
-_WORD = "word"
+_WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference
 _ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
 _NESTED = (dict, list)
 _NAMES = "dimension_names"
@@ -387,8 +386,7 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
     if original is None:
         return _made_document(node)
     before = original.document
-    # The keys that other programs have added stay.
-    if original.stored != _properties(stored):
+    if original.stored != _properties(stored):  # the keys that other programs have added stay
         new = _made_document(node)
         return {**new, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
     document = {**before, "shape": list(stored.stored_shape)}

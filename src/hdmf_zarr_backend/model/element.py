@@ -86,8 +86,7 @@ class Time:
 
     name: str
     byte_order: ByteOrder = "<"
-    # A date of Zarr has no tag, and is the same date.
-    tag: str = field(default="", compare=False)
+    tag: str = field(default="", compare=False)  # a date of Zarr has no tag, and is the same date
     kind = "datetime"
     size = 8
 

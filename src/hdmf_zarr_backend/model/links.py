@@ -26,8 +26,7 @@ LOCAL_URLS = ("file://", "local://")  # prefixes of URLs of this machine; fsspec
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 # fsspec joins protocols with "::". A local path may contain it, too, so the last part must be a URL or start with "/".
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
-# One letter and a colon are a drive of Windows, not a scheme.
-_DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
+_DRIVE = re.compile(r"^[A-Za-z]:[/\\]")  # one letter and a colon are a drive of Windows, not a scheme
 
 ZARR_SUFFIXES = (".zarr", ".zip")  # suffixes of the names of new Zarr files: directories, and zip files
 HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
@@ -94,8 +93,7 @@ def relative_source(target: str, origin: str) -> str:
     if how and how == split_chain(origin)[0]:
         return relative_source(address, split_chain(origin)[1])
     if is_url(origin) and not is_url(target):
-        # relative to a URL, an absolute path would be one on that server
-        path = to_posix(target)
+        path = to_posix(target)  # relative to a URL, an absolute path would be one on that server
         return LOCAL_URLS[0] + quote(path if path.startswith("/") else f"/{path}", safe="/:", errors="surrogateescape")
     if is_url(target):
         if split_chain(target)[0] != split_chain(origin)[0] or _split_url(target)[0] != _split_url(origin)[0]:
@@ -127,8 +125,7 @@ def resolve_source(source: str, origin: str) -> str:
     """Return the location for a ``source`` in the file at ``origin``."""
     if source in OWN_SOURCES:
         return origin
-    # A URL without a host.
-    if source.startswith(tuple(f"{prefix}/" for prefix in LOCAL_URLS)):
+    if source.startswith(tuple(f"{prefix}/" for prefix in LOCAL_URLS)):  # a URL without a host
         path = unquote(source.partition("://")[2], errors="surrogateescape")
         return path[1:] if _DRIVE.match(path[1:]) else path
     if is_url(source):
@@ -248,8 +245,7 @@ def _is_within(target: str, origin: str) -> bool:
     how, address = split_chain(without_query(origin))
     target_how, target_address = split_chain(target)
     folder = posixpath.dirname(address.rstrip("/")) + "/"
-    # A server may resolve %2e%2e as "..", which would lead out of the folder.
-    plain = unquote(target_address)
+    plain = unquote(target_address)  # a server may resolve %2e%2e as "..", which would lead out of the folder
     if target_how != how or ".." in plain.replace("\\", "/").split("/"):
         return False
     return folder.count("/") > 2 and target_address.startswith(folder)

@@ -358,8 +358,7 @@ def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
     """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``. Documents are shared."""
     copied = Hierarchy(_copied(hierarchy.root), hierarchy.zarr_format)
     stack = [copied.root]
-    # Not recursive: a file may be nested deeper than the recursion limit.
-    while stack:
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         here = stack.pop()
         if isinstance(here, Group):
             here.members = {name: _copied(child) for name, child in here.members.items()}
