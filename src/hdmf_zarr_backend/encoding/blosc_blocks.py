@@ -120,7 +120,6 @@ class BloscBlocks:
         return number + 1 == len(self) > 1 and self.nbytes % self.length > 0
 
     def _frame(self, first: int, stop: int) -> bytearray:
-        """Return some blocks as a frame."""
         wanted = sorted(self._starts[first:stop])
         position = _HEADER.size + 4 * len(wanted)
         moved: dict[int, int] = {}

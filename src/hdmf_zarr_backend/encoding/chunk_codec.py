@@ -61,7 +61,6 @@ class TooLargeError(ValueError):
 
 
 def _within(plain: bytes, most: int) -> bytes:
-    """Return decoded bytes if they are at most ``most``."""
     if len(plain) > most:
         raise TooLargeError(most)
     return plain
@@ -179,7 +178,6 @@ def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
 
 
 def _decode_to_limit(codec: Any, data: bytes, most: int) -> Any:
-    """Return ``data`` decoded by a codec of `_TO_LIMIT`."""
     match codec.codec_id:
         case "zlib":
             machine = zlib.decompressobj()
@@ -369,7 +367,6 @@ class PlugIn:
 
 
 def _make_plug_in(config: dict[str, Any]) -> Any:
-    """Return the codec of another package for a configuration."""
     codec_id: Any = config.get("id")
     codec_class: Any = registry.codec_registry.get(codec_id) if isinstance(codec_id, str) else None
     if codec_class is None and isinstance(codec_id, str) and codec_id in registry.entries:
@@ -515,9 +512,8 @@ class ChunkCodec:
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: Order) -> None:
         filters = filters or ()
         self.dtype = numpy_dtype(data_type)
-        self._axes = None if isinstance(order, str) else order  # the axes by which a chunk is transposed
-        # The order of the elements of a transposed chunk.
-        self.order: Any = order if isinstance(order, str) else "C"
+        self._axes = None if isinstance(order, str) else order  # by which a chunk is transposed
+        self.order: Any = order if isinstance(order, str) else "C"  # of the elements of a transposed chunk
         self._filters = [_guarded_codec(config, self.dtype) for config in filters]
         self._compressor: Any = _guarded_codec(compressor, self.dtype) if compressor else None
         codecs = [*self._filters, self._compressor]

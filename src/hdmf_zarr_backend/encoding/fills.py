@@ -173,7 +173,6 @@ def _float(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _decode_row(value: dict[str, Any], dtype: np.dtype[Any]) -> Any:
-    """Return a row for ``{field: value}``."""
     import numpy as np
 
     if dtype.names is None:

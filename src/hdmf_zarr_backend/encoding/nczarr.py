@@ -68,7 +68,6 @@ def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | No
 
 
 def _labels_of(names: Any) -> tuple[str | None, ...] | None:
-    """Return the labels for stored names."""
     if not isinstance(names, list) or not names or all(str(name).startswith("_anonymous") for name in names):
         return None
     return tuple(None if name is None else str(name) for name in names)

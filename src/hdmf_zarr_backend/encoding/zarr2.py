@@ -26,8 +26,7 @@ from hdmf_zarr_backend.model.nodes import (
     Hierarchy,
     Node,
     StoredArray,
-    check_axes,
-    checked_lengths,
+    checked_grid,
     join,
     split,
 )
@@ -155,9 +154,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
     if not document.keys() >= _REQUIRED:
         missing = [key for key in _ARRAY_KEYS if key not in document]
         raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=path)
-    shape = checked_lengths(document["shape"], "shape", path, least=0)
-    chunks = checked_lengths(document["chunks"], "chunks", path, least=1)
-    check_axes(shape, chunks, path)
+    shape, chunks = checked_grid(document["shape"], document["chunks"], "chunks", path)
     separator = document.get("dimension_separator", ".")  # the key is optional: without it, the separator is "."
     order = document["order"]
     if separator not in (".", "/") or order not in ("C", "F"):

@@ -64,8 +64,7 @@ from hdmf_zarr_backend.model.nodes import (
     Order,
     Original,
     StoredArray,
-    check_axes,
-    checked_lengths,
+    checked_grid,
     join,
     split,
 )
@@ -146,14 +145,12 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
     """Return the shape of an array, the shape of one cell of its grid (a chunk or a shard), and the keys of cells."""
     if not document.keys() >= _REQUIRED:
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(sorted(_REQUIRED - document.keys()))}", path=path)
-    shape = checked_lengths(document["shape"], "shape", path, least=0)
     grid = document["chunk_grid"]
     configuration = grid.get("configuration") if isinstance(grid, dict) and grid.get("name") == "regular" else None
     if not isinstance(configuration, dict):
         problem = f"the chunk grid {grid!r} is not regular"
         raise MetadataError(problem, path=path, remedy="Write it again with regular chunks.")
-    chunks = checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
-    check_axes(shape, chunks, path)
+    shape, chunks = checked_grid(document["shape"], configuration.get("chunk_shape"), "chunk_shape", path)
     encoding = document["chunk_key_encoding"]
     stated = encoding if isinstance(encoding, dict) else {"name": encoding}
     usual, options = KEY_ENCODINGS.get(str(stated.get("name"))), stated.get("configuration") or {}

@@ -171,18 +171,20 @@ MOST_AXES = 64  # maximum number of axes of a NumPy array
 _MOST_ELEMENTS = 2**512
 
 
-def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> None:
-    """Raise a MetadataError for an array with too many axes for NumPy, or with chunks of another number of axes."""
-    if len(shape) == len(chunks) <= MOST_AXES:
-        return
+def checked_grid(shape: Any, chunks: Any, key: str, path: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return shape and chunks in a document, which has these under ``key``, or raise a MetadataError."""
+    lengths = _checked_lengths(shape, "shape", path, least=0)
+    chunk = _checked_lengths(chunks, key, path, least=1)
+    if len(lengths) == len(chunk) <= MOST_AXES:
+        return lengths, chunk
     where = absolute(path)
-    if len(shape) > MOST_AXES:
-        problem = f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}"
+    if len(lengths) > MOST_AXES:
+        problem = f"an array of {len(lengths)} axes cannot be read: NumPy has at most {MOST_AXES}"
         raise MetadataError(problem, path=where, remedy="Write it with fewer axes.")
-    raise MetadataError(f"shape {shape} and chunks {chunks} differ in length", path=where)
+    raise MetadataError(f"shape {lengths} and chunks {chunk} differ in length", path=where)
 
 
-def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
+def _checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
     """Return a list of lengths in a document, each ``least`` or more, as a tuple, or raise a MetadataError."""
     if isinstance(value, list):
         # A float can hold the product, since sizes are shown and divided. A loop takes half the time of all().
