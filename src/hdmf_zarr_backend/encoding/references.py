@@ -304,12 +304,6 @@ def element_of_word(dtype_name: Any) -> Reference | None:
     return {OBJECT: REFERENCE, REGION_WORD: REGION}.get(dtype_name) if isinstance(dtype_name, str) else None
 
 
-def word_of_zarr3(dtype_name: Any) -> str | None:
-    """Return the ``zarr_dtype`` of references from the ``_DTYPE`` of an array of text, None if it is only text."""
-    known = {OBJECT_REFERENCE: OBJECT, OBJECT: OBJECT, REGION_WORD: REGION_WORD}
-    return known.get(dtype_name) if isinstance(dtype_name, str) else None
-
-
 def infer_reference(leaves: Iterable[Any]) -> Reference:
     """Return the element of references from all of them."""
     are_regions = [getattr(leaf, "region", None) is not None for leaf in leaves]

@@ -607,8 +607,10 @@ def _decode_word(attributes: Attributes, default: Any, *, is_text: bool) -> tupl
     notes, old = notes_of(attributes), attributes.get(DTYPE)
     kept = notes.get(_WORD)
     if not isinstance(default, list):
-        word = references_of.word_of_zarr3(attributes.get(DTYPE_3, old)) if is_text else None
-        return (word or default) if kept is None else kept, False
+        stated = attributes.get(DTYPE_3, old)
+        if is_text and stated in ("object", "region", references_of.OBJECT_REFERENCE):
+            default = "region" if stated == "region" else "object"
+        return default if kept is None else kept, False
     fields = attributes.get(REFERENCE_FIELDS_3)
     rows = notes.get("rows")
     if not isinstance(rows, bool):

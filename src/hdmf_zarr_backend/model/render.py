@@ -114,16 +114,11 @@ def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
     return root
 
 
-def number_key(digits: str) -> tuple[int, str]:
-    """Return a key that sorts like the number; crafted text may have more digits than `int` accepts."""
-    significant = digits.lstrip("0")
-    return len(significant), significant
-
-
 def natural(name: str) -> tuple[Any, ...]:
     """Return a key that sorts ``trial_2`` before ``trial_10``."""
-    parts = filter(None, re.split(r"([0-9]+)", name))
-    return tuple((0, *number_key(part)) if part[0] in "0123456789" else (1, 0, part) for part in parts)
+    # Digits without zeros before them sort by their number; crafted text may have more than `int` accepts.
+    parts = filter(None, re.split(r"0*([0-9]+)", name))
+    return tuple((0, len(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
 
 
 def pattern(name: str) -> str:
