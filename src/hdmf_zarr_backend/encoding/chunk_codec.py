@@ -102,8 +102,7 @@ def _bytes(data: Any) -> bytes:
 
 
 # ---- codecs that state the decoded length ---------------------------------------------------------------------------
-# Source: c-blosc, README_CHUNK_FORMAT; numcodecs for the length before an LZ4 block; RFC 8878, section 3.1.1, for
-# frames and blocks of Zstandard.
+# Source: c-blosc, README_CHUNK_FORMAT; numcodecs for the length before an LZ4 block; RFC 8878, 3.1.1, for Zstandard.
 
 
 def _blosc(data: bytes) -> int:
@@ -432,8 +431,7 @@ ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError, zlib.error,
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
-# zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and the
-# bytes of equal chunks differ.
+# As zarr does when it is imported: with its own threads, Blosc stores blocks in any order, and equal chunks differ.
 numcodecs.blosc.use_threads = False
 
 

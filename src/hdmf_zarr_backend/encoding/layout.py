@@ -245,8 +245,7 @@ def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
 
 def _rows(element: Compound, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
     """Return a dataset of compounds with text or references: lists of JSON, whose fields are the last axis."""
-    # hdmf-zarr 0.13 reads rows in this form, makes data frames of them and exports them to HDF5. Its own form for
-    # them is a pickle.
+    # hdmf-zarr 0.13 reads rows in this form, makes data frames of them and exports them to HDF5; its own is a pickle.
     fields = len(element.fields)
     lengths = shape or (1,)
     chunks = layout.chunks

@@ -478,8 +478,7 @@ def implied(documents: Iterable[str]) -> list[str]:
 
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
     """Return the path of the array that a key looks like a chunk of, None for other keys."""
-    # from the end of the key, since a group may be named 0 too: `0`, `0.3`, `0/3`, and in format 3 `c`, `c/0/3`,
-    # `c.0.3`
+    # from the end of the key, since a group may be named 0 too: `0`, `0.3`, `0/3`; in format 3 `c`, `c/0/3`, `c.0.3`
     parts = key.split("/")
     prefix = DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None
     end = len(parts) - 1

@@ -91,8 +91,7 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflow
 NEW_KEYS = ChunkKeys("default", "/")  # of new arrays
 # The encodings of chunk keys by name, each with its default separator.
 KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}
-# The convention was agreed upon in hdmf-zarr issue 335 and pull request 336; scalars got the shape () in 391, in
-# place of the mark.
+# Agreed upon in hdmf-zarr issue 335 and pull request 336; in 391, scalars got the shape () in place of the mark.
 DTYPE_3 = "_DTYPE"
 LINKS_3 = "_LINKS"
 REFERENCE_FIELDS_3 = "_REFERENCE_FIELDS"

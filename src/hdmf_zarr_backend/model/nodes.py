@@ -199,14 +199,11 @@ def _checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[in
 
 @dataclass(slots=True)
 class Dataset(Generic[A]):
-    """A dataset: how it is stored, which is what the chunk engine needs, and its attributes as JSON.
-
-    ``keeps_attributes``: the file has a document of attributes even if they are empty (zarr-python 3 writes one).
-    """
+    """A dataset: how it is stored, which is what the chunk engine needs, and its attributes as JSON."""
 
     stored: StoredArray
     attributes: A = field(default_factory=lambda: cast(A, {}))
-    keeps_attributes: bool = False
+    keeps_attributes: bool = False  # the file has a document of them even if there are none, as of zarr-python 3
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -216,15 +213,12 @@ class Dataset(Generic[A]):
 
 @dataclass(slots=True)
 class Group(Generic[A]):
-    """A group: attributes as JSON, and members by name; ``keeps_attributes`` as for `Dataset`.
-
-    ``extra`` has keys of its document other than ``zarr_format``; read, not written (Zarr v2: MUST NOT have others).
-    """
+    """A group: attributes as JSON, and members by name."""
 
     attributes: A = field(default_factory=lambda: cast(A, {}))
     members: dict[str, Node] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
-    keeps_attributes: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)  # other keys of its document, which format 2 must not have
+    keeps_attributes: bool = False  # as of a dataset
 
 
 Node: TypeAlias = "Group[Attributes] | Dataset[Attributes]"
@@ -454,9 +448,8 @@ class Memo(Generic[T]):
     def __call__(self, *arguments: Any) -> T:
         """Return the result for ``arguments``."""
         try:
-            # marshal tells 0 from 0.0 and False, which are equal as keys of a dict. From its version 3 on, the keys of
-            # equal values may differ.
-            key = marshal.dumps(arguments, 2)
+            # marshal tells 0 from 0.0 and False, which are equal as keys of a dict.
+            key = marshal.dumps(arguments, 2)  # in later versions, the keys of equal values may differ
         except ValueError:  # nested too deep, or not JSON: the function itself raises the error
             return self._make(*arguments)
         known = self._known.get(key)
