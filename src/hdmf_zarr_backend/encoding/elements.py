@@ -15,15 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.encoding.data_types import (
-    MAX_DEPTH,
-    NUMBER_WORDS,
-    NUMBERS,
-    code_element,
-    field_shape,
-    itemsize,
-    unknown_type,
-)
+from hdmf_zarr_backend.encoding import data_types
 from hdmf_zarr_backend.encoding.hdf5_types import from_note
 from hdmf_zarr_backend.encoding.references import element_of_word
 from hdmf_zarr_backend.encoding.reserved import DTYPE, HDF5, notes_of
@@ -68,20 +60,22 @@ def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> E
     try:
         return _type_element(data_type, objects or {}, 0)
     except (TypeError, ValueError) as error:
-        raise unknown_type(data_type, error) from error
+        raise data_types.unknown_type(data_type, error) from error
 
 
 def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> Element:
     if isinstance(data_type, str):
-        return code_element(data_type)
-    if not isinstance(data_type, list) or depth > MAX_DEPTH:
-        raise TypeError("nested too deep" if depth > MAX_DEPTH else "a data type is a string or a list of fields")
+        return data_types.code_element(data_type)
+    if depth > data_types.MAX_DEPTH:
+        raise TypeError("nested too deep")
+    if not isinstance(data_type, list):
+        raise TypeError("a data type is a string or a list of fields")
     fields = []
     for name, kind, *rest in data_type:
         if name == "":  # NumPy would rename the field
             raise ValueError("a field has an empty name")
         member = objects.get(str(name), REFERENCE) if kind == _OBJECTS else _type_element(kind, {}, depth + 1)
-        if shape := field_shape(rest):
+        if shape := data_types.field_shape(rest):
             member = ArrayOf(member, shape)
         fields.append((str(name), member))
     return Compound(tuple(fields))
@@ -94,12 +88,12 @@ def word_element(dtype_name: Any) -> Element:
     dtype_name = str(dtype_name)
     if dtype_name in WORDS:
         return _ELEMENTS[WORDS[dtype_name]]
-    if (number := NUMBERS.get(NUMBER_WORDS.get(dtype_name, dtype_name))) is not None:
+    if (number := data_types.NUMBERS.get(data_types.NUMBER_WORDS.get(dtype_name, dtype_name))) is not None:
         return number
     if dtype_name in OPEN_WORDS:
         return UTF8
     try:
-        element = code_element(dtype_name.replace("datetime64", "<M8").replace("timedelta64", "<m8"))
+        element = data_types.code_element(dtype_name.replace("datetime64", "<M8").replace("timedelta64", "<m8"))
     except ValueError as error:
         raise ValueRefusedError(f"{dtype_name!r} is not a data type of HDMF") from error
     return ASCII if isinstance(element, Text) and element.size is not None else element
@@ -256,7 +250,7 @@ def _stored_element(
         element = Enum(element, tuple(enum.items()))
     elif isinstance(charset, str) and isinstance(element, Text) and element.size is not None:
         element = replace(element, charset=charset)
-    return element, "plain", itemsize(data_type)
+    return element, "plain", data_types.itemsize(data_type)
 
 
 def _has_objects(data_type: Any) -> bool:

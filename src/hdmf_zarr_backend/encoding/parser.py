@@ -14,19 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from hdmf_zarr_backend.encoding import lindi, registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding import lindi, registry, reserved, zarr2, zarr3
 from hdmf_zarr_backend.encoding.references import CELLS, LinkedFile, ZarrReference, find_link
-from hdmf_zarr_backend.encoding.reserved import (
-    CHANGING,
-    DTYPE,
-    NOTES,
-    SPECLOC,
-    WRITING,
-    as_dict,
-    notes_of,
-    spec_location,
-    stores_all_chunks,
-)
+from hdmf_zarr_backend.encoding.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, as_dict, notes_of
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
@@ -48,17 +38,8 @@ from hdmf_zarr_backend.errors import (
     at,
     warn,
 )
+from hdmf_zarr_backend.model import links
 from hdmf_zarr_backend.model.json_text import dump, load
-from hdmf_zarr_backend.model.links import (
-    OWN_SOURCES,
-    ZARR_SUFFIXES,
-    ends_with,
-    inside_of,
-    is_url,
-    resolve_source,
-    split_location,
-    why_not,
-)
 from hdmf_zarr_backend.model.nodes import (
     DEFAULT_PREFIX,
     Damaged,
@@ -224,7 +205,7 @@ def parse(
         if registry.BOTH in notes:  # this note belongs to the document and not to the file
             root.attributes = {**root.attributes, NOTES: {key: notes[key] for key in notes if key != registry.BOTH}}
         parsed.left_out = _left_out(damaged or {}, store.location)
-    is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
+    is_whole = reserved.stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != store.read_rules.is_whole:
         store.read_rules = replace(store.read_rules, is_whole=is_whole)
     return parsed
@@ -297,7 +278,7 @@ def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
     try:
         text = store.get(zarr2.ATTRIBUTES)
         stored = None if text is None else _document(text, zarr2.ATTRIBUTES)
-        location = spec_location(stored.get(SPECLOC)) if isinstance(stored, dict) else None
+        location = reserved.spec_location(stored.get(SPECLOC)) if isinstance(stored, dict) else None
         if location is None:
             return
         if location not in hierarchy:
@@ -554,17 +535,17 @@ def _folders_above(store: Store) -> Iterator[Store]:
         group = outer.group_above
     location = store.folder or store.location
     is_local = os.path.isabs(location)
-    if not is_local and not (store.unwrapped.opens_by_url and is_url(location)):
+    if not is_local and not (store.unwrapped.opens_by_url and links.is_url(location)):
         return
     while True:
-        above, name = split_location(location)
+        above, name = links.split_location(location)
         if not name or above == location or above.endswith("//"):
             return
         location = above
         if is_local:
             if any(os.path.isfile(os.path.join(location, document)) for document in (zarr2.ATTRIBUTES, zarr3.DOCUMENT)):
                 yield LocalStore(location)
-        elif not store.abilities.is_remote or ends_with(location, ZARR_SUFFIXES):
+        elif not store.abilities.is_remote or links.ends_with(location, links.ZARR_SUFFIXES):
             yield open_neighbour(store, location)
 
 
@@ -606,7 +587,7 @@ def is_empty_group(store: Store) -> bool:
 
 def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; chunks are not read."""
-    store = open_store(place, storage_options if is_url(place) else None)
+    store = open_store(place, storage_options if links.is_url(place) else None)
     try:
         if not is_hdmf_zarr(store):
             return False
@@ -631,7 +612,7 @@ def _hdf5_instead(store: Store) -> IsHdf5Error | None:
         return None
     cli = "Convert it with `zarrio convert`, or `zarrio convert --to virtual`, without a copy."
     remedy = f"Open it with read_nwb, HDF5IO or NWBHDF5IO. {cli}"
-    if is_url(store.location):
+    if links.is_url(store.location):
         remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
     return IsHdf5Error("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
 
@@ -653,7 +634,7 @@ def nothing_to_read(store: Store) -> ZarrBackendError:
             folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
             documents = {each.name: [os.path.join(each.path, name) for name in DOCUMENTS] for each in folders}
             nodes = sorted(name for name, paths in documents.items() if any(map(os.path.isfile, paths)))
-    files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
+    files = [name for name in nodes if name.endswith(links.ZARR_SUFFIXES)]
     if files:
         remedy = f"Give the path of one file, such as {files[0]!r}."
         return NotZarrError("this is a folder of Zarr files", remedy=remedy)
@@ -681,7 +662,7 @@ def not_found(target: str, location: str) -> StoreNotFoundError:
         names = [other for other in os.listdir(folder) if not other.startswith(".")]
     similar = get_close_matches(name, names, n=1)  # the name of a file that was probably meant
     remedy = f"Check the path. Did you mean {similar[0]!r}?" if similar else "Check the path."
-    if (inside := inside_of(target)) is not None:
+    if (inside := links.inside_of(target)) is not None:
         remedy = ". ".join(inside).replace("this is", "This is", 1)
     left = unfinished_write(target)
     if left is not None:
@@ -721,7 +702,7 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
     """Refuse a link that the policy does not allow."""
     if target.startswith(NOWHERE) and policy != "never":
         return  # such a location cannot be opened
-    refused = why_not(target, origin, policy, free=True)
+    refused = links.why_not(target, origin, policy, free=True)
     if refused is not None:
         problem, remedies = refused
         problem = f"the link to {target!r} is refused: {problem}"
@@ -802,7 +783,7 @@ class Resolver:
             return self.files[location]
         if refused is not None:
             raise refused
-        exists = any(not is_url(location) and os.path.exists(location) for location in self._candidates(origin, source))
+        exists = any(not links.is_url(each) and os.path.exists(each) for each in self._candidates(origin, source))
         problem = f"{source!r} is not a Zarr file" if exists else f"the file {source!r} does not exist"
         remedy = "Restore the target, or run `zarrio repair --drop-links` to remove a link that you do not expect."
         raise ReferenceTargetError(problem, store=origin.location, remedy=remedy)
@@ -816,11 +797,11 @@ class Resolver:
     @staticmethod
     def _candidates(origin: LinkedFile, source: str) -> list[str]:
         """Return the locations that a source may mean, the most probable one first."""
-        if source in OWN_SOURCES or source in origin.former_names:
+        if source in links.OWN_SOURCES or source in origin.former_names:
             return [origin.location]
         # hdmf-zarr 0.10 named other files from the folder of the store; all other releases from the store itself.
-        folders = [origin.location, *([split_location(origin.location)[0]] if origin.names_siblings else [])]
-        return list(dict.fromkeys(resolve_source(source, folder) for folder in folders))
+        folders = [origin.location, *([links.split_location(origin.location)[0]] if origin.names_siblings else [])]
+        return list(dict.fromkeys(links.resolve_source(source, folder) for folder in folders))
 
 
 def nothing_at(location: str, path: str) -> ReferenceTargetError:

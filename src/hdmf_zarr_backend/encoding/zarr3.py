@@ -21,31 +21,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
+from hdmf_zarr_backend.encoding import codecs as codecs_of
+from hdmf_zarr_backend.encoding import data_types
 from hdmf_zarr_backend.encoding import references as references_of
-from hdmf_zarr_backend.encoding.codecs import (
-    BYTE_ORDER,
-    STRUCT,
-    Chain,
-    axes_in_order,
-    decode_codecs,
-    encode_codecs,
-    encode_sharded,
-    field_types,
-    order_of,
-)
-from hdmf_zarr_backend.encoding.data_types import (
-    BYTES,
-    NUMBERS,
-    STRING,
-    decode_type,
-    encode_type,
-    endian_of,
-    is_mixed,
-    little,
-    object_kind,
-    word_of_type,
-)
-from hdmf_zarr_backend.encoding.data_types import itemsize as itemsize_of
 from hdmf_zarr_backend.encoding.elements import inline_block
 from hdmf_zarr_backend.encoding.fills import fill_from_format_3, fill_in_format_3
 from hdmf_zarr_backend.encoding.references import REFERENCE_3, REFERENCE_TEXTS, element_of_word, is_reference
@@ -285,24 +263,25 @@ _properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
 @Memo
 def _decode(
     stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any
-) -> tuple[Chain, Any, Any, Any, bool]:
+) -> tuple[codecs_of.Chain, Any, Any, Any, bool]:
     """Return codecs, data type and fill value of a node, the ``zarr_dtype`` of that type, and whether it is text."""
     # `noted` is the data type in the note of the node, for types that format 3 cannot express
-    chain = decode_codecs(codecs, axes)
-    kind = object_kind(stored)
+    chain = codecs_of.decode_codecs(codecs, axes)
+    kind = data_types.object_kind(stored)
     if kind is None:
-        data_type = decode_type(stored, chain.endian)
-        if noted is not None and itemsize_of(noted) == itemsize_of(data_type):
+        data_type = data_types.decode_type(stored, chain.endian)
+        if noted is not None and data_types.itemsize(noted) == data_types.itemsize(data_type):
             data_type = noted
-        default = word_of_type(data_type)
-        if isinstance(data_type, list) and is_mixed(data_type):
-            chain = replace(chain, filters=[{"id": BYTE_ORDER, "stored": little(data_type)}, *(chain.filters or [])])
+        default = data_types.word_of_type(data_type)
+        if isinstance(data_type, list) and data_types.is_mixed(data_type):
+            one_order = {"id": codecs_of.BYTE_ORDER, "stored": data_types.little(data_type)}
+            chain = replace(chain, filters=[one_order, *(chain.filters or [])])
     else:
-        data_type, default = "|O", "str" if kind == STRING else "bytes"
+        data_type, default = "|O", "str" if kind == data_types.STRING else "bytes"
         first = chain.filters[0]["id"] if chain.filters else None
         if first not in ("vlen-utf8", "vlen-bytes"):
             raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
-    return chain, data_type, fill_from_format_3(fill_value, data_type, stored), default, kind == STRING
+    return chain, data_type, fill_from_format_3(fill_value, data_type, stored), default, kind == data_types.STRING
 
 
 def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old: bool) -> None:
@@ -323,11 +302,11 @@ def _set_word(node: Dataset[Attributes], zarr_dtype: Any, *, rows: bool, is_old:
             kind = "text" if element_of_word(known.get(name)) is None else "reference"
             fields.append([name, inner, kind if isinstance(inner, str) and inner[1:2] in "US" else "number"])
         axes = stored.stored_axes = len(stored.shape)
-        stored.order = order_of([*axes_in_order(stored.order, axes), axes])
+        stored.order = codecs_of.order_of([*codecs_of.axes_in_order(stored.order, axes), axes])
         stored.shape, stored.chunks = ((*(n or (1,)), len(fields)) for n in (stored.shape, stored.chunks))
         if stored.shards is not None:
             stored.shards = replace(stored.shards, shape=(*stored.shards.shape, len(fields)))
-        stored.filters = [{"id": STRUCT, "fields": fields}, *(stored.filters or [])]
+        stored.filters = [{"id": codecs_of.STRUCT, "fields": fields}, *(stored.filters or [])]
         stored.data_type, stored.fill_value = "|O", None
     elif scalar:  # a node has one axis where the document has none
         stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
@@ -413,7 +392,7 @@ def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
         attributes[NOTES] = {**notes_of(attributes), _TYPE: noted}
     chunks = node.stored.chunks[:axes]
     if node.stored.shards is not None:
-        codecs = encode_sharded(chunks, codecs, node.stored.shards)
+        codecs = codecs_of.encode_sharded(chunks, codecs, node.stored.shards)
         chunks = node.stored.shards.shape[:axes]
     keys = node.stored.chunk_keys
     names = attributes.get(DIMENSIONS)
@@ -442,22 +421,22 @@ def _encode(
     """Return data type, codecs and fill value of a document, ``zarr_dtype`` of the type, and the type for a note."""
     first = (filters or [{}])[0]
     known = plain = data_type
-    if first.get("id") == STRUCT:
-        known = plain = field_types(first["fields"])
-    elif first.get("id") == BYTE_ORDER:
+    if first.get("id") == codecs_of.STRUCT:
+        known = plain = codecs_of.field_types(first["fields"])
+    elif first.get("id") == codecs_of.BYTE_ORDER:
         plain = first["stored"]
     if plain == "|O":
-        stored: Any = BYTES if first.get("id") == "vlen-bytes" else STRING
-        default: Any = "str" if stored == STRING else "bytes"
+        stored: Any = data_types.BYTES if first.get("id") == "vlen-bytes" else data_types.STRING
+        default: Any = "str" if stored == data_types.STRING else "bytes"
         endian, itemsize, noted = None, 1, None
     else:
-        stored, default = encode_type(plain), word_of_type(plain)
-        endian, itemsize = endian_of(plain), itemsize_of(plain)
-        noted = known if decode_type(stored, endian) != known else None
+        stored, default = data_types.encode_type(plain), data_types.word_of_type(plain)
+        endian, itemsize = data_types.endian_of(plain), data_types.itemsize(plain)
+        noted = known if data_types.decode_type(stored, endian) != known else None
     if filters or itemsize > _LARGEST_ELEMENT:
         itemsize = 1
-    permutation = axes_in_order(order, axes)
-    codecs = encode_codecs(
+    permutation = codecs_of.axes_in_order(order, axes)
+    codecs = codecs_of.encode_codecs(
         filters, compressor, is_object=data_type == "|O", axes=permutation, endian=endian, itemsize=itemsize
     )
     return stored, codecs, fill_in_format_3(fill_value, known, stored), default, noted
@@ -475,12 +454,12 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
     filters = stored.filters or []
     if notes.get("rows") is True:
         stored.stored_axes = len(stored.shape) - 1
-        stored.filters = [{"id": STRUCT, "fields": row_fields(node, widths)}, *filters[1:]]
+        stored.filters = [{"id": codecs_of.STRUCT, "fields": row_fields(node, widths)}, *filters[1:]]
     elif stored.data_type == "|O":
         if element_of_word(node.attributes.get(DTYPE)) is not None:
             stored.filters = [dict(REFERENCE_TEXTS), *filters[1:]]
-    elif is_mixed(stored.data_type):
-        stored.filters = [{"id": BYTE_ORDER, "stored": little(stored.data_type)}, *filters]
+    elif data_types.is_mixed(stored.data_type):
+        stored.filters = [{"id": codecs_of.BYTE_ORDER, "stored": data_types.little(stored.data_type)}, *filters]
     if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):
         stored.stored_axes = 0
     if len(stored.stored_shape) < 2:
@@ -492,8 +471,8 @@ def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
     fields = []
     for field in node.attributes.get(DTYPE) or ():
         name, dtype_name = str(field["name"]), field["dtype"]
-        if isinstance(dtype_name, str) and dtype_name in NUMBERS:
-            fields.append([name, decode_type(dtype_name), "number"])
+        if isinstance(dtype_name, str) and dtype_name in data_types.NUMBERS:
+            fields.append([name, data_types.decode_type(dtype_name), "number"])
         else:
             kind = "text" if element_of_word(dtype_name) is None else "reference"
             fields.append([name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind])
@@ -502,12 +481,12 @@ def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
 
 def has_records(stored: StoredArray) -> bool:
     """Tell whether an array has rows with text or references that are stored as records with fields of fixed length."""
-    return stored.first_filter.get("id") == STRUCT
+    return stored.first_filter.get("id") == codecs_of.STRUCT
 
 
 def row_bytes(stored: StoredArray) -> int | None:
     """Return the bytes of a stored row, None for an array without records."""
-    return itemsize_of(field_types(stored.first_filter["fields"])) if has_records(stored) else None
+    return data_types.itemsize(codecs_of.field_types(stored.first_filter["fields"])) if has_records(stored) else None
 
 
 # ---- attributes -----------------------------------------------------------------------------------------------------
@@ -586,7 +565,7 @@ def _encode_array_attributes(node: Dataset[Attributes], default: Any) -> Attribu
 
 
 def _is_reference_field(field: Any) -> bool:
-    return isinstance(field, dict) and references_of.element_of_word(field.get("dtype")) == REFERENCE
+    return isinstance(field, dict) and element_of_word(field.get("dtype")) == REFERENCE
 
 
 def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
