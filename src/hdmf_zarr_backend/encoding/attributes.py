@@ -43,6 +43,11 @@ Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
 _NCZARR = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
 _DATES = (datetime.datetime, datetime.date)
 _LARGEST = 2**26  # the most bytes of an attribute: a damaged file may declare text of any length
+_TYPES = "types"
+_NOTE = "attributes"
+_REMEDY = "Store it as a dataset, or convert it to a number, text, a list of those or a NumPy array."
+_DAMAGE = (ValueError, TypeError, ArithmeticError, KeyError, IndexError, AttributeError, SyntaxError, RecursionError,
+           MemoryError)  # fmt: skip
 
 
 def _encode(value: Any, reference: Reference) -> Encoded:
@@ -301,13 +306,6 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
     if dtype.kind == "S":
         leaves = [leaf.encode("utf-8") for leaf in leaves]
     return np.array(leaves, dtype=dtype).reshape(shape)
-
-
-_TYPES = "types"
-_NOTE = "attributes"
-_REMEDY = "Store it as a dataset, or convert it to a number, text, a list of those or a NumPy array."
-_DAMAGE = (ValueError, TypeError, ArithmeticError, KeyError, IndexError, AttributeError, SyntaxError, RecursionError,
-           MemoryError)  # fmt: skip
 
 
 def encode_attributes(

@@ -50,6 +50,7 @@ _OF_PYTHON = {int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.
 _OF_PLAIN_LIST = {int: np.int64, float: np.float64, bool: np.bool_, str: np.object_, bytes: np.object_}
 _EXACT_BITS = {2: 11, 4: 24, 8: 53}  # bits of the integers that a float of so many bytes can always hold
 _MOST_BITS = 1023  # bits of the integers that are surely below the largest float
+_ROW_TYPES = (list, tuple, np.ndarray, np.void)
 
 
 @dataclass(frozen=True)
@@ -356,9 +357,6 @@ def _fixed_text(array: Array, dtype: np.dtype[Any], location: Location) -> Array
         if value is None or result[n] != value:
             raise location.unfit(_unravel(n, array.shape), item, type(item).__name__, dtype)
     return result.reshape(array.shape)
-
-
-_ROW_TYPES = (list, tuple, np.ndarray, np.void)
 
 
 def count_axes(data: Any) -> int:

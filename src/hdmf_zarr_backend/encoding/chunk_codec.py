@@ -51,6 +51,8 @@ except ImportError:
 
 _ZSTD_BLOCK = 2**17
 _ZSTD_MAGIC = 0xFD2FB528
+_TO_LIMIT = frozenset({"zlib", "gzip", "bz2", "lzma", "msgpack2", "pcodec"})
+_PCODEC_TYPES = ("i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "i1", "u1")
 
 
 class TooLargeError(ValueError):
@@ -200,9 +202,6 @@ def _decode_to_limit(codec: Any, data: bytes, most: int) -> Any:
     return _pcodec(codec, data, most)
 
 
-_TO_LIMIT = frozenset({"zlib", "gzip", "bz2", "lzma", "msgpack2", "pcodec"})
-
-
 def _msgpack(codec: Any, data: bytes, most: int) -> Any:
     """Return objects, after checking the type and the shape that follow them in ``data``."""
     from numcodecs import msgpacks
@@ -237,8 +236,6 @@ def _pcodec(codec: Any, data: bytes, most: int) -> npt.NDArray[Any]:
         return values[: progress.n_processed]
     raise AssertionError
 
-
-_PCODEC_TYPES = ("i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "i1", "u1")
 
 # ---- codecs of this package ------------------------------------------------------------------------------------------
 

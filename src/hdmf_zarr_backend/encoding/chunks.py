@@ -28,6 +28,13 @@ T = TypeVar("T")
 # numcodecs passes the encoding of the file to Python, which knows more than a hundred; all files have UTF-8.
 _ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii"})
 _MANY_BYTES = 2**16  # only in a large chunk is it worth looking for equal elements
+_TAIL = b',"|O",['
+_SEPARATORS = {b"[{": b"},{", b"[[": b"],["}
+_NULL = b",null"  # the end of a chunk that reaches beyond its array
+# NumPy drops NULs at the end of text of fixed length, so text with them, and anything else than text, is JSON.
+_ESCAPE = "\0"
+_KINDS = frozenset({"number", "text", "reference"})
+_MANY = 64  # from this number of rows it is worth measuring how long their texts are
 
 
 class JSONRows:
@@ -146,11 +153,6 @@ class SplitElements(Elements):
         return array
 
 
-_TAIL = b',"|O",['
-_SEPARATORS = {b"[{": b"},{", b"[[": b"],["}
-_NULL = b",null"  # the end of a chunk that reaches beyond its array
-
-
 def split_elements(text: bytes) -> SplitElements | None:
     """Split the text of a chunk at the borders of its elements, all of them objects or lists, then maybe nulls."""
     # A separator inside a text leads to too many parts, which is noticed here, or to parts that do not parse, which is
@@ -172,12 +174,6 @@ def split_elements(text: bytes) -> SplitElements | None:
     if shape[0] != len(borders) + 1 + nulls or not all(type(n) is int and n >= 0 for n in shape):
         return None
     return SplitElements(text, borders, end, separator, tuple(shape))
-
-
-# NumPy drops NULs at the end of text of fixed length, so text with them, and anything else than text, is JSON.
-_ESCAPE = "\0"
-_KINDS = frozenset({"number", "text", "reference"})
-_MANY = 64  # from this number of rows it is worth measuring how long their texts are
 
 
 def _cell_text(cell: Any) -> str:

@@ -41,6 +41,30 @@ NUMBER_WORDS = {
 }  # fmt: skip
 # Code of a number of NumPy, without the byte order -> name.
 NAMES = {f"{LETTERS[number.kind]}{number.size}": name for name, number in NUMBERS.items()}
+MAX_DEPTH = 32  # how deep types may be nested in each other
+
+# NumPy has these on some machines only, so they are read and never written.
+_LONG_DOUBLES = frozenset({"f16", "c32"})
+_DATES = {"M": "datetime64", "m": "timedelta64"}
+
+_CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
+_UNIT = re.compile(r"([0-9]{0,10})(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
+_MOST = 2**31 - 1  # NumPy's maximum for the units in one step of a date, and for the bytes of a field
+Endian = Literal["little", "big"]
+
+STRING = "string"
+BYTES = "variable_length_bytes"  # zarr-python 3 has this name, but it is not registered: reading it warns
+# `struct` is a registered extension (zarr-extensions 45), which zarr-python writes from 3.2 on; before, it had
+# `structured`, with pairs in place of objects. Both are read.
+STRUCT = "struct"
+STRUCTURED = "structured"
+
+OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
+_FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
+_FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
+DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
+# The core specification names opaque bytes by their bits: r24 has three bytes.
+_RAW_BITS = re.compile(r"r([1-9][0-9]*)")
 
 
 def number_code(number: Number, byte_order: str = "<") -> str:
@@ -53,17 +77,6 @@ def code_of(dtype: np.dtype[Any]) -> str:
     if dtype.isbuiltin == 2:  # it is of another library, such as ml_dtypes, and its ``str`` looks like opaque bytes
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to another type.")
     return dtype.str
-
-
-MAX_DEPTH = 32  # how deep types may be nested in each other
-
-# NumPy has these on some machines only, so they are read and never written.
-_LONG_DOUBLES = frozenset({"f16", "c32"})
-_DATES = {"M": "datetime64", "m": "timedelta64"}
-
-_CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
-_UNIT = re.compile(r"([0-9]{0,10})(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
-_MOST = 2**31 - 1  # NumPy's maximum for the units in one step of a date, and for the bytes of a field
 
 
 def unknown_type(data_type: Any, error: Exception) -> MetadataError:
@@ -135,23 +148,6 @@ def json_float(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-Endian = Literal["little", "big"]
-
-STRING = "string"
-BYTES = "variable_length_bytes"  # zarr-python 3 has this name, but it is not registered: reading it warns
-# `struct` is a registered extension (zarr-extensions 45), which zarr-python writes from 3.2 on; before, it had
-# `structured`, with pairs in place of objects. Both are read.
-STRUCT = "struct"
-STRUCTURED = "structured"
-
-OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
-_FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
-_FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
-DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
-# The core specification names opaque bytes by their bits: r24 has three bytes.
-_RAW_BITS = re.compile(r"r([1-9][0-9]*)")
 
 
 # ---- format 2 -> format 3 --------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ TIME_WORDS = frozenset({"isodatetime", "datetime"})  # types of text that the no
 OPEN_WORDS = frozenset({"numeric", "any"})  # types of HDMF that leave the type to the data
 _ELEMENTS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "bytes": ASCII, "object": REFERENCE, "region": REGION}
 _OBJECTS = "|O"
+_SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
 
 
 def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> Element:
@@ -275,8 +276,6 @@ def _fits(noted: Element, stored: Element) -> bool:
 
 # ---- labels for listings ---------------------------------------------------------------------------------------------
 
-_SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
-
 
 def type_label(node: Dataset[Attributes]) -> str:
     """Return the type of elements for listings: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``."""
@@ -326,9 +325,10 @@ def codec_labels(stored: StoredArray) -> list[str]:
 # hdmf-zarr 0.13 needs 491 requests to open a file of 400 series on a web server: 412 of them fetch scalars one by one,
 # and 69 look for documents of the cached specifications.
 INLINE_KEY = "hdmf_inline"
-
 INLINE_BYTES = 2**20  # maximum inlined bytes of one file
 _VERSION = 1
+_INLINE_ARRAY_BYTES = 4096
+_FEW = 4
 
 
 def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
@@ -354,10 +354,6 @@ def inlined_chunks(document: Any) -> dict[str, bytes]:
     except (TypeError, ValueError, binascii.Error) as error:
         problem = f"the block {INLINE_KEY!r} of the consolidated document is damaged ({error})"
         raise MetadataError(problem, path="/", remedy="Run `zarrio consolidate`.") from error
-
-
-_INLINE_ARRAY_BYTES = 4096
-_FEW = 4
 
 
 def is_read_at_open(node: Dataset[Attributes]) -> bool:

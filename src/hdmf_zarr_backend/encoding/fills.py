@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # Format 3 may spell any float as its bits in hexadecimal, which is the only form for a NaN with a payload.
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _DAMAGE = (ValueError, TypeError, KeyError, SyntaxError, OverflowError)  # damaged Base64 is a ValueError
+# Codec of objects -> what they are in a chunk that is not stored. zarr-python 3 refuses a fill value of 0 for bytes,
+# which hdmf-zarr up to 0.13 wrote.
+EMPTY_OBJECTS: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
+_BASE64 = frozenset({STRUCTURED, STRUCT, "raw_bytes", "null_terminated_bytes"})
 
 
 def default_fill(data_type: Any) -> Any:
@@ -94,9 +98,6 @@ def _encoded_bytes(raw: bytes) -> str | None:
     return base64.b64encode(raw).decode() if any(raw) else None
 
 
-_BASE64 = frozenset({STRUCTURED, STRUCT, "raw_bytes", "null_terminated_bytes"})
-
-
 def _is_zero(value: Any) -> bool:
     if isinstance(value, (bool, int)):
         return value == 0
@@ -108,11 +109,6 @@ def _is_zero(value: Any) -> bool:
 
 
 # ---- fill values of NumPy -------------------------------------------------------------------------------------------
-
-
-# zarr-python 3 refuses a fill value of 0 for bytes, which hdmf-zarr up to 0.13 wrote.
-EMPTY_OBJECTS: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
-"""Codec of objects -> what they are in a chunk that is not stored."""
 
 
 def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:

@@ -44,6 +44,7 @@ _PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
 _NUMPY = "NUMPY:"
 _HDF5_SIZES = (1, 2, 4, 8)
+_NAMED: dict[str, Element] = {"bool": Number("bool", 1), "object": REFERENCE, "region": REGION}
 
 
 def text_of(raw: Any) -> str:
@@ -190,9 +191,6 @@ def _noted(note: Any, depth: int) -> Element:
         if key in note:
             return read(note, depth + 1)
     raise KeyError("it has none of the keys of a type")
-
-
-_NAMED: dict[str, Element] = {"bool": Number("bool", 1), "object": REFERENCE, "region": REGION}
 
 
 def _size(value: Any) -> int:

@@ -48,6 +48,19 @@ TENSORSTORE_ELEMENTS = 2**20  # TensorStore's default number of elements of a ch
 # hdmf-zarr 0.13 has this default, and all readers of format 2 that were tried decode it. gzip is unreadable for
 # netcdf-c, lz4 and lzma for TensorStore too.
 DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
+# zarr-python, xarray and zarrita read text in this form; hdmf-zarr 0.13 reads ASCII, dates and cached specifications
+# in it, too. TensorStore and netcdf-c read text in no form of variable length.
+VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
+VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
+# The only form of references that hdmf-zarr 0.13 reads without unpickling, which numcodecs refuses from 0.15.2 on.
+JSON2: dict[str, Any] = {
+    "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
+    "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
+}  # fmt: skip
+Notes = dict[str, Any]
+
+_OBJECTS = "|O"
+_SCALAR = "scalar"
 
 
 def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK_BYTES) -> tuple[int, ...]:
@@ -135,17 +148,6 @@ def chunks_inside(shards: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int
     return tuple(inside)
 
 
-# zarr-python, xarray and zarrita read text in this form; hdmf-zarr 0.13 reads ASCII, dates and cached specifications
-# in it, too. TensorStore and netcdf-c read text in no form of variable length.
-VLEN_UTF8: dict[str, Any] = {"id": "vlen-utf8"}
-VLEN_BYTES: dict[str, Any] = {"id": "vlen-bytes"}
-# The only form of references that hdmf-zarr 0.13 reads without unpickling, which numcodecs refuses from 0.15.2 on.
-JSON2: dict[str, Any] = {
-    "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
-    "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
-}  # fmt: skip
-
-
 @dataclass(slots=True, frozen=True)
 class Sharding:
     """The requested shards of an array."""
@@ -205,12 +207,6 @@ class Layout:
         if self.compressor is False:
             return None
         return dict(DEFAULT_COMPRESSOR) if self.compressor in (True, None) else dict(self.compressor)  # type: ignore[arg-type]
-
-
-Notes = dict[str, Any]
-
-_OBJECTS = "|O"
-_SCALAR = "scalar"
 
 
 def new_dataset(

@@ -22,8 +22,14 @@ from hdmf_zarr_backend.model.json_text import each
 from hdmf_zarr_backend.model.links import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, StoredArray, absolute, join
 
+# LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node.
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"
-"""LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node."""
+_SCALAR, _SOFT_LINK, _COMPOUND = "_SCALAR", "_SOFT_LINK", "_COMPOUND_DTYPE"
+_MARKS = frozenset({_SCALAR, _SOFT_LINK, _COMPOUND, EXTERNAL})
+_REFERENCE = "<REFERENCE>"
+_REMEDY = "Create the file again with LINDI."
+# JSON has no NaN. As text, hdmf could not construct a series whose resolution is NaN.
+_SPELLED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def external_of(stored: StoredArray) -> tuple[str, str] | None:
@@ -32,14 +38,6 @@ def external_of(stored: StoredArray) -> tuple[str, str] | None:
         return None
     stated = as_dict(stored.extra[EXTERNAL])
     return str(stated.get("url", "an unknown file")), str(stated.get("name", "of an unknown name"))
-
-
-_SCALAR, _SOFT_LINK, _COMPOUND = "_SCALAR", "_SOFT_LINK", "_COMPOUND_DTYPE"
-_MARKS = frozenset({_SCALAR, _SOFT_LINK, _COMPOUND, EXTERNAL})
-_REFERENCE = "<REFERENCE>"
-_REMEDY = "Create the file again with LINDI."
-# JSON has no NaN. As text, hdmf could not construct a series whose resolution is NaN.
-_SPELLED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def translate(hierarchy: Hierarchy) -> bool:

@@ -23,6 +23,24 @@ from hdmf_zarr_backend.errors import MetadataError, WrongArgumentError
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, join
 
 _NOTE = "dims"
+SUPERBLOCK = "_nczarr_superblock"
+PROPERTIES = "_NCProperties"
+GROUP = "_nczarr_group"
+ARRAY = "_nczarr_array"
+ADDED = (SUPERBLOCK, PROPERTIES, GROUP, ARRAY)  # the attributes that `overlay` adds and `strip` removes
+_VERSION = "2.0.0"
+_PROPERTIES = f"version=2,hdmf_zarr_backend=1,nczarr={_VERSION}"
+# netcdf-c has no booleans, half floats, complex numbers, UTF-32 or rows. One such array that it visits makes the
+# whole file unreadable, and netcdf-c 4.9.0 crash.
+_TYPES = re.compile(r"\|[iu]1|[<>][iu][248]|[<>]f[48]")
+# The wheel of netCDF4 1.7.5 has these; it lacks gzip, lz4, lzma and delta.
+_COMPRESSORS = frozenset({"blosc", "zlib", "zstd", "bz2"})
+_NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\ue000-\U0010ffff]*(?<! )")
+_UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
+_LONGEST_NAME = 256  # bytes
+_LONGEST_LABEL = 200  # leaves characters for a length
+_TYPES_OF = "types"
+_TEXTS = "|S128"  # netcdf-c's type of a list of text; its length has no effect
 
 
 def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int]) -> list[str]:
@@ -82,26 +100,6 @@ def set_dimensions(
         node.attributes[NOTES] = notes
     else:
         node.attributes.pop(NOTES, None)
-
-
-SUPERBLOCK = "_nczarr_superblock"
-PROPERTIES = "_NCProperties"
-GROUP = "_nczarr_group"
-ARRAY = "_nczarr_array"
-ADDED = (SUPERBLOCK, PROPERTIES, GROUP, ARRAY)  # the attributes that `overlay` adds and `strip` removes
-_VERSION = "2.0.0"
-_PROPERTIES = f"version=2,hdmf_zarr_backend=1,nczarr={_VERSION}"
-# netcdf-c has no booleans, half floats, complex numbers, UTF-32 or rows. One such array that it visits makes the
-# whole file unreadable, and netcdf-c 4.9.0 crash.
-_TYPES = re.compile(r"\|[iu]1|[<>][iu][248]|[<>]f[48]")
-# The wheel of netCDF4 1.7.5 has these; it lacks gzip, lz4, lzma and delta.
-_COMPRESSORS = frozenset({"blosc", "zlib", "zstd", "bz2"})
-_NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\ue000-\U0010ffff]*(?<! )")
-_UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
-_LONGEST_NAME = 256  # bytes
-_LONGEST_LABEL = 200  # leaves characters for a length
-_TYPES_OF = "types"
-_TEXTS = "|S128"  # netcdf-c's type of a list of text; its length has no effect
 
 
 def check_format(zarr_format: int, location: str, *, nczarr: bool) -> None:

@@ -67,6 +67,7 @@ from hdmf_zarr_backend.store.opening import NOWHERE, is_of_hdf5, may_exist, open
 _LONG_KEY = 256
 
 COPY_AGAIN = "Copy it again, or restore what is missing."
+PATH_OF_FILE = "Give the path of the file, not of an array in it."
 
 
 def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
@@ -602,8 +603,6 @@ def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping
 
 
 # ---- no file there --------------------------------------------------------------------------------------------------
-
-PATH_OF_FILE = "Give the path of the file, not of an array in it."
 
 
 def _hdf5_instead(store: Store) -> IsHdf5Error | None:

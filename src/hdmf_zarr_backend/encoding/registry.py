@@ -28,6 +28,11 @@ ZarrFormat: TypeAlias = Literal[2, 3, "both"]
 # The relation between the documents of both formats.
 State: TypeAlias = Literal["alike", "2 is newer", "3 is newer", "both are newer"]
 Documents = dict[str, dict[str, Any]]
+# hdmf-zarr up to 0.13 and netcdf-c read format 2 only; hdmf-zarr 0.14 writes format 3.
+DEFAULT_FORMAT = 2  # format of new files, unless the call or the environment names one
+FORMATS: dict[int, Format] = {2: zarr2, 3: zarr3}  # the formats by number: modules, of which each is a `Format`
+FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)  # keys that show whether a file is consolidated, and its format
+FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}  # the one of them for a file of known format
 
 
 class Format(Protocol):
@@ -40,20 +45,11 @@ class Format(Protocol):
         """Return the documents that complete the file, with the ``inlined`` chunks by key, as far as they fit."""
 
 
-# hdmf-zarr up to 0.13 and netcdf-c read format 2 only; hdmf-zarr 0.14 writes format 3.
-DEFAULT_FORMAT = 2  # format of new files, unless the call or the environment names one
-FORMATS: dict[int, Format] = {2: zarr2, 3: zarr3}  # the formats by number: modules, of which each is a `Format`
-
-
 def default_format(possible: Sequence[int], *, needed: int | None = None) -> ZarrFormat:
     """Return the format of a new file for which the caller names none."""
     supported: list[Any] = [*possible, *((BOTH,) if {2, 3} <= {*possible} else ())]
     wanted: tuple[Any, ...] = (needed, named_format(), DEFAULT_FORMAT)
     return next((number for number in wanted if number in supported), supported[0])
-
-
-FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)  # keys that show whether a file is consolidated, and its format
-FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}  # the one of them for a file of known format
 
 
 def stale(zarr_format: int, *, consolidate: bool) -> list[str]:

@@ -40,6 +40,12 @@ RESERVED = frozenset({
 # Version of this package's additions to the storage specification; in the note of the root (docs/format).
 FORMAT_VERSION = "1.0"
 _ESCAPED = "escaped"
+# The attributes that name the data type of a group or dataset: NWB has the first, hdmf-common the second.
+TYPE_KEYS = ("neurodata_type", "data_type")
+# Attributes that hdmf makes of an object itself, whatever the schema says.
+IDENTITY = frozenset({*TYPE_KEYS, "namespace", "object_id"})
+OLDER = "Read its arrays with h5py or zarr-python, or write a new file from them; pynwb cannot read a copy either."
+NAMESPACE = "namespace"  # name of the source that describes a namespace and lists its other sources
 
 
 def escape(attributes: dict[str, Any], notes: dict[str, Any]) -> dict[str, str]:
@@ -113,21 +119,12 @@ def as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# The attributes that name the data type of a group or dataset: NWB has the first, hdmf-common the second.
-TYPE_KEYS = ("neurodata_type", "data_type")
-# Attributes that hdmf makes of an object itself, whatever the schema says.
-IDENTITY = frozenset({*TYPE_KEYS, "namespace", "object_id"})
-
-
 def data_type_of(node: Any) -> str | None:
     """Return the data type of a node or builder, None without one."""
     for key in TYPE_KEYS:
         if isinstance(value := node.attributes.get(key), str):
             return value
     return None
-
-
-OLDER = "Read its arrays with h5py or zarr-python, or write a new file from them; pynwb cannot read a copy either."
 
 
 def refused_version(version: object) -> str:
@@ -161,9 +158,6 @@ def version_key(version: str) -> tuple[Any, ...]:
     release, suffix = re.sub(r"(\.0+)+$", "", match[1]), match[2].lower().lstrip("-_.")
     ordered = re.sub(r"[-_.]?dev", "\0", suffix) + "\1"  # "dev" sorts below the end, and the end below all else
     return (1, natural(release), _FINAL.match(suffix) is not None, natural(ordered))
-
-
-NAMESPACE = "namespace"  # name of the source that describes a namespace and lists its other sources
 
 
 def spec_location(value: Any) -> str | None:

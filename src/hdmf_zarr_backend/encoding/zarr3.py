@@ -83,6 +83,12 @@ _NESTED = (dict, list)
 _NAMES = "dimension_names"
 _KEPT = (DTYPE_3, REFERENCE_FIELDS_3, DTYPE, SCALAR_3)
 _LARGEST_ELEMENT = 255  # that Blosc has; larger ones, and the output of filters, are treated as bytes
+_TRANSFORMERS = "storage_transformers"
+Stated: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], Any, Any]"
+# Returns the properties of an array that its document states, except for the shape.
+_properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
+    "data_type", "fill_value", "compressor", "filters", "order", "chunk_keys", "chunks", "shards"
+)
 
 
 def check_document(document: Any, path: str) -> Literal["array", "group"]:
@@ -91,9 +97,6 @@ def check_document(document: Any, path: str) -> Literal["array", "group"]:
     if kind == "array":
         _grid(document, path)
     return kind
-
-
-Stated: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], Any, Any]"
 
 
 def stated(document: dict[str, Any]) -> Stated:
@@ -254,12 +257,6 @@ def keep_document(node: Dataset[Attributes], document: dict[str, Any]) -> None:
     node.stored.original = Original(document, _properties(node.stored), dict(node.attributes))
 
 
-_properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
-    "data_type", "fill_value", "compressor", "filters", "order", "chunk_keys", "chunks", "shards"
-)
-"""Returns the properties of an array that its document states, except for the shape."""
-
-
 @Memo
 def _decode(
     stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any
@@ -377,9 +374,6 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
         if _NAMES in before and DIMENSIONS in attributes:
             document[_NAMES] = attributes[DIMENSIONS]
     return {**{key: document[key] for key in _ORDER if key in document}, **document}
-
-
-_TRANSFORMERS = "storage_transformers"
 
 
 def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:

@@ -21,6 +21,11 @@ from hdmf_zarr_backend.model.element import Element, Region
 
 Values: TypeAlias = npt.NDArray[Any]
 Selection: TypeAlias = tuple[slice, ...]
+# The HDF Group assigns these numbers: 1-6 are its own, the others are registered with The HDF Group
+FILTER_NAMES: dict[int, str] = {
+    1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "lzf",
+    32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32026: "blosc2",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +126,6 @@ class FileContent(Protocol):
     def close(self) -> None:
         """Close the file. Nodes read before stay valid, but their values can no longer be read."""
         ...
-
-
-# The HDF Group assigns these numbers: 1-6 are its own, the others are registered with The HDF Group
-FILTER_NAMES: dict[int, str] = {
-    1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 307: "bzip2", 32000: "lzf",
-    32001: "blosc", 32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32026: "blosc2",
-}  # fmt: skip
 
 
 def hdf5_filter(code: int, options: tuple[int, ...], itemsize: int | None) -> FilterStep:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # the structure of a file is listed without NumPy
 ByteOrder: TypeAlias = Literal["<", ">", "|"]
 NumberKind: TypeAlias = Literal["int", "uint", "float", "complex", "bool", "bitfield"]
 _ORDERS = {"<": " little-endian", ">": " big-endian", "|": ""}
+Padding: TypeAlias = Literal["", "nullterm", "nullpad", "spacepad"]
+_PADDED = {"": "", "nullterm": " (null-terminated)", "nullpad": " (null-padded)", "spacepad": " (space-padded)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,6 @@ class Time:
 
     def __str__(self) -> str:
         return f"datetime64{_ORDERS[self.byte_order]} ({printable(self.name)})"
-
-
-Padding: TypeAlias = Literal["", "nullterm", "nullpad", "spacepad"]
-_PADDED = {"": "", "nullterm": " (null-terminated)", "nullpad": " (null-padded)", "spacepad": " (space-padded)"}
 
 
 @dataclass(frozen=True, slots=True)

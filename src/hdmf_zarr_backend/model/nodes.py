@@ -20,8 +20,18 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from hdmf_zarr_backend.errors import MetadataError, NestingError
 
+# The layout inside a chunk: ``"C"``, ``"F"``, or the axes of the array in the order in which a chunk has them.
 Order: TypeAlias = "str | tuple[int, ...]"
-"""The layout inside a chunk: ``"C"``, ``"F"``, or the axes of the array in the order in which a chunk has them."""
+Attributes: TypeAlias = dict[str, Any]
+Node: TypeAlias = "Group[Attributes] | Dataset[Attributes]"
+# The errors of nodes whose documents are damaged or have something unsupported, by path.
+Damaged: TypeAlias = "dict[str, MetadataError]"
+A = TypeVar("A", bound=Mapping[str, Any])
+T = TypeVar("T")
+
+DEFAULT_PREFIX = "c"  # first part of the keys with the encoding ``"default"``
+MOST_AXES = 64  # maximum number of axes of a NumPy array
+_MOST_ELEMENTS = 2**512
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,9 +68,6 @@ class ChunkKeys:
             return None
         index = tuple(map(int, parts))
         return index if self.name(index) == name else None
-
-
-DEFAULT_PREFIX = "c"  # first part of the keys with the encoding ``"default"``
 
 
 def is_small_number(text: str) -> bool:
@@ -164,13 +171,6 @@ class StoredArray:
         return self.chunk_name((0,) * len(self.shape))
 
 
-Attributes: TypeAlias = dict[str, Any]
-A = TypeVar("A", bound=Mapping[str, Any])
-T = TypeVar("T")
-MOST_AXES = 64  # maximum number of axes of a NumPy array
-_MOST_ELEMENTS = 2**512
-
-
 def checked_grid(shape: Any, chunks: Any, key: str, path: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return shape and chunks in a document, which has these under ``key``, or raise a MetadataError."""
     lengths = _checked_lengths(shape, "shape", path, least=0)
@@ -219,9 +219,6 @@ class Group(Generic[A]):
     members: dict[str, Node] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)  # other keys of its document, which format 2 must not have
     keeps_attributes: bool = False  # as of a dataset
-
-
-Node: TypeAlias = "Group[Attributes] | Dataset[Attributes]"
 
 
 def relative(path: str) -> str:
@@ -344,10 +341,6 @@ class Hierarchy:
                 raise MetadataError("an array has members", path=absolute(parent))
             group.members[name] = node
         return cls(root, zarr_format)
-
-
-Damaged: TypeAlias = "dict[str, MetadataError]"
-"""The errors of nodes whose documents are damaged or have something unsupported, by path."""
 
 
 def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:

@@ -23,6 +23,12 @@ T = TypeVar("T")
 # Adjacent members of similar structure are a run: `RUN` with similar names, `LONG_RUN` with any; `SHOWN` are shown.
 RUN, LONG_RUN, SHOWN = 8, 50, 3
 FEW = 5  # how many names are in a message
+# What two findings may differ in and still be alike: quoted names and values, numbers.
+_PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
+TREE_WIDTH = 60  # maximum start of the columns; a longer name shifts only the columns of its own line
+_GAP = "  "
+# Parts of a tree that may have a colour: the titles, and the names of groups and of links.
+Role: TypeAlias = Literal["title", "group", "link"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +223,6 @@ class View:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-# What two findings may differ in and still be alike: quoted names and values, numbers.
-_PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
-
-
 def finding_lines(findings: Iterable[T], line: Callable[[T], str], alike: Callable[[T], str], form: Form) -> list[str]:
     """Return lines about findings, with those that are alike in one line."""
     groups: dict[object, list[T]] = {}
@@ -241,13 +243,6 @@ def verdict(name: str, good: str, count: int, noun: str, form: Form) -> str:
     """Return the result for a file: ``good`` in green, or the number of findings in red."""
     result = form.paint(counted(count, noun), "red") if count else form.paint(good, "green")
     return f"{printable(without_secrets(name))}: {result}"
-
-
-TREE_WIDTH = 60  # maximum start of the columns; a longer name shifts only the columns of its own line
-_GAP = "  "
-
-Role: TypeAlias = Literal["title", "group", "link"]
-"""Parts of a tree that may have a colour: the titles, and the names of groups and of links."""
 
 
 @dataclass(frozen=True, slots=True)
