@@ -34,7 +34,6 @@ _CONVERT = "Convert the values, or write them to a dataset of another type."
 _ROWS = (
     "Give rows as tuples with one value for each field, or as a structured array, and convert values that do not fit."
 )
-
 # The order matters: the first class that a value is an instance of counts.
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((bool, np.bool_), "a boolean"),

@@ -408,23 +408,19 @@ def _make_plug_in(config: dict[str, Any]) -> Any:
 # ---- configurations -> codecs ----------------------------------------------------------------------------------------
 
 MAX_OBJECT_BYTES = Limits().max_object_bytes
-
 OBJECT_CODECS = frozenset(
     {"vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2", "pickle", "categorize", "references", "struct"}
 )
+# Codecs of numcodecs and of this package that are used; other codecs of numcodecs and zarr are not.
 ALLOWED_CODECS = OBJECT_CODECS | {
     "adler32", "astype", "base64", "bitround", "blosc", "byteorder", "bz2", "crc32", "crc32c", "delta",
     "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",
     "shuffle", "zfpy", "zlib", "zstd",
 }  # fmt: skip
-"""Codecs of numcodecs and of this package that are used; other codecs of numcodecs and zarr are not."""
-
 DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
                  AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
                  lzma.LZMAError)  # fmt: skip
-
 ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError, zlib.error, lzma.LZMAError)
-
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})

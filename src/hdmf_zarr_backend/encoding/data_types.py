@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 # First letter of a code -> kind of the element.
 KINDS: dict[str, NumberKind] = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
-
 _SIZES: dict[NumberKind, tuple[int, ...]] = {
     "int": (1, 2, 4, 8), "uint": (1, 2, 4, 8), "float": (2, 4, 8), "complex": (8, 16),
 }  # fmt: skip
@@ -42,23 +41,19 @@ NUMBER_WORDS = {
 # Code of a number of NumPy, without the byte order -> name.
 NAMES = {f"{LETTERS[number.kind]}{number.size}": name for name, number in NUMBERS.items()}
 MAX_DEPTH = 32  # how deep types may be nested in each other
-
 # NumPy has these on some machines only, so they are read and never written.
 _LONG_DOUBLES = frozenset({"f16", "c32"})
 _DATES = {"M": "datetime64", "m": "timedelta64"}
-
 _CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
 _UNIT = re.compile(r"([0-9]{0,10})(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
 _MOST = 2**31 - 1  # NumPy's maximum for the units in one step of a date, and for the bytes of a field
 Endian = Literal["little", "big"]
-
 STRING = "string"
 BYTES = "variable_length_bytes"  # zarr-python 3 has this name, but it is not registered: reading it warns
 # `struct` is a registered extension (zarr-extensions 45), which zarr-python writes from 3.2 on; before, it had
 # `structured`, with pairs in place of objects. Both are read.
 STRUCT = "struct"
 STRUCTURED = "structured"
-
 OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
 _FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
 _FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}

@@ -38,7 +38,6 @@ from hdmf_zarr_backend.model.element import (
 from hdmf_zarr_backend.model.nodes import Memo
 
 JSON_ROW = Compound((("json", UTF8),))  # the HDF5 type of an attribute that only JSON holds
-
 # In the order of HDF5's own numbers, H5T_str_t.
 _PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))

@@ -39,7 +39,6 @@ CHUNK_BYTES, SHARDED_CHUNK_BYTES = 4 * 2**20, 16 * 2**20
 # Automatic shards: most bytes of values, most chunks (whose index has a quarter of a megabyte), and least bytes of an
 # array that has them; a smaller one consists of a few objects anyway.
 SHARD_BYTES, SHARD_CHUNKS, SHARDED_BYTES = 512 * 2**20, 2**14, 64 * 2**20
-
 OBJECT_BYTES = 64  # assumed size of an element of an object array, for the size of chunks
 WHOLE_BYTES = 2**20  # maximum size of an HDF5 dataset that becomes one chunk, whatever its HDF5 chunks were
 LEAST_CHUNK_BYTES = 2**16  # smaller HDF5 chunks are joined along the first axis
@@ -58,7 +57,6 @@ JSON2: dict[str, Any] = {
     "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
 }  # fmt: skip
 Notes = dict[str, Any]
-
 _OBJECTS = "|O"
 _SCALAR = "scalar"
 

@@ -65,7 +65,6 @@ from hdmf_zarr_backend.store.memory import InlinedStore
 from hdmf_zarr_backend.store.opening import NOWHERE, is_of_hdf5, may_exist, open_neighbour, open_store
 
 _LONG_KEY = 256
-
 COPY_AGAIN = "Copy it again, or restore what is missing."
 PATH_OF_FILE = "Give the path of the file, not of an array in it."
 

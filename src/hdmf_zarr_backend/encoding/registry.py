@@ -95,7 +95,6 @@ def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] 
 # ---- files of both formats ------------------------------------------------------------------------------------------
 
 _EMPTY: dict[str, Any] = {"zarr_format": 3, "node_type": "group", zarr3.CONSOLIDATED: {**zarr3.BLOCK, "metadata": {}}}
-
 _ZEROS = "0" * 64  # a document cannot have its own digest, so it is computed with zeros in its place
 # The text is searched and not parsed, because a reader parses only one of the two documents.
 _NOTE = re.compile(rb'"both"\s*:\s*\{([^{}]{0,400})\}')

@@ -36,9 +36,7 @@ ARRAY = ".zarray"
 ATTRIBUTES = ".zattrs"
 CONSOLIDATED = ".zmetadata"
 DOCUMENT_NAMES = frozenset({GROUP, ARRAY, ATTRIBUTES})
-
 FORMAT_KEY = "zarr_consolidated_format"
-
 _ARRAY_KEYS = ("chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format")
 _REQUIRED = frozenset(_ARRAY_KEYS)
 _WITH_SEPARATOR = _REQUIRED | {"dimension_separator"}

@@ -65,7 +65,6 @@ _ORDER = (
     "attributes",
 )  # fmt: skip
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
-
 NEW_KEYS = ChunkKeys("default", "/")  # of new arrays
 # The encodings of chunk keys by name, each with its default separator.
 KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}

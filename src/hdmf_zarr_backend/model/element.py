@@ -191,7 +191,6 @@ class Unknown:
 
 
 Element: TypeAlias = Number | Enum | Time | Text | Opaque | Reference | Compound | ArrayOf | Sequence | Unknown
-
 UTF8, ASCII = Text(), Text("ascii")
 REFERENCE, REGION = Reference(), Reference(is_region=True)
 

@@ -27,24 +27,18 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 # fsspec joins protocols with "::". A local path may contain it, too, so the last part must be a URL or start with "/".
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")  # one letter and a colon are a drive of Windows, not a scheme
-
-ZARR_SUFFIXES = (".zarr", ".zip")  # suffixes of the names of new Zarr files: directories, and zip files
-HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
-"""Suffixes of the names of HDF5 files, where these cannot be recognised by their signature."""
+ZARR_SUFFIXES = (".zarr", ".zip")  # of the names of new Zarr files: directories, and zip files
+HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")  # of HDF5 files, where their signature cannot be read
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 GOOGLE_SCHEMES = frozenset({"gs", "gcs"})
 AZURE_SCHEMES = frozenset({"az", "abfs", "abfss", "azure", "adl"})
 WEB_SCHEMES = frozenset({"http", "https"})
-SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
-"""Protocols of servers, which never read files of this machine."""
-
+SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES  # they never read files of this machine
+# Protocols of fsspec for a path in an archive, whose address follows: ``zip://folder/a.nwb.zarr::s3://b/c.zip``.
 ARCHIVES = frozenset({"zip", "tar", "libarchive"})
-"""Protocols of fsspec for a path in an archive, whose address follows: ``zip://folder/a.nwb.zarr::s3://b/c.zip``."""
-
 _WRAPPER = re.compile("[a-z]+")
 _IN_ARCHIVE = re.compile(f"({'|'.join(ARCHIVES)})(?:://([^:]*))?::(.*)", re.DOTALL)
-
 _FOLLOW = {
     "remedy": 'Pass read_options=ReadOptions(external_links="follow"), if you trust the file.',
     "remedy_cli": "Use --external-links follow, if you trust the file.",
@@ -53,7 +47,6 @@ _WITHIN = {
     "remedy": 'Pass read_options=ReadOptions(external_links="within"), or "follow", if you trust the file.',
     "remedy_cli": "Use --external-links within, or follow, if you trust the file.",
 }
-
 # protocols of fsspec that keep a copy of what another one reads
 _CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
 
