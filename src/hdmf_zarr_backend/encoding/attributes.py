@@ -309,11 +309,7 @@ def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, c
 
 
 def encode_attributes(
-    attributes: dict[str, Any],
-    *,
-    notes: dict[str, Any],
-    reference: Reference = lambda value: None,
-    strict: bool = False,
+    attributes: Attributes, *, notes: dict[str, Any], reference: Reference = lambda value: None, strict: bool = False
 ) -> dict[str, Any]:
     """Return the JSON attributes of a node."""
     types: dict[str, str] = {}

@@ -157,9 +157,7 @@ def flatten(data: Any, location: Location = _ANYWHERE) -> tuple[Shape, list[Any]
                     array = np.asarray(unmasked(item, location, _unravel(n, shape)))
                     level[n] = array if array.ndim else array[()]
         types = set(map(type, level))
-        nested = {
-            kind for kind in types if hasattr(kind, "__len__") and hasattr(kind, "__iter__") and not _is_value(kind)
-        }
+        nested = {t for t in types if hasattr(t, "__len__") and hasattr(t, "__iter__") and not _is_value(t)}
         if not nested:
             break
         if nested == types == {np.ndarray} and len({item.shape for item in level}) == 1:

@@ -243,10 +243,8 @@ class StructRows:
         distinct: list[Any] = positions if dtype.kind == "U" else [text.encode() for text in positions]
         longest = max(map(len, distinct), default=0)
         if longest > width:
-            raise ValueError(
-                f"a text of {longest} characters does not fit the field {name!r}, which holds {width}; "
-                "export to a new file to make it wider"
-            )
+            problem = f"a text of {longest} characters does not fit the field {name!r}, which holds {width}"
+            raise ValueError(f"{problem}; export to a new file to make it wider")
         return np.array(distinct or [""], dtype=dtype)[numbers]
 
     def decode(self, buf: Any, out: Any = None) -> Array:

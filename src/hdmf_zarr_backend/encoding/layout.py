@@ -25,7 +25,7 @@ from hdmf_zarr_backend.encoding.elements import row_word
 from hdmf_zarr_backend.encoding.reserved import DTYPE
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.model.element import Compound, Element, Reference, Text
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Shape, StoredArray
 
 
 class NoMatchError(UsageError):
@@ -118,9 +118,7 @@ def _scaled(ratio: list[float], factor: float, most: list[float]) -> tuple[int, 
     return tuple(max(1, int(min(part * factor, limit))) for part, limit in zip(ratio, most, strict=True))
 
 
-def shards_by_bytes(
-    shape: tuple[int | None, ...], chunks: tuple[int, ...], itemsize: int, *, target: int = SHARD_BYTES
-) -> tuple[int, ...]:
+def shards_by_bytes(shape: tuple[int | None, ...], chunks: Shape, itemsize: int, *, target: int = SHARD_BYTES) -> Shape:
     """Return a shard shape of at most ``target`` bytes (at least one chunk), a multiple of ``chunks``."""
     # The last axes are filled first, so that a shard is a range on the first one (time, rows) if possible. It is not
     # longer than the array, rounded up to complete chunks.
@@ -261,9 +259,7 @@ def _objects(codec: dict[str, Any], zarr_dtype: Any, shape: tuple[int, ...], lay
     return dataset
 
 
-def _dataset(
-    data_type: Any, zarr_dtype: Any, shape: tuple[int, ...], layout: Layout, itemsize: int
-) -> Dataset[Attributes]:
+def _dataset(data_type: Any, zarr_dtype: Any, shape: Shape, layout: Layout, itemsize: int) -> Dataset[Attributes]:
     lengths, chunks = shape or (1,), layout.chunks
     if chunks is not None and len(chunks) != len(lengths):
         raise UsageError(f"chunks {chunks} do not fit the shape {lengths}", remedy="Give one length for each axis.")

@@ -126,7 +126,7 @@ def overlay(hierarchy: Hierarchy) -> set[str]:
         dimensions: dict[str, Any] = {}
         taken: dict[str, int] = {}
         for name, child in arrays.items():
-            wanted[join(path, name)] = {ARRAY: _about_array(path, child, dimensions, taken)}
+            wanted[join(path, name)] = {ARRAY: _about(path, child, dimensions, taken)}
         others = [(name, child) for name, child in members if isinstance(child, Group)]
         groups = [name for name, child in others if _has_readable_attributes(child.attributes)]
         group = {"dimensions": dimensions, "arrays": list(arrays), "groups": groups}
@@ -134,9 +134,7 @@ def overlay(hierarchy: Hierarchy) -> set[str]:
     return _change(hierarchy, wanted)
 
 
-def _about_array(
-    group: str, node: Dataset[Attributes], dimensions: dict[str, Any], taken: dict[str, int]
-) -> dict[str, Any]:
+def _about(group: str, node: Dataset[Attributes], dimensions: dict[str, Any], taken: dict[str, int]) -> dict[str, Any]:
     """Return what netcdf-c needs to know of an array; its axes are added to those that its group has."""
     stored = node.stored
     # netcdf-c reports a "filter error" for a compressed scalar.
@@ -235,7 +233,6 @@ def listed(hierarchy: Hierarchy) -> list[str]:
         group = node.attributes.get(GROUP)
         if isinstance(node, Group) and isinstance(group, dict):
             paths.extend(f"/{join(path, name)}" for name in group.get("arrays", ()))
-            stack.extend(
-                (join(path, name), node.members[name]) for name in group.get("groups", ()) if name in node.members
-            )
+            known = [name for name in group.get("groups", ()) if name in node.members]
+            stack.extend((join(path, name), node.members[name]) for name in known)
     return sorted(paths)

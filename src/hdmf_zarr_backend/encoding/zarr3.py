@@ -41,6 +41,7 @@ from hdmf_zarr_backend.model.nodes import (
     Node,
     Order,
     Original,
+    Shape,
     StoredArray,
     checked_grid,
     join,
@@ -83,7 +84,7 @@ _NAMES = "dimension_names"
 _KEPT = (DTYPE_3, REFERENCE_FIELDS_3, DTYPE, SCALAR_3)
 _LARGEST_ELEMENT = 255  # that Blosc has; larger ones, and the output of filters, are treated as bytes
 _TRANSFORMERS = "storage_transformers"
-Stated: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], Any, Any]"
+Stated: TypeAlias = tuple[Shape, Shape, Any, Any]
 # Returns the properties of an array that its document states, except for the shape.
 _properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
     "data_type", "fill_value", "compressor", "filters", "order", "chunk_keys", "chunks", "shards"
@@ -120,7 +121,7 @@ def _kind(document: Any, path: str) -> Literal["array", "group"]:
     return kind  # type: ignore[no-any-return] # one of both
 
 
-def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[int, ...], ChunkKeys]:
+def _grid(document: dict[str, Any], path: str) -> tuple[Shape, Shape, ChunkKeys]:
     """Return the shape of an array, the shape of one cell of its grid (a chunk or a shard), and the keys of cells."""
     if not document.keys() >= _REQUIRED:
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(sorted(_REQUIRED - document.keys()))}", path=path)
@@ -214,9 +215,7 @@ def parse_node(document: Any, path: str) -> Node:
     return Group(decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
 
 
-def _decode_array(
-    document: dict[str, Any], shape: tuple[int, ...], cell: tuple[int, ...], keys: ChunkKeys
-) -> Dataset[Attributes]:
+def _decode_array(document: dict[str, Any], shape: Shape, cell: Shape, keys: ChunkKeys) -> Dataset[Attributes]:
     stated = document.get("attributes") or {}
     noted = notes_of(stated).get(_TYPE)
     described = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.errors import MetadataError, NestingError
 
 # The layout inside a chunk: ``"C"``, ``"F"``, or the axes of the array in the order in which a chunk has them.
 Order: TypeAlias = "str | tuple[int, ...]"
+Shape: TypeAlias = tuple[int, ...]
 Attributes: TypeAlias = dict[str, Any]
 Node: TypeAlias = "Group[Attributes] | Dataset[Attributes]"
 # The errors of nodes whose documents are damaged or have something unsupported, by path.
@@ -171,7 +172,7 @@ class StoredArray:
         return self.chunk_name((0,) * len(self.shape))
 
 
-def checked_grid(shape: Any, chunks: Any, key: str, path: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def checked_grid(shape: Any, chunks: Any, key: str, path: str) -> tuple[Shape, Shape]:
     """Return shape and chunks in a document, which has these under ``key``, or raise a MetadataError."""
     lengths = _checked_lengths(shape, "shape", path, least=0)
     chunk = _checked_lengths(chunks, key, path, least=1)
