@@ -114,9 +114,6 @@ def unmasked(data: Any, location: Location = _ANYWHERE, outer: Shape = ()) -> An
     return np.ma.getdata(data)
 
 
-# ---- the type of all elements ---------------------------------------------------------------------------------------
-
-
 def infer(data: Any, location: Location = _ANYWHERE) -> Array:
     """Return nested lists, or an array of objects, as an array of the smallest type that holds all elements."""
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind != "O":
@@ -261,9 +258,6 @@ def _infer_rows(rows: list[Any], location: Location) -> Array:
     for name, column in columns.items():
         array[name] = column
     return array
-
-
-# ---- into a given type ----------------------------------------------------------------------------------------------
 
 
 def cast(values: Any, dtype: np.dtype[Any], location: Location = _ANYWHERE, *, same_kind: bool = False) -> Array:

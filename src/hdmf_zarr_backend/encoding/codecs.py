@@ -65,9 +65,6 @@ class Chain:
     shards: Shards | None = None
 
 
-# ---- format 2 -> format 3 --------------------------------------------------------------------------------------------
-
-
 def in_format_2(filters: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
     """Return copies of filters without those that only format-3 arrays have."""
     kept = [dict(config) for config in filters or () if config["id"] not in (REFERENCES, STRUCT, BYTE_ORDER)]
@@ -148,9 +145,6 @@ def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
     if name == "crc32c" and rest.get("location", "end") == "end":
         return {"name": "crc32c"}
     return {"name": f"{_PREFIX}{name}", "configuration": rest}
-
-
-# ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
 
 
 def decode_codecs(codecs: list[Any], ndim: int) -> Chain:

@@ -145,9 +145,6 @@ def json_float(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-# ---- format 2 -> format 3 --------------------------------------------------------------------------------------------
-
-
 def encode_type(data_type: Any) -> Any:
     """Return the format-3 data type for a format-2 one other than ``"|O"``; fields with axes become bytes."""
     if isinstance(data_type, list):
@@ -204,9 +201,6 @@ def little(data_type: Any) -> Any:
     if isinstance(data_type, list):
         return [[name, inner if shape else little(inner), *shape] for name, inner, *shape in data_type]
     return data_type.replace(">", "<")
-
-
-# ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
 
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:

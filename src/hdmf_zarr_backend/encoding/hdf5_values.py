@@ -26,9 +26,6 @@ Convert: TypeAlias = Callable[[Any], Any]
 _DECODE_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError)
 
 
-# ---- HDF5 -> JSON ---------------------------------------------------------------------------------------------------
-
-
 def encoder(element: Element, refer: Convert) -> Convert:
     """Return a function that converts one value to JSON; ``refer`` converts a reference."""
     match element:
@@ -114,9 +111,6 @@ def encode_array(values: Array, element: Element, refer: Convert) -> Any:
     return _nested(values if values.ndim else values[()], own, encoder(element, refer))
 
 
-# ---- JSON -> HDF5 ---------------------------------------------------------------------------------------------------
-
-
 def decoder(element: Element, dtype: np.dtype[Any], refer: Convert) -> Convert:
     """Return the inverse of `encoder`; ``dtype`` is that of the array for the values."""
     match element:
@@ -189,9 +183,6 @@ def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) ->
 def object_array(items: Collection[Any], shape: tuple[int, ...]) -> Array:
     """Return an array of objects of ``shape``; lists and arrays among ``items`` remain elements."""
     return np.fromiter(items, object, len(items)).reshape(shape)
-
-
-# ---- values for comparing -------------------------------------------------------------------------------------------
 
 
 def plain_values(values: Array, element: Element, resolve: Convert) -> Array:

@@ -101,21 +101,20 @@ def chunks_by_elements(
     target = TENSORSTORE_ELEMENTS if elements is None else elements
     ratio = [float(part) or 1.0 for part in aspect_ratio or (1.0,) * len(shape)]
     most = [float(target if n is None else min(target, max(1, n))) for n in shape]
+
+    def scaled(factor: float) -> Shape:
+        return tuple(max(1, int(min(part * factor, limit))) for part, limit in zip(ratio, most, strict=True))
+
     step = 0.5 / max(ratio)  # between two such factors, no axis grows by 2
     low, high = step, 2 * max(map(truediv, most, ratio))
     while low + step < high:
         middle = low + (high - low) / 2
-        count = math.prod(_scaled(ratio, middle, most))
+        count = math.prod(scaled(middle))
         if count >= target:
             high = middle
         if count <= target:
             low = middle
-    return _scaled(ratio, low, most)
-
-
-def _scaled(ratio: list[float], factor: float, most: list[float]) -> tuple[int, ...]:
-    """Return the ratio times a factor as whole numbers, at least 1 and at most the limit of each axis."""
-    return tuple(max(1, int(min(part * factor, limit))) for part, limit in zip(ratio, most, strict=True))
+    return scaled(low)
 
 
 def shards_by_bytes(shape: tuple[int | None, ...], chunks: Shape, itemsize: int, *, target: int = SHARD_BYTES) -> Shape:
@@ -126,10 +125,10 @@ def shards_by_bytes(shape: tuple[int | None, ...], chunks: Shape, itemsize: int,
     left = max(1, min(SHARD_CHUNKS, target // max(1, math.prod(chunks) * itemsize)))
     counts: list[int] = []
     for length, chunk in zip(reversed(shape), reversed(chunks), strict=True):
-        count = left if length is None else min(left, max(1, -(-length // chunk)))
+        count = left
         if length is not None:  # equal shards: the last one could be small otherwise
             in_all = max(1, -(-length // chunk))
-            count = -(-in_all // -(-in_all // count))
+            count = -(-in_all // -(-in_all // min(left, in_all)))
         counts.append(count)
         left //= count
     return tuple(count * chunk for count, chunk in zip(reversed(counts), chunks, strict=True))

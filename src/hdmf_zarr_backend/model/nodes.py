@@ -424,9 +424,6 @@ def gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-# ---- equal documents ------------------------------------------------------------------------------------------------
-
-
 class Memo(Generic[T]):
     """A function of JSON values that caches its results, since a file has thousands of similar arrays.
 
