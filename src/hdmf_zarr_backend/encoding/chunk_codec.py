@@ -158,8 +158,6 @@ _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
     "zstd": (zstd_bound, _ZSTD_BLOCK // 4),
 }
 
-# ---- codecs that stop at a limit ------------------------------------------------------------------------------------
-
 
 def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
     """Decode consecutive streams, as the standard library's ``decompress`` does."""

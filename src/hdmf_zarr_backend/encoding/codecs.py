@@ -155,8 +155,7 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     order, filters = _decode_first(steps, ndim)
     if not steps:
         raise MetadataError(f"the codecs {codecs!r} have no step that makes bytes", remedy=_REMEDY)
-    # This codec makes bytes of numbers itself, in the byte order of this machine.
-    if steps[0][0].startswith(_PREFIX):
+    if steps[0][0].startswith(_PREFIX):  # it makes bytes of numbers itself, in the byte order of this machine
         steps.insert(0, ("bytes", {"endian": "little"}))
     name, configuration = steps.pop(0)
     if name in _SERIALIZERS:
@@ -316,8 +315,7 @@ def codec_config(codec: Any) -> dict[str, Any]:
             remedy = "Give a compressor or a filter; the codecs that make bytes and shards are not given here."
             raise UsageError(error.problem, remedy=remedy) from error
         if config["id"] == "blosc" and "shuffle" in getattr(codec, "_tunable_attrs", ()):
-            # The user did not choose it; zarr-python chooses it when it knows the data type.
-            config["shuffle"] = 1
+            config["shuffle"] = 1  # not the choice of the user: zarr-python makes it when it knows the data type
     if not isinstance(config, dict) or "id" not in config:
         remedy = "Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or 'name'."
         raise UsageError(f"{codec!r} is not a codec", remedy=remedy)

@@ -41,8 +41,7 @@ NUMBER_WORDS = {
 # Code of a number of NumPy, without the byte order -> name.
 NAMES = {f"{LETTERS[number.kind]}{number.size}": name for name, number in NUMBERS.items()}
 MAX_DEPTH = 32  # how deep types may be nested in each other
-# NumPy has these on some machines only, so they are read and never written.
-_LONG_DOUBLES = frozenset({"f16", "c32"})
+_LONG_DOUBLES = frozenset({"f16", "c32"})  # read and never written, since NumPy has them on some machines only
 _DATES = {"M": "datetime64", "m": "timedelta64"}
 _CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
 _UNIT = re.compile(r"([0-9]{0,10})(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")

@@ -108,9 +108,6 @@ def _is_zero(value: Any) -> bool:
     return isinstance(value, str) and not value
 
 
-# ---- fill values of NumPy -------------------------------------------------------------------------------------------
-
-
 def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
     """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined."""
     value = array.fill_value
@@ -124,9 +121,8 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
                 return base64.b64decode(value, validate=True)
             except (ValueError, binascii.Error):
                 return value.encode("utf-8", "surrogatepass")
-        if isinstance(value, str):
-            return value
-        return EMPTY_OBJECTS.get(codec_id, value)  # hdmf-zarr up to 0.13 declared 0 for text and bytes
+        # hdmf-zarr up to 0.13 declared 0 for text and bytes.
+        return value if isinstance(value, str) else EMPTY_OBJECTS.get(codec_id, value)
     if value == 0 and dtype.kind in "SUV":
         return _from_bytes(b"", dtype)  # zarr 2 declared 0 for everything
     try:

@@ -1,8 +1,7 @@
 """Elements <-> the types of HDF5, and the JSON by which a note records a type that Zarr does not have.
 
-The JSON, from which Zarr -> HDF5 creates the type again, is in docs/format/format-2.md.
-
-h5py is imported on use, since files are listed without it. NumPy's dates are opaque in HDF5, with a tag of h5py.
+docs/format/format-2.md has the JSON, from which Zarr -> HDF5 creates the type again. h5py is imported on use, since
+files are listed without it. NumPy's dates are opaque in HDF5, with a tag of h5py.
 
 Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy has.
 """
@@ -38,8 +37,7 @@ from hdmf_zarr_backend.model.element import (
 from hdmf_zarr_backend.model.nodes import Memo
 
 JSON_ROW = Compound((("json", UTF8),))  # the HDF5 type of an attribute that only JSON holds
-# In the order of HDF5's own numbers, H5T_str_t.
-_PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")
+_PADDING: tuple[Padding, ...] = ("nullterm", "nullpad", "spacepad")  # by their numbers in HDF5, H5T_str_t
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
 _NUMPY = "NUMPY:"
 _HDF5_SIZES = (1, 2, 4, 8)
@@ -54,9 +52,6 @@ def text_of(raw: Any) -> str:
 def raw_of(text: Any) -> bytes:
     """Return the bytes of a path, name or tag in HDF5; the inverse of `text_of`."""
     return str(text).encode("utf-8", "surrogateescape")
-
-
-# ---- what h5py makes of types ---------------------------------------------------------------------------------------
 
 
 def _enum_of(base: Element, members: tuple[tuple[str, int], ...]) -> Element:
@@ -300,14 +295,11 @@ def _number_of(tid: Any) -> Number:
     if tid.get_class() == h5t.INTEGER:
         kind: NumberKind = "uint" if tid.get_sign() == h5t.SGN_NONE else "int"
         return Number(kind, size, order, None if is_plain else Precision(bits, offset))
-    fields, bias = _float_layout(tid)
-    if is_plain and size > 1 and _float_layout(h5t.py_create(np.dtype(f"{order}f{size}"))) == (fields, bias):
+    fields, bias = tuple(tid.get_fields()), tid.get_ebias()
+    usual = h5t.py_create(np.dtype(f"{order}f{size}")) if is_plain and size > 1 else None
+    if usual is not None and (tuple(usual.get_fields()), usual.get_ebias()) == (fields, bias):
         return Number("float", size, order)
     return Number("float", size, order, Precision(bits, offset, fields, bias))
-
-
-def _float_layout(tid: Any) -> tuple[tuple[int, ...], int]:
-    return tuple(tid.get_fields()), tid.get_ebias()
 
 
 def _text_type(tid: Any) -> Text:

@@ -2,9 +2,7 @@
 
 docs/format/format-3.md has what differs. In a node the fields of rows are the last axis; text such as "NaN" in
 attributes becomes the number, since LINDI refuses to write it as text; the first element of an array shows whether its
-elements are references.
-
-This form is never written.
+elements are references. This form is never written.
 
 Source: LINDI, "Special Zarr annotations", and the output of its converter from HDF5.
 """

@@ -194,7 +194,6 @@ def is_listed(node: Dataset[Attributes]) -> bool:
     stored = node.stored
     compressor = stored.compressor or {}
     names = node.attributes.get(DIMENSIONS)
-    names = names if isinstance(names, list) else []
     # netcdf-c reads order F as C, silently.
     return (
         isinstance(stored.data_type, str)
@@ -204,7 +203,8 @@ def is_listed(node: Dataset[Attributes]) -> bool:
         and compressor.get("id", "zlib") in _COMPRESSORS
         and "checksum" not in compressor
         and _has_readable_attributes(node.attributes)
-        and None not in names  # on which netcdf-c crashes, though its own attributes have the names
+        # netcdf-c crashes on an axis without a name, though its own attributes have the names
+        and not (isinstance(names, list) and None in names)
     )
 
 

@@ -351,8 +351,7 @@ def _parse_consolidated(
     key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
     if key not in texts:
         return None
-    # The errors of a document that is then not used do not count.
-    own: Damaged | None = None if damaged is None else {}
+    own: Damaged | None = None if damaged is None else {}  # errors of a document that is not used do not count
     try:
         document = load(texts[key], key=key)
         check_document(document, store.read_rules)

@@ -104,9 +104,6 @@ def decode_reference(value: Any) -> ZarrReference:
         raise MetadataError(problem, path=absolute(value["path"])) from error
 
 
-# ---- regions ---------------------------------------------------------------------------------------------------------
-
-
 def encode_region(selection: Any) -> Any:
     """Return the JSON of a selection."""
     if isinstance(selection, dict):
@@ -210,9 +207,6 @@ class RegionReference:
         return f"<RegionReference {self.builder.name!r} {self.region}>"
 
 
-# ---- attributes -----------------------------------------------------------------------------------------------------
-
-
 def encode_attribute_reference(reference: ZarrReference) -> dict[str, Any]:
     """Return the JSON of an attribute that is a reference."""
     return {DTYPE: OBJECT if reference.region is None else REGION_WORD, "value": encode_reference(reference)}
@@ -249,9 +243,6 @@ def from_zarr3(value: Any) -> Any:
         reference = {"source": ".", **({"path": absolute(stored)} if isinstance(stored, str) else stored)}
         references.append({DTYPE: OBJECT if reference.get("region") is None else REGION_WORD, "value": reference})
     return references if isinstance(value, list) else references[0]
-
-
-# ---- chunks ---------------------------------------------------------------------------------------------------------
 
 
 def reference_text(reference: Any) -> str:

@@ -22,8 +22,7 @@ LINKS = "zarr_link"
 SPECLOC = ".specloc"
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 NCZARR_ATTR = "_nczarr_attr"
-# hdmf-zarr up to 0.13 makes attributes of builders of names that it does not know, and ignores them.
-NOTES = "_hdmf"
+NOTES = "_hdmf"  # hdmf-zarr up to 0.13 makes attributes of builders of unknown names, and ignores them
 # Entry in the note of the root: the process that writes the file, which is incomplete while it has this entry; and a
 # key in the entry: the file was complete, and is again when its journal is undone or completed.
 WRITING, CHANGING = "writing", "changing"

@@ -37,8 +37,7 @@ ATTRIBUTES = ".zattrs"
 CONSOLIDATED = ".zmetadata"
 DOCUMENT_NAMES = frozenset({GROUP, ARRAY, ATTRIBUTES})
 FORMAT_KEY = "zarr_consolidated_format"
-_ARRAY_KEYS = ("chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format")
-_REQUIRED = frozenset(_ARRAY_KEYS)
+_REQUIRED = frozenset({"chunks", "compressor", "dtype", "fill_value", "filters", "order", "shape", "zarr_format"})
 _WITH_SEPARATOR = _REQUIRED | {"dimension_separator"}
 _CHUNK_KEYS = {".": ChunkKeys(), "/": ChunkKeys(separator="/")}
 
@@ -150,8 +149,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
     """Return the array for a ``.zarray`` document and its attributes."""
     _check_format(document, ARRAY, path)
     if not document.keys() >= _REQUIRED:
-        missing = [key for key in _ARRAY_KEYS if key not in document]
-        raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=path)
+        raise MetadataError(f"{ARRAY} lacks {', '.join(sorted(_REQUIRED - document.keys()))}", path=path)
     shape, chunks = checked_grid(document["shape"], document["chunks"], "chunks", path)
     separator = document.get("dimension_separator", ".")  # the key is optional: without it, the separator is "."
     order = document["order"]

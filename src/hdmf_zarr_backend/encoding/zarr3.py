@@ -362,8 +362,7 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
     document = {**before, "shape": list(stored.stored_shape)}
     if node.attributes != original.attributes:
         attributes: Attributes = _made_document(node)["attributes"]
-        # Other programs may spell the type otherwise.
-        if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
+        if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):  # others may spell it otherwise
             for key in _KEPT:
                 attributes.pop(key, None)
             stated = before.get("attributes") or {}

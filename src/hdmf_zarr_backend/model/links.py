@@ -20,8 +20,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from hdmf_zarr_backend.errors import UsageError
 
 THIS_FILE = "."
-# A link in the same file has "."; the others are what joining paths makes of it.
-OWN_SOURCES = (THIS_FILE, "", "./")
+OWN_SOURCES = (THIS_FILE, "", "./")  # a link in the same file has "."; joining paths makes the others of it
 LOCAL_URLS = ("file://", "local://")  # prefixes of URLs of this machine; fsspec has two names for the protocol
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 # fsspec joins protocols with "::". A local path may contain it, too, so the last part must be a URL or start with "/".
