@@ -38,6 +38,7 @@ Codec: TypeAlias = bool | CodecName | Mapping[str, Any] | _OfNumcodecs | _OfZarr
 
 CodecOfFile: TypeAlias = Codec | Literal["keep"]
 """The compressor of all datasets of a file; "keep": each has its own."""
+
 REFERENCES = "references"
 STRUCT = "struct"
 BYTE_ORDER = "byteorder"

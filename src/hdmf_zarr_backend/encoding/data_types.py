@@ -23,7 +23,6 @@ from hdmf_zarr_backend.model.element import UTF8, ByteOrder, Element, Number, Nu
 if TYPE_CHECKING:
     import numpy as np
 
-
 # First letter of a code -> kind of the element.
 KINDS: dict[str, NumberKind] = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}

@@ -27,7 +27,6 @@ from hdmf_zarr_backend.model.nodes import Group, Hierarchy, absolute, relative
 if TYPE_CHECKING:
     from hdmf_zarr_backend.encoding.hdf5_values import Array
 
-
 OBJECT = "object"
 REGION_WORD = "region"
 REFERENCE_3 = "_REFERENCE"

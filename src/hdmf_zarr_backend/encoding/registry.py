@@ -25,6 +25,7 @@ from hdmf_zarr_backend.options import named_format
 BOTH: Literal["both"] = "both"  # the ``zarr_format`` of such a file, and the name of its note
 ZarrFormat: TypeAlias = Literal[2, 3, "both"]
 """Possible formats of a new file."""
+
 # The relation between the documents of both formats.
 State: TypeAlias = Literal["alike", "2 is newer", "3 is newer", "both are newer"]
 Documents = dict[str, dict[str, Any]]
