@@ -34,6 +34,8 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.model.element import check_characters
 
+__all__ = ["UnsafePickleError", "loads_data"]
+
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
