@@ -104,17 +104,9 @@ class _Pattern:
 
 
 _GROUP = _Pattern(GroupBuilder, name="a group", source="the file of a group")
-_DATASET = _Pattern(
-    DatasetBuilder,
-    name="a dataset",
-    source="the file of a dataset",
-    dtype="its type",
-    maxshape=(1, 2, 3),
-    dimension_labels=("x", "y", "z"),
-    chunks=True,
-)
-
-
+_AXES: dict[str, Any] = {"maxshape": (1, 2, 3), "dimension_labels": ("x", "y", "z"), "chunks": True}
+_NO_AXES: dict[str, Any] = {"maxshape": None, "dimension_labels": None, "chunks": False}
+_DATASET = _Pattern(DatasetBuilder, name="a dataset", source="the file of a dataset", dtype="its type", **_AXES)
 _LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a link", source="the file of a link")
 
 _MOST_PATHS = 2**20
@@ -133,7 +125,10 @@ def taken(name: str, **where: str) -> MetadataError:
 
 def make_group(path: str, members: Mapping[str, Any], attributes: Mapping[str, Any], source: str) -> Any:
     """Return a ``GroupBuilder`` with its members."""
-    builder = _placed(path, _GROUP.copy(name=split(path)[1] or ROOT, source=source))
+    parent, name = split(path)
+    builder = _GROUP.copy(name=name or ROOT, source=source)
+    # `location` is the path of the parent, and the name of the root is not a part of any path
+    builder.location = absolute(parent) if path else None
     builder.attributes.update(attributes)
     builder.obj_type.update(dict.fromkeys(attributes, "attributes"))
     for member, child in members.items():
@@ -142,13 +137,6 @@ def make_group(path: str, members: Mapping[str, Any], attributes: Mapping[str, A
         add_member(builder, member, child)
         if child.parent is None:
             child.parent = builder
-    return builder
-
-
-def _placed(path: str, builder: Any) -> Any:
-    # `location` is the path of the parent, and the name of the root is not a part of any path
-    if path:
-        builder.location = absolute(split(path)[0])
     return builder
 
 
@@ -192,14 +180,12 @@ def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
             raise rules.limits.exceeded("max_links", -(-count // len(paths)), what)
 
 
-_NO_AXES = {"maxshape": None, "dimension_labels": None, "chunks": False}
-
-
 def make_dataset(path: str, data: Any, dtype: Any, attributes: Mapping[str, Any], source: str, **axes: Any) -> Any:
     """Return a ``DatasetBuilder``; the arguments are those of its constructor, those of axes for an array only."""
+    parent, name = split(path)
     # `source` is compared as text with that of the file: another spelling would make links to this file external
-    arguments = {**_NO_AXES, **axes, "name": split(path)[1] or ROOT, "source": source, "dtype": dtype}
-    builder = _placed(path, _DATASET.copy(**arguments))
+    builder = _DATASET.copy(name=name or ROOT, source=source, dtype=dtype, **(axes or _NO_AXES))
+    builder.location = absolute(parent) if path else None
     if data is not None:
         builder["data"] = data  # hdmf itself sets it so
     builder.attributes.update(attributes)
@@ -282,9 +268,8 @@ class Assembler:
 
     def _below(self, top: str) -> Iterator[tuple[str, Any]]:
         """Yield the nodes at and below ``top`` that have no builder yet."""
-        for path, node in self.hierarchy.walk(top):
-            if path not in self.builders and not self._is_hidden(path):
-                yield path, node
+        nodes = self.hierarchy.walk(top, without=self._hidden)
+        return ((path, node) for path, node in nodes if path not in self.builders)
 
     def _make(self, nodes: list[tuple[str, Any]], made: list[str]) -> list[tuple[str, str, Any]]:
         """Make the builders of ``nodes``, note their paths in ``made``, and return the references that `_fill` sets."""
@@ -371,9 +356,7 @@ class Assembler:
             values = decode_attributes(node.attributes, resolve=StoredReference)
         ready: dict[str, Any] = {}
         for name, value in values.items():
-            if isinstance(value, StoredReference) or (
-                isinstance(value, list) and value and isinstance(value[0], StoredReference)
-            ):
+            if isinstance(value[0] if isinstance(value, list) and value else value, StoredReference):
                 pending.append((path, name, value))
             else:
                 ready[name] = value
@@ -399,10 +382,12 @@ class Assembler:
         """Return the array at ``path``."""
         notes = notes_of(node.attributes)
         maxshape = notes.get("maxshape")
-        elements = _to_ascii if notes.get("text") == "ascii" else None
-        bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        context: Any = {"maxshape": bound, "elements": elements}
-        context |= {"file_id": self.file.root_id, "hierarchy": self.hierarchy}
+        context: Any = {
+            "maxshape": tuple(maxshape) if isinstance(maxshape, list) else None,
+            "elements": _to_ascii if notes.get("text") == "ascii" else None,
+            "file_id": self.file.root_id,
+            "hierarchy": self.hierarchy,
+        }
         if self.edits is None:
             return LazyArray(self.store, path, node, self._cache, **context)
         # the data of a typed dataset are the data of a column, and those hdmf extends

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,10 @@ _ROWS = 65536
 class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ignore[misc]
     """The common part of all views."""
 
+    dataset: LazyArray
+    _block: Callable[[Any], Array]  # of one element, or several, in their stored form
+    _options: tuple[Any, ...] = ()  # of the constructor, besides dataset and resolver
+
     def __init__(self, dataset: LazyArray, resolver: FileResolver) -> None:
         super().__init__(dataset=dataset)
         self.resolver = resolver
@@ -52,15 +56,12 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis; only one for rows."""
-        return cast(LazyArray, self.dataset).shape
+        return self.dataset.shape
 
     @property
     def maxshape(self) -> tuple[int | None, ...]:
         """Maximum shape."""
-        return cast(LazyArray, self.dataset).maxshape
-
-    _block: Callable[[Any], Array]  # of one element, or several, in their stored form
-    _options: tuple[Any, ...] = ()  # of the constructor, besides dataset and resolver
+        return self.dataset.maxshape
 
     def _targets(self, references: Sequence[Any]) -> list[Any]:
         """Return the builders, or the containers, that stored references lead to."""
@@ -85,14 +86,12 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
 
     def extend(self, data: Iterable[Any]) -> None:
         """Append all elements of ``data``; errors: see `append`."""
-        elements = list(data)
-        if elements:
+        if elements := list(data):
             self.append(elements)
 
     def resize(self, size: Any, axis: int | None = None) -> None:
         """Make the data shorter, like `EditableArray.resize`. They cannot grow, because they have no fill value."""
-        lazy, ndim = cast(LazyArray, self.dataset), len(self.shape)
-        shape = [*np.atleast_1d(size).tolist()]
+        lazy, ndim, shape = self.dataset, len(self.shape), np.atleast_1d(size).tolist()
         if axis is not None and len(shape) == 1 and -ndim <= axis < ndim:
             shape = [shape[0] if n == axis % ndim else length for n, length in enumerate(self.shape)]
         if len(shape) == ndim and any(n > m for n, m in zip(shape, self.shape, strict=True)):
@@ -207,7 +206,7 @@ class _Table(_Resolving):
 
     def _stored_rows(self, key: Any) -> tuple[Array, tuple[int, ...]]:
         """Return the selected rows as stored, with the rows on one axis, and the shape of the selection."""
-        lazy = cast(LazyArray, self.dataset)
+        lazy = self.dataset
         if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
             # hdmf reads tables row by row: hdmf-zarr decodes the complete chunk for each, in quadratic time
             try:
@@ -227,7 +226,7 @@ class _Table(_Resolving):
         return cells.reshape(-1, cells.shape[-1]), cells.shape[:-1]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:  # noqa: FBT001 - NumPy's protocol
-        rows = cast(Array, self[:])
+        rows: Array = self[:]
         return rows if dtype is None else rows.astype(dtype)
 
     def resolve(self, manager: Any) -> Any:
@@ -236,25 +235,19 @@ class _Table(_Resolving):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Replace one row, or several rows by a list of them or a structured array; errors: see `append`."""
-        dataset = cast(LazyArray, self.dataset)
-        block = self._block(value)
-        if dataset.ndim == 2 and isinstance(key, tuple):
+        if self.dataset.ndim == 2 and isinstance(key, tuple):
             key = (*key, slice(None))
-        dataset[key] = block
+        self.dataset[key] = self._block(value)
 
     def _block(self, given: Any) -> Array:
         """Return one row, or several, in their stored form."""
-        rows = [given] if count_axes(given) == 0 else list(given)
-        dataset = cast(LazyArray, self.dataset)
+        rows, dataset = [given] if count_axes(given) == 0 else list(given), self.dataset
         with at(dataset, dataset.name):
             encoders = [field_encoder(field, _deferred) for field in self.fields.values()]
             block = encode_rows(rows, [*self.fields], encoders)
         if dataset.dtype.names is None:
             return block
-        records = np.empty(len(rows), dataset.dtype)
-        for position, name in enumerate(dataset.dtype.names):
-            records[name] = block[:, position]
-        return records
+        return np.fromiter(map(tuple, block), dataset.dtype, len(rows))
 
 
 class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]

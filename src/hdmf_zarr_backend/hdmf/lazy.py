@@ -182,10 +182,9 @@ class LazyAssembler(Assembler):
                 # the units that these lead to and that have no builders yet
                 missing: dict[str, None] = {}
                 for path, reference in self._targets(below, attributes):
-                    target_path, unit_of_path = self.target_path(reference), self.unit_of(path)
-                    target = None if target_path is None else self.unit_of(target_path)
-                    if target is not None and unit_of_path is not None and target != unit_of_path:
-                        self.needed[unit_of_path].append(target)
+                    own, target = self.unit_of(path), self.unit_of(self.target_path(reference) or "")
+                    if own is not None and target is not None and target != own:
+                        self.needed[own].append(target)
                         if target not in self.builders:
                             missing[target] = None
                 todo = list(missing)
@@ -231,16 +230,11 @@ class LazyAssembler(Assembler):
         with self.lock:
             if self._is_complete:  # by another thread
                 return
-            groups, units, stack = [""], [], [""]
-            while stack:
-                for path, node in self.members(stack.pop()):
-                    if self.is_open(node):
-                        groups.append(path)
-                        stack.append(path)
-                    else:
-                        units.append(path)
-            for path in groups:
+            groups, units = [""], list[str]()
+            for path in groups:  # it grows
                 self.open_group(path)
+                for member_path, node in self.members(path):
+                    (groups if self.is_open(node) else units).append(member_path)
             self.assemble(units)
             # plain before they are filled, because the properties of an `OpenGroupBuilder` call this method
             for path in groups:
@@ -453,8 +447,8 @@ _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 
 def _small_builder(path: str, node: Any, *, is_link: bool = False) -> Any:
     """Return a builder that has the type of the node at ``path``, and nothing in it; it may stand for more of them."""
-    typed = {key: node.attributes.get(key) for key in (*TYPE_KEYS, "namespace")}
-    attributes = {key: value for key, value in typed.items() if isinstance(value, str)}
+    own = node.attributes
+    attributes = {key: own[key] for key in (*TYPE_KEYS, "namespace") if isinstance(own.get(key), str)}
     is_group = isinstance(node, Group)
     builder = make_group(path, {}, attributes, "") if is_group else make_dataset(path, None, None, attributes, "")
     builder.stands_for, builder.is_link = [path], is_link
@@ -686,9 +680,9 @@ class LazyContainers:
             except ZarrBackendError:
                 continue  # raised where the group is created
             for link in links:
-                target_path = file.target_path(link.target)
-                unit, other = None if target_path is None else file.unit_of(target_path), file.unit_of(path)
-                if target_path is not None and unit is not None and other is not None:
+                target_path = file.target_path(link.target) or ""
+                unit, other = file.unit_of(target_path), file.unit_of(path)
+                if unit is not None and other is not None:
                     key = split(target_path)[0], _SHARED[link.name]
                     sharing.setdefault(unit, {}).setdefault(key, []).append(other)
         return sharing
