@@ -118,9 +118,7 @@ class Edit:
         """Nodes and links that are removed or renamed: the old path and, unless it is removed, the new one."""
         self._file, self._manager, self._catalog = file, manager, manager.namespace_catalog
         self._plan = WritePlan(self.hierarchy, is_nczarr=is_nczarr(known))
-        self._changed: set[str] = set()  # new paths of nodes whose documents change
-        self._replaced: set[str] = set()  # and copied
-        self._added: set[str] = set()  # paths of copies, above which all is there
+        self._replaced: set[str] = set()  # paths of nodes that get other values, or are copied from another file
         # what leads to what is removed, why it cannot become null, and the path of the link, or of the node that has it
         self._lost: list[tuple[str, str | None, str]] = []
         self._nulls = 0  # references whose target is removed
@@ -285,7 +283,7 @@ class Edit:
         if is_link:
             self._move(path, None, is_link=True)
             self._follow_all()
-            self._added.add(path)
+            self._plan.added.add(path)
         planner, group = Planner(request(builder)), self.hierarchy.group(parent)
         group.members.pop(last, None)
         self._plan.apply(planner.request.options)
@@ -321,7 +319,7 @@ class Edit:
         needed = [each.name for each in spec.attributes if each.required and each.value is None] if spec else ()
         if spec is None or needed:
             return None
-        self._added.add(path)
+        self._plan.added.add(path)
         fixed = {each.name: each.value for each in spec.attributes if each.value is not None}
         builder = DatasetBuilder(last, attributes=fixed)
         builder.location = absolute(parent)
@@ -355,7 +353,8 @@ class Edit:
             "io.copy(device, name=...). A series with a region is created again, with create_electrode_table_region, "
         )
         taken += "and a table row by row (units: add_unit), with the objects of this file."
-        check_targets(plan, targets, self._file.store, added=[path], remedy=remedy, remedy_taken=taken)
+        plan.added = {path}
+        check_targets(plan, targets, self._file.store, remedy=remedy, remedy_taken=taken)
         self._plan.apply(planner.request.options)
         self._plan.arrays |= plan.arrays
         self._adapt_plan()
@@ -379,8 +378,7 @@ class Edit:
         if needed & {*namespaces} <= cached.keys():
             return
         texts = {name: each for name, each in namespace_texts([catalog]).items() if name not in cached}
-        self._added |= add_specs(self._plan, texts, location=self._file.store.location)
-        self._changed.add("")
+        add_specs(self._plan, texts, location=self._file.store.location)
         self._adapt_plan()
         unknown = [name for name in texts if name not in self._catalog.namespaces]
         if unknown:
@@ -392,7 +390,7 @@ class Edit:
         while (node := self.hierarchy.get(path)) is None:
             path, name = split(path)
             new.append(name)
-        self._added.add(join(path, new[-1]))
+        self._plan.added.add(join(path, new[-1]))
         for name in reversed(new[1:]):
             path = join(path, name)
             if not any(map(is_untyped, specs_at(self._catalog, self.hierarchy, path))):
@@ -656,12 +654,12 @@ class Edit:
         """Give an attribute another value, or remove it if that is None."""
         new, node = self._node(path)
         node.attributes = with_attribute(node.attributes, name, value)
-        self._changed.add(new)
+        self._plan.changed.add(new)
 
     def _set_links(self, path: str, entries: list[Any]) -> None:
         new, node = self._node(path)
         set_links(node, entries)
-        self._changed.add(new)
+        self._plan.changed.add(new)
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
@@ -743,7 +741,7 @@ class Edit:
                 self._lost.append((f"an attribute of HDF5 in the note of {absolute(path)}", None, path))
             new, node = self._node(path)
             node.attributes = {**node.attributes, name: followed}
-            self._changed.add(new)
+            self._plan.changed.add(new)
 
     def _follow_array(self, path: str, node: Dataset[Attributes]) -> None:
         means, stored, nulls = describe_any(node), node.stored, self._nulls
@@ -779,7 +777,7 @@ class Edit:
     def _check_objects(self) -> None:
         """Refuse a change after which an object cannot be constructed, such as a series without rate and timestamps."""
         gone = {path for path, new in self.outdated.items() if new is None} | self._replaced
-        paths = {split(path)[0] for path in gone} | self._changed if gone else ()
+        paths = {split(path)[0] for path in gone} | self._plan.changed if gone else ()
         owners = {self._owner(new) for path in paths if (new := self.new_path(path))} - {""}
         store, parsed = self._file.store, self._file.parsed
         for path in (path for path in sorted(owners) if specs_at(self._catalog, self.hierarchy, path)):
@@ -815,20 +813,20 @@ class Edit:
     def commit(self) -> None:
         """Write the change; if this raises an error, nothing is written."""
         self._check_objects()
-        file, known = self._file, self._known
+        file, plan = self._file, self._plan
         prepare(file)
-        moved = {old: new for old, new in self.outdated.items() if known.get(old) is not None}
-        added = self._added | {new for new in moved.values() if new is not None}
-        tops = tuple(f"{top}/" for top in added)
-        changed = {path for path in self._changed if not f"{path}/".startswith(tops)}
+        moved = {old: new for old, new in self.outdated.items() if self._known.get(old) is not None}
+        plan.added |= {new for new in moved.values() if new is not None}
+        tops = tuple(f"{top}/" for top in plan.added)
+        plan.changed = {path for path in plan.changed if not f"{path}/".startswith(tops)}
         # arrays that are written again where they are; those at new paths are new to readers
-        arrays = self._plan.arrays.items()
-        replaced = {path: planned.node for path, planned in arrays if not f"{path}/".startswith(tops)}
+        arrays = plan.arrays.items()
+        plan.replaced = {path: planned.node for path, planned in arrays if not f"{path}/".startswith(tops)}
 
         def move() -> None:
             change, unwrapped = file.edits.change, file.store.unwrapped
-            inlined, written = file.parsed.inlined, tuple(f"{path}/" for path in self._plan.arrays)
-            keys = {old: list(unwrapped.list_prefix(old)) for old in (*moved, *replaced)}
+            inlined, written = file.parsed.inlined, tuple(f"{path}/" for path in plan.arrays)
+            keys = {old: list(unwrapped.list_prefix(old)) for old in (*moved, *plan.replaced)}
             for old, new in moved.items():
                 if new is not None:
                     change.copy({key: new + key[len(old) :] for key in self._values(old, keys[old])})
@@ -839,14 +837,16 @@ class Edit:
                     if new is not None and not new.startswith(written):
                         inlined[new] = value
             change.delete(key for old in moved for key in keys[old])
-            for path, node in replaced.items():  # chunks that it has no more; not those of format 3 beside format 2
+            for (
+                path,
+                node,
+            ) in plan.replaced.items():  # chunks that it has no more; not those of format 3 beside format 2
                 start = f"{path}/c/" if file.parsed.state is not None else "/"
                 obsolete = (key for key in keys[path] if shard_named(node.stored, key[len(path) + 1 :]) is None)
                 change.delete(key for key in obsolete if split(key)[1] not in DOCUMENTS and not key.startswith(start))
 
-        options, plan = file.kept_options, self._plan
-        write_changes(file, plan, options, move, added=added, changed=changed, replaced=replaced, is_more=True)
-        self.outdated.update({path: path for path in replaced if path not in self.outdated})
+        write_changes(file, plan, file.kept_options, move, is_more=True)
+        self.outdated.update({path: path for path in plan.replaced if path not in self.outdated})
 
     def _values(self, old: str, keys: list[str]) -> Iterator[str]:
         """Yield the keys of chunks that are copied as they are, and of what other programs have put beside them."""

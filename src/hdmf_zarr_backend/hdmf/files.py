@@ -6,11 +6,10 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from hdmf.container import HERDManager
@@ -34,7 +33,6 @@ from hdmf_zarr_backend.hdmf.schema import restore_types
 from hdmf_zarr_backend.hdmf.targets import check_lengths, check_targets
 from hdmf_zarr_backend.model.json_text import check_strict, dump
 from hdmf_zarr_backend.model.nodes import (
-    Attributes,
     Dataset,
     Group,
     Hierarchy,
@@ -200,6 +198,7 @@ def attach_herd(container: Any, path: str, limits: Limits) -> Any:
 def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     """Return the plan of a new file in ``store``, without writing it."""
     plan = Planner(request).plan_root(request.builder)
+    plan.added = {""}
     if request.shards_choose_format and any(asks_for_shards(planned) for planned in plan.arrays.values()):
         plan.hierarchy.zarr_format, request.has_both = 3, False
     check_targets(plan, request.targets, store)
@@ -257,56 +256,42 @@ def write_difference(
     store, edits, known = file.store, file.edits, file.parsed.hierarchy
     prepare(file)
     with gc_paused():  # a collection would take longer than making these objects
-        hierarchy = copy_hierarchy(known)
-        planner = planner_of(request, hierarchy)
-        plan = planner.plan_root(request.builder)
-        check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
+        plan = planner_of(request, copy_hierarchy(known)).plan_root(request.builder)
+        check_targets(plan, request.targets, store, known=known)
         plan.is_nczarr = is_nczarr(known)
         plan.apply(request.options)
-        specs = add_specs(plan, request.texts, location=request.targets.location)
-        planner.added |= specs
-        planner.changed |= {""} if specs else set()
-
+        add_specs(plan, request.texts, location=request.targets.location)
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
-    is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
 
     def flush() -> None:
         _flush(file, request.targets.encode)
         for path, changed in edits.changed.items():  # the fields of rows may have become wider
-            node = hierarchy.get(path)
+            node = plan.hierarchy.get(path)
             if isinstance(node, Dataset):
                 node.stored.filters = changed.stored.filters
 
     # only the documents of what has changed: hdmf-zarr 0.13 rewrites 1,052 files to add a series to a file of 1,000
-    added, changed = planner.added, planner.changed
-    write_changes(file, plan, request.options, flush, added=added, changed=changed, is_more=is_more)
+    is_more = bool(plan.changed or plan.added or plan.is_nczarr or is_other)
+    write_changes(file, plan, request.options, flush, is_more=is_more)
 
 
 def write_changes(
-    file: EditedFile,
-    plan: WritePlan,
-    options: WriteOptions,
-    first: Callable[[], None],
-    *,
-    added: Collection[str] = (),
-    changed: Collection[str] = (),
-    replaced: Mapping[str, Dataset[Attributes]] = MappingProxyType({}),
-    is_more: bool = False,
+    file: EditedFile, plan: WritePlan, options: WriteOptions, first: Callable[[], None], *, is_more: bool
 ) -> None:
     """Write what ``first`` puts and, if there ``is_more``, nodes and documents of a plan; an error undoes all of it."""
     edits, parsed, inlined = file.edits, file.parsed, dict(file.parsed.inlined)
-    check_names((path for top in added for path, _ in plan.hierarchy.walk(top)), file.store)
-    before = before_change(file.store, parsed, [*changed, *added, *replaced, *edits.changed])
+    check_names((path for top in plan.added for path, _ in plan.hierarchy.walk(top)), file.store)
+    before = before_change(file.store, parsed, [*plan.changed, *plan.added, *plan.replaced, *edits.changed])
     try:
-        edits.change.create(*added)
+        edits.change.create(*plan.added)
         first()
-        if replaced:  # they get other values where they are: the root refuses readers meanwhile
-            edits.change.hide(parsed.mark(), _texts(file, replaced))
+        if plan.replaced:  # they get other values where they are: the root refuses readers meanwhile
+            edits.change.hide(parsed.mark(), _texts(file, plan.replaced))
             edits.is_marked = True
         if is_more:
             writer = PlanWriter(edits.change, plan, options)
             writer.inlined = parsed.inlined
-            writer.write_changes(added=added, changed={*changed, *replaced})
+            writer.write_changes()
         _commit(file, plan.hierarchy, before, is_changed=is_more, consolidate=options.consolidate_metadata)
     except BaseException as error:
         edits.undo(error)
@@ -315,7 +300,7 @@ def write_changes(
         raise
     edits.done()
     # after the commit: a failed write leaves the model of what is on disk
-    adopt(parsed.hierarchy, plan.hierarchy, replaced)
+    adopt(parsed.hierarchy, plan.hierarchy, plan.replaced)
     if parsed.state is not None and before is None:  # all of format 3, if not only what has changed could be derived
         make_alike(edits.writer, parsed, WriteOptions(strict_json=file.options.strict_json))
 
@@ -329,7 +314,8 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     """Write the in-place changes of arrays and the consolidated document; nothing after a write that failed."""
     if not file.edits.has_failed and (file.edits.changed or file.edits.is_open):
         prepare(file)
-        write_changes(file, WritePlan(file.parsed.hierarchy), file.kept_options, partial(_flush, file, encode))
+        plan = WritePlan(file.parsed.hierarchy)
+        write_changes(file, plan, file.kept_options, partial(_flush, file, encode), is_more=False)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:

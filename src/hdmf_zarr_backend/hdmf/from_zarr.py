@@ -321,7 +321,7 @@ def derive(
         create_chunks(change, plan)
     documents = registry.texts_of(3, plan.hierarchy.walk(), strict=options.strict_json)
     # the values only: documents that are the same as before are not written again
-    PlanWriter(change, plan, options).write_changes(added=(), changed=())
+    PlanWriter(change, plan, options).write_changes()
     there = [] if before is None else [(path, before.hierarchy.get(path)) for path, _ in plan.hierarchy.walk()]
     known = registry.texts_of(3, ((path, node) for path, node in there if node is not None))
     change.describe({key: text for key, text in documents.items() if known.get(key) != text})

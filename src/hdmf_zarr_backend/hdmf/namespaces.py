@@ -106,11 +106,11 @@ def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str
 Texts = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
-def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
+def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> None:
     """Add the cached namespaces to ``plan``; existing ones are kept."""
     root = plan.hierarchy.group("")
     if not texts:
-        return set()
+        return
     if SPECIFICATIONS in root.members and SPECLOC not in root.attributes:
         problem = f"the name {SPECIFICATIONS!r} is taken by the cached namespaces"
         with at(location, SPECIFICATIONS):
@@ -131,7 +131,8 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
             for source, text in sources.items():
                 planned = plan.arrays[join(path, source)] = text_array(text)
                 plan.hierarchy.add(join(path, source), planned.node)
-    return {path for path in added if split(path)[0] not in added}
+    plan.added |= {path for path in added if split(path)[0] not in added}
+    plan.changed |= {""} if added else set()
 
 
 def text_array(text: str) -> PlannedArray:

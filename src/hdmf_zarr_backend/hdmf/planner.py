@@ -125,7 +125,6 @@ class Planner:
         self._link_names = link_names(None if self._catalog is None else specs_in(self._catalog))
         self._apart: list[Any] = []  # builders that are copied to other paths than those of their links
         self.plan = WritePlan()
-        self.added: set[str] = set()
 
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan the complete file."""
@@ -228,7 +227,7 @@ class Planner:
             node = hierarchy.get(parent)
             if isinstance(node, Group) and path not in hierarchy and find_link(node.attributes, name) is None:
                 self.member(builder, PlannedGroup(node, parent), name)
-                self.added.add([*groups, path][0])
+                self.plan.added.add([*groups, path][0])
 
     def _copies(self, target: Any) -> bool:
         """Tell whether a link to another file becomes a copy: to a dataset, on request; a group is not copied."""
@@ -471,12 +470,11 @@ class AppendPlanner(Planner):
         self.plan = WritePlan(hierarchy)
         resolver = Resolver(None, hierarchy, request.targets.location)
         self._location = partial(resolver.locate, resolver.main)  # of a file that a link or reference names
-        self.changed: set[str] = set()
         # the last one as `KnownFields.is_unchanged`
         self._is_written, self._original, self._is_unchanged = is_written, original, is_unchanged
 
     def plan_root(self, builder: Any) -> WritePlan:
-        """Plan everything that is new or differs; ``changed`` and ``added`` have the paths."""
+        """Plan everything that is new or differs."""
         root = self.plan.hierarchy.root
         stored, wanted = root.attributes.get("object_id"), object_id(builder)
         if isinstance(stored, str) and wanted is not None and stored != wanted and not self._is_written(builder):
@@ -490,14 +488,13 @@ class AppendPlanner(Planner):
     def _merge_group(self, builder: Any, node: Any, path: str) -> None:
         if not isinstance(node, Group):
             raise self._conflict(path, "an array", "a group")
-        group = PlannedGroup(node, path, taken=names_in(node))
+        group, known = PlannedGroup(node, path, taken=names_in(node)), {*node.members}
         for name, child in builder.groups.items():
-            if self._name(name, path) in node.members:
+            if self._name(name, path) in known:
                 self._merge_group(child, node.members[name], join(path, name))
                 continue
             self._check_free(group, name, "a group")
             self.member(child, group, name)
-            self.added.add(join(path, name))
         for name, child in builder.datasets.items():
             if child is not None:
                 self._merge_dataset(child, group, self._name(name, path))
@@ -508,7 +505,8 @@ class AppendPlanner(Planner):
         if group.links:
             entries = [*node.attributes.get(LINKS, []), *map(encode_link, group.links)]
             node.attributes = {**node.attributes, LINKS: entries}
-            self.changed.add(path)
+            self.plan.changed.add(path)
+        self.plan.added |= {join(path, name) for name in node.members.keys() - known}
 
     def _merge_dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
         path = join(group.path, name)
@@ -529,7 +527,6 @@ class AppendPlanner(Planner):
             if isinstance(builder.data, SCALARS) and self._is_unchanged(builder, None):
                 return
             self.dataset(builder, group, name)
-            self.added |= {path} if name in group.node.members else set()  # not if it became a link
         elif not self._is_written(builder):
             data, wanted = stored_view(unwrapped(builder.data)), None
             if isinstance(data, LazyArray):
@@ -549,7 +546,6 @@ class AppendPlanner(Planner):
             return
         self._check_free(group, link.name, f"a link to {_named(wanted)}")
         self._link(link, group)
-        self.added |= {join(group.path, link.name)} if link.name in group.node.members else set()  # if it was copied
 
     def _check_free(self, group: PlannedGroup, name: str, wanted: str) -> None:
         member, stored = group.node.members.get(name), find_link(group.node.attributes, name)
@@ -591,7 +587,7 @@ class AppendPlanner(Planner):
             fresh.setdefault(NOTES, notes)
         if fresh != stored:
             node.attributes = fresh
-            self.changed.add(path)
+            self.plan.changed.add(path)
 
     def _same_value(self, wanted: Any, before: Any) -> bool:
         if isinstance(before, StoredReference):

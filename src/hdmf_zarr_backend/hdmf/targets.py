@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -268,20 +268,17 @@ def check_targets(
     targets: Targets,
     store: Store,
     *,
-    added: Iterable[str] = ("",),
-    changed: Iterable[str] = (),
     known: Hierarchy | None = None,
     remedy: str = _REMEDY,
     remedy_taken: str = "",
 ) -> None:
     """Refuse a plan with a link or reference to nothing; ``remedy_taken`` is for one whose path others have."""
     check = _Check(plan, targets, store)
-    nodes = [(path, plan.hierarchy.get(path)) for path in changed]
-    for path, node in (*(each for top in added for each in plan.hierarchy.walk(top)), *nodes):
-        if node is None:
-            continue
+    added = (each for top in plan.added for each in plan.hierarchy.walk(top))
+    for path, node in (*added, *((path, plan.hierarchy.get(path)) for path in plan.changed)):
         before = None if known is None else known.get(path)
-        check.attributes(path, node, {} if before is None else before.attributes)
+        if node is not None:
+            check.attributes(path, node, {} if before is None else before.attributes)
     for path, planned in plan.arrays.items():
         with at(targets, path):
             for reference in _references_in(planned):

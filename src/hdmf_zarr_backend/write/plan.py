@@ -77,6 +77,11 @@ class WritePlan:
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
     arrays: dict[str, PlannedArray] = field(default_factory=dict)  # by path
+    # of a change of a file: paths of new nodes, above which all is there, and of nodes whose documents change; and the
+    # arrays that get other values where they are
+    added: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    replaced: dict[str, Dataset[Attributes]] = field(default_factory=dict)
 
     chunk_key_encoding: ChunkKeyEncoding = "default"  # of new arrays in format 3
     is_nczarr: bool = False

@@ -169,8 +169,9 @@ class PlanWriter:
         root = self._format.documents("", self._plan.hierarchy.root)
         self._change.describe({key: dump(text) for key, text in root if key == zarr2.GROUP})
 
-    def write_changes(self, *, added: Collection[str], changed: Collection[str]) -> None:
+    def write_changes(self) -> None:
         """Put an append: new nodes first, then changed documents."""
+        added, changed = self._plan.added, self._plan.changed | self._plan.replaced.keys()
         growing = self._begin(added)
         self._write_arrays(growing, one_by_one=True)
         if self._plan.is_nczarr:
