@@ -313,7 +313,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._outdated: list[WriteStatusTracker] = []  # of builders from before something was removed or renamed
         self._is_open = False
         self._zarr_group: Any = None
-        self._edits: Edits | None = None
+        self._edited: EditedFile | None = None
         self._unchecked: tuple[Any, Any] | None = None
         self._location = self._raw_store.location
         super().__init__(manager, source=self._location, herd_path=herd_path)  # this calls open()
@@ -381,7 +381,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             check_format(store, self._mode, self._parsed, self._zarr_format)
             check_key_encoding(self._options.chunk_key_encoding, self._number)
             if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
-                self._edits = Edits(store, self._parsed, self._writer)
+                self._edited = EditedFile(store, self._parsed, Edits(store, self._parsed, self._writer), self._options)
         # also after Ctrl-C: nobody else could write until this process ends
         except BaseException:
             if self._writer is not None:
@@ -412,9 +412,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if error is not None:
             self._commit_message = None
         try:
-            if error is not None and self._may_flush and self._edits is not None:
-                with self._edits.gate:
-                    drop_changes(self._edits, self.path, error)
+            if error is not None and self._may_flush and self._edited is not None:
+                with self._edited.edits.gate:
+                    drop_changes(self._edited.edits, self.path, error)
         finally:
             super().__exit__(kind, error, trace)
 
@@ -425,24 +425,23 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def close(self) -> None:
         """Write the changes that were made in place, and close the file. Its arrays can still be read."""
+        file = self._edited
         try:
             if self._may_flush and self._writer is not None:
-                if self._edits is not None and self._store is not None and self._parsed is not None:
+                if file is not None:
                     if "_fields" in self.__dict__:  # something was read or written
                         self._fields.check_lengths(self.manager, self.path)
-                    file = EditedFile(self._store, self._parsed, self._edits, self._options)
-                    with self._edits.gate:
-                        flush_edits(file, partial(self._targets().encode_stored, is_written=self.get_written))
+                    flush_edits(file, self._targets().encode_stored)
                 if self._commit_message is not None:
                     self._writer.commit_session(self._commit_message)
         except BaseException as error:  # a refused change may have chunks that were written early
-            if self._edits is not None:
-                self._edits.undo(error)
+            if file is not None:
+                file.edits.undo(error)
             raise
         finally:
             self._is_open = False
-            if self._edits is not None:
-                self._edits.is_closed = True
+            if file is not None:
+                file.edits.is_closed = True
             if self._writer is not None:
                 self._writer.release()
 
@@ -511,7 +510,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 # the collector would look through all new containers again and again, and none of them is garbage
                 with construction_errors(builder, source, catalog, hierarchy), gc_paused():
                     container = super().read()
-                    if self._edits is not None:
+                    if self._edited is not None:
                         let_indices_grow(container)
             finally:
                 self.herd_path = herd_path
@@ -523,7 +522,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self.herd = attach_herd(container, self.herd_path, self._raw_store.read_rules.limits)
         if check:
             container.all_children()
-        if self._edits is not None:
+        if self._edited is not None:
             self._fields.note(container)
         return container
 
@@ -544,9 +543,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._reading is None:
             if self._parsed is None or self._store is None:
                 raise self._nothing_yet()
+            edits = None if self._edited is None else self._edited.edits
             on_made = self._written_builders.set_written  # what was read from this file is not written to it again
             self._reading = ReadSession(
-                self._store, self._parsed, self.manager, edits=self._edits, is_lazy=is_lazy, on_made=on_made
+                self._store, self._parsed, self.manager, edits, is_lazy=is_lazy, on_made=on_made
             )
         return self._reading
 
@@ -684,7 +684,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return what names the objects of this file that are on disk."""
         # a reference has the id of the file that it points into, by which `verify` notices a replaced one
         known = None if self._parsed is None else self._parsed.hierarchy.root.attributes.get("object_id")
-        return Targets(self.path, None, self.manager, known if isinstance(known, str) else None, self._file_ids())
+        root_id = known if isinstance(known, str) else None
+        return Targets(self.path, self.manager, root_id, self._file_ids(), self.get_written)
 
     def _file_ids(self) -> dict[str, str | None]:
         """Return the object ids of the roots of files that this io, and the source of an export, have read."""
@@ -692,7 +693,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _create_ref(self, builder: Any) -> dict[str, Any] | None:
         """Return the stored form of a reference to ``builder``, which users of hdmf append to a dataset of rows."""
-        return self._targets().encode_stored(builder, is_written=self.get_written)
+        return self._targets().encode_stored(builder)
 
     @cached_property
     def _fields(self) -> KnownFields:
@@ -755,7 +756,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._fields.check(self.manager, self.path, is_written=self.get_written)
         options = {"link_data": link_data, "exhaust_dci": exhaust_dci, "expandable": expandable}
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
-        if self._edits is not None:
+        if self._edited is not None:
             self._fields.note(container, is_written=True)
 
     @partial(known_arguments, called="ZarrIO.write_builder (write_args of an export)")
@@ -807,9 +808,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if unchecked is not None:
             check_conversions(unchecked[0], self.manager, self.path, is_stored=unchecked[1])
         # names of objects that references and links of the new file may point to, on disk or about to be written
-        targets = Targets(
-            self.path, export_source, self.manager, object_id(builder), self._file_ids(), builder, self._source_manager
-        )
+        targets = replace(self._targets(), root_id=object_id(builder), root=builder)
+        targets.export_location, targets.source_manager = export_source, self._source_manager
         for old, new in self._replaced:
             targets.replace(old, new)
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
@@ -861,19 +861,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if self._store is not None and self._writer is not None:
                 # a change of an inlined chunk is a change of the consolidated document too
                 self._store = self._parsed.store(self._store)
-                self._edits = Edits(self._store, self._parsed, self._writer)
+                edits = Edits(self._store, self._parsed, self._writer)
+                self._edited = EditedFile(self._store, self._parsed, edits, self._options)
         else:
             session = self._session()
-            assert self._edits is not None  # set when the file was opened or written
-            file = EditedFile(session.own.store, self._parsed, self._edits, self._options)
-            planner_of = partial(
-                AppendPlanner,
-                is_written=self.get_written,
-                original=self._original,
-                is_unchanged=partial(self._fields.is_unchanged, self.manager),
-            )
-            with self._edits.gate:
-                write_difference(request, file, planner_of)
+            assert self._edited is not None  # set when the file was opened or written
+            is_unchanged = partial(self._fields.is_unchanged, self.manager)
+            planner_of = partial(AppendPlanner, original=self._original, is_unchanged=is_unchanged)
+            with self._edited.edits.gate:
+                write_difference(request, self._edited, planner_of)
             self._parsed.consolidated = request.options.consolidate_metadata
             # if nothing was read, the file may have more than the builder: it is read when somebody asks for it
             if "" in session.own.builders:
@@ -1068,8 +1064,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         with nullcontext() if reading is None else reading.copied(), self._editing() as edit:
             lazy = None if reading is None else reading.containers
             builder, manager, _ = build_again(container, source, self.source, lazy)
-            own, location = self._targets(), full_location(str(source.source))
-            targets = Targets(self.path, location, manager, own.root_id, own.file_ids, None, source.manager)
+            targets = replace(self._targets(), manager=manager, source_manager=source.manager)
+            targets.export_location = full_location(str(source.source))
             request = partial(self._request, builder, targets, expandable=EXPANDABLE)
             edit.copy(old, source.manager, into, name, request)
         return edit.done
@@ -1081,7 +1077,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise self._not_in_this_mode("change what is in a", "Use 'r+'.")
         if not self._is_open:
             raise UnsupportedModeError("Cannot change a closed file", store=self.source, remedy="Open it again.")
-        if self._parsed is None or self._edits is None or self._store is None:
+        file = self._edited
+        if file is None:
             raise self._nothing_yet()
         for given in (name for name in names if not isinstance(name, str)):
             builder = self.manager.get_builder(given) if isinstance(given, AbstractContainer) else None
@@ -1090,9 +1087,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise WrongArgumentError(f"{type(given).__name__} is not a path", store=self.source, remedy=remedy)
         from hdmf_zarr_backend.hdmf.editing import Edit
 
-        file = EditedFile(self._store, self._parsed, self._edits, self._options)
-        with self._edits.gate:
-            flush_edits(file, partial(self._targets().encode_stored, is_written=self.get_written))
+        with file.edits.gate:
+            flush_edits(file, self._targets().encode_stored)
             edit = Edit(file, self.manager)
             yield edit
             edit.commit()

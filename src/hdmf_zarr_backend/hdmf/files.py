@@ -60,8 +60,8 @@ class ReadSession:
         store: Store,
         parsed: ParsedFile,
         manager: Any,
-        *,
         edits: Edits | None = None,
+        *,
         is_lazy: bool = False,
         on_made: Callable[[Any], None] = lambda builder: None,
     ) -> None:
@@ -312,10 +312,11 @@ def _texts(file: EditedFile, nodes: Mapping[str, Any]) -> dict[str, bytes]:
 
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     """Write the in-place changes of arrays and the consolidated document; nothing after a write that failed."""
-    if not file.edits.has_failed and (file.edits.changed or file.edits.is_open):
-        prepare(file)
-        plan = WritePlan(file.parsed.hierarchy)
-        write_changes(file, plan, file.kept_options, partial(_flush, file, encode), is_more=False)
+    with file.edits.gate:
+        if not file.edits.has_failed and (file.edits.changed or file.edits.is_open):
+            prepare(file)
+            plan = WritePlan(file.parsed.hierarchy)
+            write_changes(file, plan, file.kept_options, partial(_flush, file, encode), is_more=False)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:

@@ -462,7 +462,6 @@ class AppendPlanner(Planner):
         request: WriteRequest,
         hierarchy: Hierarchy,
         *,
-        is_written: Callable[[Any], bool],
         original: Callable[[str], Any],
         is_unchanged: Callable[[Any, str | None], bool],
     ) -> None:
@@ -471,7 +470,7 @@ class AppendPlanner(Planner):
         resolver = Resolver(None, hierarchy, request.targets.location)
         self._location = partial(resolver.locate, resolver.main)  # of a file that a link or reference names
         # the last one as `KnownFields.is_unchanged`
-        self._is_written, self._original, self._is_unchanged = is_written, original, is_unchanged
+        self._is_written, self._original, self._is_unchanged = self.targets.is_written, original, is_unchanged
 
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan everything that is new or differs."""

@@ -118,10 +118,11 @@ class Targets:
     """Converts builders to references, each distinct target once."""
 
     location: str
-    export_location: str | None
     manager: Any
     root_id: str | None
     file_ids: Mapping[str, str | None]
+    is_written: Callable[[Any], bool]  # tells which builders the file has already
+    export_location: str | None = None
     root: Any = None
     source_manager: Any = None
     _encoded: dict[ZarrReference, dict[str, Any]] = field(default_factory=dict, init=False)
@@ -221,10 +222,10 @@ class Targets:
             return replace(self.reference_to(target.builder), region=target.region)
         return self.reference_to(target)
 
-    def encode_stored(self, target: Any, *, is_written: Callable[[Any], bool]) -> dict[str, Any] | None:
+    def encode_stored(self, target: Any) -> dict[str, Any] | None:
         """Return the JSON of a reference to an object that is in a file already."""
         builder = self.manager.get_builder(target) if isinstance(target, AbstractContainer) else target
-        if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not is_written(builder)):
+        if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not self.is_written(builder)):
             problem = "a reference was appended to something that is not in the file"
             remedy = "Write the file with io.write(container) before closing it."
             raise ConflictError(problem, store=self.location, remedy=remedy)
