@@ -51,8 +51,7 @@ from hdmf_zarr_backend.write.writer import PlannedKeys, settle
 
 _NO_TARGET = "dry_run.zarr"
 
-# offset and length of a chunk in the index of its shard
-_INDEX_BYTES = 16
+_INDEX_BYTES = 16  # offset and length of a chunk in the index of its shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +257,7 @@ def dry_run(
             target_location, has_both = request.targets.location, request.has_both
             return _of_plan(io.plan, target_location, request.options, has_both=has_both, estimate=estimate)
     except ZarrBackendError as error:
-        # not a path that the caller has not named
-        if target is None and error.store == location:
+        if target is None and error.store == location:  # not a path that the caller has not named
             error.store = None
         raise
     finally:
@@ -333,8 +331,7 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
     for path, planned in plan.arrays.items():
         node, stored = planned.node, planned.node.stored
         lengths: tuple[int | None, ...] = stored.shape
-        # no block is read from an iterator, so its maximum shape is that of the array
-        if planned.iterator is not None:
+        if planned.iterator is not None:  # no block is read from an iterator, so its maximum shape is that of the array
             lengths = tuple(planned.iterator.maxshape)
             stored.shape = tuple(0 if n is None else n for n in lengths)
             if None not in lengths:

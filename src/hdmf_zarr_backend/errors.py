@@ -313,8 +313,7 @@ class WrongArgumentError(UsageError, TypeError):
     """An argument that does not exist, or has the wrong type."""
 
 
-# filled by `options`, which imports this module
-OPTIONS: dict[str, str] = {}
+OPTIONS: dict[str, str] = {}  # filled by `options`, which imports this module
 """Field of an option class -> how it is given: ``"read_options=ReadOptions"``."""
 
 _OF_HDMF_ZARR: dict[str, str] = {
@@ -331,8 +330,7 @@ _OF_HDMF_ZARR: dict[str, str] = {
 # Python itself suggests names from 3.13 on only, and raises TypeError, which says nothing about option classes.
 def known_arguments(function: Callable[P, T], *, called: str = "") -> Callable[P, T]:
     """Make a function (``called`` in errors) name the most similar argument when it gets one that it does not take."""
-    # once, when the function is defined: the check is a comparison of sets in each call
-    code = function.__code__
+    code = function.__code__  # once, when the function is defined: the check is a comparison of sets in each call
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self", "cls"}
 
     @wraps(function)

@@ -515,8 +515,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             finally:
                 self.herd_path = herd_path
         else:
-            # as hdmf's own read does: `get_read_io` of a container finds the file
-            container = containers.root()
+            container = containers.root()  # as hdmf's own read does: `get_read_io` of a container finds the file
             container.read_io = self
         if self.herd_path is not None:
             self.herd = attach_herd(container, self.herd_path, self._raw_store.read_rules.limits)

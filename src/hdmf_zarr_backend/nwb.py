@@ -40,8 +40,7 @@ def _version(attributes: Mapping[str, Any]) -> tuple[str | None, Version | None]
     version = attributes.get("nwb_version")
     if not isinstance(version, str):
         return None, None
-    # split as by pynwb: 2.0.0-beta, 1.0.6_alpha
-    parts = version.replace("-", ".").replace("_", ".").split(".")
+    parts = version.replace("-", ".").replace("_", ".").split(".")  # split as by pynwb: 2.0.0-beta, 1.0.6_alpha
     return version, tuple(int(part) if is_small_number(part) else part for part in parts)
 
 

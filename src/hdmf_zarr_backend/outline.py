@@ -137,8 +137,7 @@ class Outline:
         if self.is_hdf5:
             from hdmf_zarr_backend.model.content import hdf5_filter  # on use: it imports NumPy
 
-            # the chunks and filters that the dataset has in its file
-            note, axes = hdf5_note(node), means.axes
+            note, axes = hdf5_note(node), means.axes  # the chunks and filters that the dataset has in its file
             chunks = (*note["chunks"], *axes[len(note["chunks"]) :]) if "chunks" in note else axes
             count = math.prod(grid_of(axes, chunks)) if "chunks" in note else 1
             filters = [hdf5_filter(number, (), None).name for number, _, _ in note.get("filters", [])]

@@ -105,8 +105,7 @@ def model_json(hierarchy: Hierarchy) -> dict[str, Any]:
         document = _document(node, hierarchy.zarr_format)
         if not isinstance(node, Dataset):
             if _MEMBERS in document:
-                # ZEP 6 requires it, because "members" is its own key
-                document[f"_{_MEMBERS}"] = document.pop(_MEMBERS)
+                document[f"_{_MEMBERS}"] = document.pop(_MEMBERS)  # ZEP 6 requires it, because "members" is its own key
             document[_MEMBERS] = {}
         if path:
             parent, name = split(path)

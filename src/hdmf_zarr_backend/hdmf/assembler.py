@@ -164,8 +164,7 @@ def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
     stack = [(root, False)]
     while stack:
         builder, is_left = stack.pop()
-        # of references in attributes, too
-        below = [each for each in builder.values() if isinstance(each, Builder)]
+        below = [each for each in builder.values() if isinstance(each, Builder)]  # of references in attributes, too
         if is_left:
             paths[id(builder)] = 1 + sum(paths.get(id(each), 0) for each in below)
         elif id(builder) not in paths:
@@ -212,19 +211,15 @@ class Assembler:
     edits: Edits | None = None
     levels: list[int] = field(default_factory=lambda: [0])
     """How many files are being assembled, each for a link of the one before; shared by the files of a session."""
-    # a damaged node is an error of the object that has it, not left out with a warning
-    is_strict: bool = True
-    # with damaged documents, by path
-    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
+    is_strict: bool = True  # a damaged node is an error of the object that has it, not left out with a warning
+    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)  # with damaged documents, by path
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     references: FileResolver = field(init=False)
-    # receives the paths of the builders that were created
-    on_made: Callable[[list[str]], None] = field(init=False)
+    on_made: Callable[[list[str]], None] = field(init=False)  # receives the paths of the builders that were created
     _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
     # that wait for their targets
     _scalars: dict[str, ZarrReference | BuilderTable] = field(default_factory=dict, init=False)
-    # what `check_ids` has warned of
-    _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)
+    _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)  # what `check_ids` has warned of
     _warned: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -298,8 +293,7 @@ class Assembler:
                 self._leave_out_damaged(path, error, strict=self.is_strict)
                 pending = [attribute for attribute in pending if attribute[0] != path]
                 continue
-            # kept alive: hdmf keeps what it knows of builders by their id
-            self.builders[path] = builder
+            self.builders[path] = builder  # kept alive: hdmf keeps what it knows of builders by their id
             made.append(path)
         return pending
 

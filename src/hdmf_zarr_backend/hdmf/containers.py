@@ -84,10 +84,8 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
         super().__init__(read_by.type_map)
         self._root, self._location = root, location
         self.read_by = read_by  # the manager of the source, which is not changed
-        # ids of read builders of members that had no container before
-        self.unmade: frozenset[int] = frozenset()
-        # container, builder, and the builder that was read, if any
-        self.built: list[tuple[Any, Any, Any]] = []
+        self.unmade: frozenset[int] = frozenset()  # ids of read builders of members that had no container before
+        self.built: list[tuple[Any, Any, Any]] = []  # container, builder, and the builder that was read, if any
 
     def get_builder(self, container: Any) -> Any:
         """Return the new builder of a container, or the one that was read of another file's or of an untouched one."""
@@ -131,8 +129,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             reason = str(error).partition(" for mapping to spec: ")[0]  # a long dictionary follows
             message += f"({reason}); it is written as it was read, and changes to it are not written"
             warn(message, DroppedChangesWarning)
-            # also what was built of its members before it failed
-            for part, _, old in self.built[count:]:
+            for part, _, old in self.built[count:]:  # also what was built of its members before it failed
                 super().prebuilt(part, old)
             del self.built[count:]
             super().prebuilt(container, read)
@@ -165,8 +162,7 @@ def build_again(
                 group.set_group(GroupBuilder(part, attributes=dict(old.attributes), source=group.source))
             group = group.groups[part]
         add_member(group, name, child)
-    # makes containers of the read builders a second time, to compare with
-    again = BuildManager(read_by.type_map)
+    again = BuildManager(read_by.type_map)  # makes containers of the read builders a second time, to compare with
     replaced = []
     for container, new, old in manager.built:
         if isinstance(container, Data) and container.fields.get("data", container.data) is not container.data:
@@ -383,8 +379,7 @@ class KnownFields:
     def note(self, root: Any, *, is_written: bool = False) -> None:
         """Record all containers below ``root``, of a recorded root only after it ``is_written``."""
         if id(root) in self._known and not is_written:
-            # a second `read` returns the same containers, which may have been changed since
-            return
+            return  # a second `read` returns the same containers, which may have been changed since
         for container in containers_below(root):
             # the container itself is kept too, so that its id stays its own
             values, children = _values_of(container), tuple(container.children)

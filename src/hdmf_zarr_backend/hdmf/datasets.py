@@ -103,8 +103,7 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        # by blocks: 2,000 rows, one by one, took hdmf-zarr 0.13 2.6 s
-        for start in range(0, len(self), _ROWS):
+        for start in range(0, len(self), _ROWS):  # by blocks: 2,000 rows, one by one, took hdmf-zarr 0.13 2.6 s
             yield from self[start : start + _ROWS]
 
 
@@ -267,8 +266,7 @@ class FileResolver:
 
     def __init__(self, resolve: Callable[[ZarrReference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
         self._resolve, self._construct, self._manager = resolve, construct, manager
-        # source, path, region (None), is it a builder?
-        self._known: dict[tuple[Any, Any, Any, bool], Any] = {}
+        self._known: dict[tuple[Any, Any, Any, bool], Any] = {}  # source, path, region (None), is it a builder?
 
     def targets(self, references: Sequence[Any], *, are_builders: bool) -> list[Any]:
         """Return the builders or containers that stored references point to, None for null references."""
@@ -288,8 +286,7 @@ class FileResolver:
         if isinstance(reference, DeferredReference):
             return self._manager.get_builder(reference.target) if is_builder else reference.target
         decoded = decode_reference(reference)
-        # hdmf 4 has removed its own classes of regions (hdmf#1198)
-        if decoded.region is not None:
+        if decoded.region is not None:  # hdmf 4 has removed its own classes of regions (hdmf#1198)
             return RegionReference(self._resolve(decoded), decoded.region)
         targets = () if is_builder else self.targets([reference], are_builders=True)
         target = self._construct(targets[0]) if targets else self._resolve(decoded)
@@ -439,8 +436,7 @@ def _chunk_drawing(shape: tuple[int, ...], chunks: tuple[int, ...]) -> str:
 def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
     try:
         stored = array.stored_bytes() if isinstance(array, LazyArray) else array.nbytes_stored
-        # a method in zarr-python 3, a number in 2
-        stored = stored() if callable(stored) else stored
+        stored = stored() if callable(stored) else stored  # a method in zarr-python 3, a number in 2
     except StoreError:  # a web server cannot list its keys
         stored = None
     return {

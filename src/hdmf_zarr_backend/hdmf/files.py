@@ -83,14 +83,12 @@ class ReadSession:
         self.own = self._make(Assembler, self._resolver.main, edits=edits)
 
     def _make(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
-        # one for each file; linked files are read only
-        def assembler_of(linked: LinkedFile) -> Assembler:
+        def assembler_of(linked: LinkedFile) -> Assembler:  # one for each file; linked files are read only
             assembler: Assembler = self._assemblers.get(linked.location) or self._make(Assembler, linked)
             return assembler
 
         def restore(paths: Iterable[str]) -> None:
-            # files of other writers, linked ones too, have no types for some attributes
-            for path in paths:
+            for path in paths:  # files of other writers, linked ones too, have no types for some attributes
                 restore_types(assembler.builders[path], file.hierarchy.get(path), self._manager.namespace_catalog)
 
         assembler = cls(file, self._resolver, assembler_of, edits, self._levels)

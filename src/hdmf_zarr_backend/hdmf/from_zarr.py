@@ -94,8 +94,7 @@ class ZarrPlanner:
         self.cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._resolver = Resolver(store, hierarchy)
-        # by group, the lengths of the axes that have names
-        self._lengths: dict[str, dict[str, int]] = {}
+        self._lengths: dict[str, dict[str, int]] = {}  # by group, the lengths of the axes that have names
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
 
     @gc_paused()  # many objects that stay: each collection would look at all of them
@@ -215,8 +214,7 @@ class ZarrPlanner:
             new, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
             return PlannedArray(new, ElementSource(values, new.stored.shape, to_text), notes=notes)
         new, _ = self._new_objects(lazy, UTF8, lazy.shape, as_bytes=is_bytes, keeps_filters=stored is not None)
-        # hdmf-zarr declared 0, as zarr 2 does if none is given
-        if isinstance(lazy.node.stored.fill_value, str):
+        if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0, as zarr 2 does if none is given
             new.stored.fill_value = lazy.node.stored.fill_value or None
         planned = PlannedArray(new, ElementSource(values, new.stored.shape, to_bytes if is_bytes else to_text))
         if lazy.shape:
@@ -264,8 +262,7 @@ class Before:
     """What is known of a change of format 2, so that only its consequences are derived."""
 
     hierarchy: Hierarchy  # the file in format 3, as it was before the change
-    # paths of the nodes that are new or have changed; what is below a new group is new
-    touched: set[str]
+    touched: set[str]  # paths of the nodes that are new or have changed; what is below a new group is new
 
     def changed_part(self, hierarchy: Hierarchy) -> Hierarchy:
         """Return all groups of the file as it is now, and the arrays that may have changed."""
@@ -417,8 +414,7 @@ def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
     except _UNFIT:
         raise
     except BaseException as error:
-        # the caller may take the file for the one before its change of format 2
-        writer.is_outdated = True
+        writer.is_outdated = True  # the caller may take the file for the one before its change of format 2
         if isinstance(error, ZarrBackendError):
             error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
         raise

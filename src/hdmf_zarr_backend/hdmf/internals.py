@@ -125,11 +125,9 @@ def can_wait_for_members(cls: Any, mapper: Any) -> bool:
         and owner.__module__ != module
         and vars(owner)["__init__"].__module__ == module
     )
-    # not imported here: without it no container has its classes
-    pynwb = sys.modules.get("pynwb")
+    pynwb = sys.modules.get("pynwb")  # not imported here: without it no container has its classes
     known = () if pynwb is None else (pynwb.NWBFile.__init__, pynwb.ProcessingModule.__init__)
-    # what the mapper of pynwb does beyond that of hdmf is done by `lazy`
-    owner = _owner(type(mapper), "construct")
+    owner = _owner(type(mapper), "construct")  # what the mapper of pynwb does beyond that of hdmf is done by `lazy`
     maps_plainly = owner is ObjectMapper or (owner.__module__, owner.__name__) == ("pynwb.io.file", "NWBFileMap")
     return maps_plainly and (is_generated or cls.__init__ in known)
 

@@ -67,8 +67,7 @@ def construction_errors(builder: Any, source: str, catalog: Any, hierarchy: Hier
     except ZarrBackendError:
         raise
     except CONSTRUCTION_ERRORS as error:
-        # its own message names what is wrong, and where
-        if isinstance(error.__cause__, ZarrBackendError):
+        if isinstance(error.__cause__, ZarrBackendError):  # its own message names what is wrong, and where
             raise error.__cause__ from None
         conflicts = [] if hierarchy is None else version_conflicts(catalog, hierarchy)
         raise container_error(error, builder, source, conflicts) from error
@@ -102,12 +101,10 @@ class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
 class LazyAssembler(Assembler):
     """Makes builders, each with all below it. A *unit* is the path of a member of an open group that is not one."""
 
-    # of a type, given as namespace and name
-    is_open_type: Callable[[Any, Any], bool] = field(init=False)
+    is_open_type: Callable[[Any, Any], bool] = field(init=False)  # of a type, given as namespace and name
     needed: dict[str, list[str]] = field(default_factory=dict, init=False)
     """By unit, the units that its links and references lead to."""
-    # held by the thread that makes builders or containers
-    lock: Any = field(default_factory=RLock, init=False)
+    lock: Any = field(default_factory=RLock, init=False)  # held by the thread that makes builders or containers
 
     _is_complete: bool = field(default=False, init=False)
 
@@ -161,8 +158,7 @@ class LazyAssembler(Assembler):
         unit = self.unit_of(path)
         if unit is None:
             return self.open_group(path)
-        # with all that is in it, as hdmf constructs it with all that is in it
-        self.assemble([unit])
+        self.assemble([unit])  # with all that is in it, as hdmf constructs it with all that is in it
         return self.builders[path]
 
     def assemble(self, units: Iterable[str]) -> None:
@@ -179,8 +175,7 @@ class LazyAssembler(Assembler):
                     self.needed[unit] = []
                 nodes += below
                 pending += attributes
-                # the units that these lead to and that have no builders yet
-                missing: dict[str, None] = {}
+                missing: dict[str, None] = {}  # the units that these lead to and that have no builders yet
                 for path, reference in self._targets(below, attributes):
                     own, target = self.unit_of(path), self.unit_of(self.target_path(reference) or "")
                     if own is not None and target is not None and target != own:
@@ -190,8 +185,7 @@ class LazyAssembler(Assembler):
                 todo = list(missing)
             self._fill(nodes, pending)
         if paths:
-            # not those that `_fill` has left out
-            self.on_made([path for path in paths if path in self.builders])
+            self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
 
     def _targets(
         self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
@@ -361,8 +355,7 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
     def __getitem__(self, key: Any) -> Any:
         if key in self:
             return self._made(key, dict.__getitem__(self, key))
-        # the key may be a query, such as "name == x", which looks at attributes of all members
-        self._make_all()
+        self._make_all()  # the key may be a query, such as "name == x", which looks at attributes of all members
         return LabelledDict.__getitem__(self, key)
 
 
@@ -433,8 +426,7 @@ def _members(value: Any) -> list[_Member] | None:
     rank = 0
     for builder in values:
         spec, is_link = builder.matched_spec, builder.is_link
-        # hdmf lists what is of one type of the schema by name
-        if spec is None or spec.name is None:
+        if spec is None or spec.name is None:  # hdmf lists what is of one type of the schema by name
             rank = ranks.setdefault(id(spec), len(ranks))
         for path in builder.stands_for:
             ranked.append(((rank, is_link, split(path)[1]), _Member(path, spec, is_link)))
@@ -462,14 +454,11 @@ class LazyContainers:
         self._file, self._manager, self._notify, self._lock = file, manager, on_made, file.lock
         # the groups with a type and links: noted while a file is opened, and not by the first access to a member
         self._linking: list[tuple[str, Group[Any]]] = []
-        # of members without a container: their parent and subspec
-        self._waiting: dict[str, tuple[Any, Any]] = {}
+        self._waiting: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
 
         self._containers: dict[str, Any] = {}
-        # hdmf asks for what is in them, or for them, while it makes them
-        self._making: set[str] = set()
-        # the containers above new members, None for those that were modified
-        self._above: dict[int, Any] = {}
+        self._making: set[str] = set()  # hdmf asks for what is in them, or for them, while it makes them
+        self._above: dict[int, Any] = {}  # the containers above new members, None for those that were modified
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
         file.is_open_type = cache(self._can_be_open)
@@ -583,14 +572,12 @@ class LazyContainers:
                 ordered = [self._containers[member] if isinstance(member, str) else member for member in members]
                 known = {id(child): child for child in list.__iter__(children)}
                 ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
-                # what the user has added comes last
-                set_children(parent, [*ordered, *known.values()])
+                set_children(parent, [*ordered, *known.values()])  # what the user has added comes last
 
     @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
         """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
-        # one for builders and containers: hdmf's build manager is not safe for threads
-        with self._lock:
+        with self._lock:  # one for builders and containers: hdmf's build manager is not safe for threads
             before, self._above = self._above, {}
             try:
                 for path in paths:
@@ -709,8 +696,7 @@ class LazyContainers:
         self._manager.prebuilt(container, builder)
         set_parents(container, parent)
         self._defer(container, later, given, arguments)
-        # hdmf takes a new container for a changed one, and would write it
-        container.set_modified(False)
+        container.set_modified(False)  # hdmf takes a new container for a changed one, and would write it
         self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._waiting])
         return container
 
@@ -824,8 +810,7 @@ class LazyContainers:
             set_fields(container, LazyFields({**container.fields, **fields}))
         if not later:
             return
-        # paths and containers, in the order that they have when hdmf makes them
-        children: dict[Any, None] = {}
+        children: dict[Any, None] = {}  # paths and containers, in the order that they have when hdmf makes them
         for name in sorted({*later, *arguments}, key=lambda name: _ORDER.get(name, len(_ORDER))):
             for member in later.get(name, ()):
                 if not member.is_link:

@@ -178,8 +178,7 @@ def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
             planned = plan.arrays.get(join(parent, name))
             if not isinstance(node, Dataset) or planned is None:
                 continue
-            # its axes are named later, when their lengths are known
-            if planned.iterator is not None:
+            if planned.iterator is not None:  # its axes are named later, when their lengths are known
                 planned.labels = planned.labels or labels.get(join(parent, name))
                 planned.taken = lengths
             elif DIMENSIONS in node.attributes:
@@ -247,8 +246,7 @@ def link_names(find: FindSpec | None) -> Callable[[Any], set[Any]]:
 @lru_cache(maxsize=64)  # files that are converted in one process mostly have the same schema
 def _types_in(source: str) -> dict[str, Spec]:
     """Return ``{name: specification}`` of the types that the JSON of a cached source defines."""
-    # the first definition of a type counts
-    return dict(reversed([*_defined(json.loads(source))]))
+    return dict(reversed([*_defined(json.loads(source))]))  # the first definition of a type counts
 
 
 def _defined(spec: Spec) -> Iterator[tuple[str, Spec]]:

@@ -80,23 +80,18 @@ class WriteRequest:
 
     builder: Any  # the root
     targets: Targets
-    # with strict JSON, chunk keys and the consolidated document as this file has them
-    options: WriteOptions
+    options: WriteOptions  # with strict JSON, chunk keys and the consolidated document as this file has them
     rules: ReadOptions  # for HDF5 data that are copied
     # that the schema allows for a dataset; None if it is unlimited
     max_shape: Callable[[Any], tuple[int | None, ...] | None]
     doc: Callable[[Any], str | None]  # the schema's documentation of a builder; None if none is to be written
     zarr_format: int  # of a new file
     has_both: bool  # whether a new file also gets the metadata of format 3
-    # a new file has format 3 if shards are asked for, since no format is
-    shards_choose_format: bool
-    # a new file must not replace anything, including a file created in the meantime
-    exclusive: bool
+    shards_choose_format: bool  # a new file has format 3 if shards are asked for, since no format is
+    exclusive: bool  # a new file must not replace anything, including a file created in the meantime
     texts: Texts = field(default_factory=dict)  # namespaces to cache
-    # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
-    link_data: bool = False
-    # the catalog that names the axes of arrays from another file, whose builders have no labels
-    schema: Any = None
+    link_data: bool = False  # link to stored arrays given as data, unless their `ZarrDataIO` says otherwise
+    schema: Any = None  # the catalog that names the axes of arrays from another file, whose builders have no labels
     one_by_one: bool = True  # iterators: each is exhausted before the next one; else in turns
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
     """``(ZarrDataIO, path)`` of the arrays that are planned with shape and type only."""
@@ -186,11 +181,9 @@ class Planner:
         exporting = self.targets.export_location is not None
         is_moved = str(target.source) in self._copied_files
         is_linked_here = exporting and not is_moved and target.source == link.source
-        # it is, or will be, in the file to write
-        own = self.targets.is_own(target) or is_linked_here
+        own = self.targets.is_own(target) or is_linked_here  # it is, or will be, in the file to write
         if not own and (self._copies(target) or not can_be_named(str(target.source))):
-            # it cannot be a link (into an HDF5 file), or should not be one
-            self._copied_files.add(str(target.source))
+            self._copied_files.add(str(target.source))  # it cannot be a link (into an HDF5 file), or should not be one
             copy = path
             if self._is_fixed(link):  # a copy cannot be there: at another link, or as in its own file
                 self._apart.append(target)
@@ -262,8 +255,7 @@ class Planner:
         with at(self.targets, path):
             self._check_data(data, absolute(path))
             planned = self._plan_data(builder, data, options)
-            # copies of stored dates may have no unit
-            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):
+            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
                 dtypes.check_units(planned.node.stored.data_type)
             if options.has_given_codecs:
                 check_given(planned.node.stored)
@@ -389,8 +381,7 @@ class Planner:
             check_unwritten(stored.file_store, stored.path, stored.node.stored)
         elif is_hdf5_dataset(stored):
             check_allocated(stored, self.request.rules)
-        # each block can be taken only once
-        if isinstance(data, AbstractDataChunkIterator) and _is_started(data):
+        if isinstance(data, AbstractDataChunkIterator) and _is_started(data):  # each block can be taken only once
             raise ValueRefusedError(
                 "blocks have been taken from the iterator already, and would be missing",
                 remedy="Create a new iterator for each write. To leave out the first values of a generator, give "
@@ -568,8 +559,7 @@ class AppendPlanner(Planner):
         for name, value in builder.attributes.items():
             # elements of a list may have been changed
             is_kept = name in before and self._same_value(value, before[name])
-            # hdmf makes something else of each value
-            may_be_same = name not in before or isinstance(value, SCALARS)
+            may_be_same = name not in before or isinstance(value, SCALARS)  # hdmf makes something else of each value
             if not is_kept and not (may_be_same and self._is_unchanged(builder, name)):
                 wanted[name] = value
         if not wanted:

@@ -91,8 +91,7 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
     for name, dataset in _held(builder):
         if data_type_of(dataset) is None:
             subspec = spec.get_dataset(name)
-            # hdmf returns a link spec if no dataset has this name
-            if isinstance(subspec, DatasetSpec):
+            if isinstance(subspec, DatasetSpec):  # hdmf returns a link spec if no dataset has this name
                 _cast(dataset, subspec)
 
 
@@ -162,8 +161,7 @@ class TypeCheck:
         self._types = {
             name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
         }
-        # by id: the catalog keeps the specifications alive
-        self._members: dict[int, dict[str, tuple[str, Any]]] = {}
+        self._members: dict[int, dict[str, tuple[str, Any]]] = {}  # by id: the catalog keeps the specifications alive
 
     def is_known(self, builder: Any) -> bool:
         """Return whether the type of a builder is in its namespace."""
@@ -552,8 +550,7 @@ class TextSpecWriter(SpecWriter):  # type: ignore[misc]
     """Collects the sources of one namespace as JSON text."""
 
     def __init__(self) -> None:
-        # by source; the namespace itself is under ``"namespace"``
-        self.texts: dict[str, str] = {}
+        self.texts: dict[str, str] = {}  # by source; the namespace itself is under ``"namespace"``
 
     def write_spec(self, spec: Any, path: str) -> None:
         """Keep the text of one source file."""

@@ -213,8 +213,7 @@ class Targets:
 
     def _reference(self, target: Any) -> ZarrReference:
         if isinstance(target, ZarrReference):
-            # Zarr v2, "Logical storage paths"
-            if not {".", ".."}.isdisjoint(target.node_path.split("/")):
+            if not {".", ".."}.isdisjoint(target.node_path.split("/")):  # Zarr v2, "Logical storage paths"
                 problem = f"{target.path!r} is not a path of a node"
                 raise ValueRefusedError(problem, remedy='Leave "." and ".." out of it.')
             return target
