@@ -240,19 +240,14 @@ class _Merge:
             if name not in new:
                 if not known or self._is_left_out(child, known[0]):
                     add_member(new, name, child)
-            elif (
-                known
-                and isinstance(known[0], BaseStorageSpec)
-                and is_untyped(known[0])
-                and type(new.get(name)) is type(child)
-            ):
+            elif known and isinstance(known[0], BaseStorageSpec) and is_untyped(known[0]):
                 self._plain(new.get(name), child, known)
 
     def _plain(self, new: Any, old: Any, specs: list[Any]) -> None:
-        """Merge a group or dataset without a type."""
-        if isinstance(new, GroupBuilder):
+        """Merge a group or dataset without a type, unless it has become a node of another kind."""
+        if isinstance(new, GroupBuilder) and isinstance(old, GroupBuilder):
             self.node(new, old, specs)
-        elif isinstance(new, DatasetBuilder):
+        elif isinstance(new, DatasetBuilder) and isinstance(old, DatasetBuilder):
             name = self.mapper.get_attribute(specs[0])
             value = None if name is None else self._container.fields.get(name)
             _keep_data(value, new, old)

@@ -245,14 +245,13 @@ class Edit:
         """Return the names that the schema has in a group for a member, with None for any, and all of its names."""
         specs = [spec for spec in specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
         members = [each for spec in specs for each in (*spec.groups, *spec.datasets)]
-        kind = DatasetSpec if isinstance(member, (Dataset, DatasetBuilder)) else GroupSpec
-        is_typed = data_type_of(member) is not None
-        fits = (
-            is_of(self._catalog, member, each.data_type) if is_typed else is_untyped(each) and isinstance(each, kind)
-            for each in members
-        )
-        names = {each.name for each, is_fit in zip(members, fits, strict=True) if is_fit}
-        return names, {each.name for each in members} | {each.name for spec in specs for each in spec.links}
+        if data_type_of(member) is not None:
+            fitting = [each for each in members if is_of(self._catalog, member, each.data_type)]
+        else:
+            kind = DatasetSpec if isinstance(member, (Dataset, DatasetBuilder)) else GroupSpec
+            fitting = [each for each in members if is_untyped(each) and isinstance(each, kind)]
+        links = [each for spec in specs for each in spec.links]
+        return {each.name for each in fitting}, {each.name for each in (*members, *links)}
 
     def replace(self, name: str, data: Any, request: Callable[[Any], WriteRequest]) -> None:
         """Give a dataset other values that the schema allows, or add one that is missing, if the schema has it.
@@ -260,8 +259,7 @@ class Edit:
         A link to a dataset of another object, such as timestamps, becomes a dataset of its own.
         """
         old = self._absent(name)
-        path, is_link = (name, False) if old is not None else self._located(name, may_be_index=True)
-        path = relative(path)
+        path, is_link = (relative(name), False) if old is not None else self._located(name, may_be_index=True)
         store, node, (parent, last) = self._file.store, self._known.get(path), split(path)
         if old is None:
             old = ReadSession(store, self._file.parsed, self._manager).own.builder_at(path)
@@ -837,10 +835,7 @@ class Edit:
                     if new is not None and not new.startswith(written):
                         inlined[new] = value
             change.delete(key for old in moved for key in keys[old])
-            for (
-                path,
-                node,
-            ) in plan.replaced.items():  # chunks that it has no more; not those of format 3 beside format 2
+            for path, node in plan.replaced.items():  # chunks that it has no more, but not the derived ones of format 3
                 start = f"{path}/c/" if file.parsed.state is not None else "/"
                 obsolete = (key for key in keys[path] if shard_named(node.stored, key[len(path) + 1 :]) is None)
                 change.delete(key for key in obsolete if split(key)[1] not in DOCUMENTS and not key.startswith(start))

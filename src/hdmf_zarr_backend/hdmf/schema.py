@@ -491,29 +491,26 @@ def _check_text(given: Any, *, is_ascii: bool) -> None:
 class TextSpecReader(SpecReader):  # type: ignore[misc]
     """Gives hdmf the sources of one cached namespace."""
 
-    def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/") -> None:
-        super().__init__(source=f"{store}:{path}")
-        self._store = store
-        self._path = path.rstrip("/")
-        self._source_text = text
+    def __init__(self, store: Store, hierarchy: Hierarchy, path: str) -> None:
+        super().__init__(source=f"{store.location}:{absolute(path)}")
+        self._text, self._store, self._path = source_texts(store, hierarchy, path), store, path
 
     def read_spec(self, spec_path: str) -> Any:
         """Return the specification of one source."""
-        try:
-            return json.loads(self._source_text(spec_path))
-        except (ValueError, RecursionError) as error:
-            problem = f"the cached specification {spec_path!r} is not JSON ({type(error).__name__})"
-            raise self._error(problem, spec_path) from error
+        with at(self._store, join(self._path, spec_path)):
+            try:
+                return json.loads(self._text(spec_path))
+            except (ValueError, RecursionError) as error:
+                problem = f"the cached specification {spec_path!r} is not JSON ({type(error).__name__})"
+                raise MetadataError(problem, **USE_INSTALLED) from error
 
     def read_namespace(self, ns_path: str) -> Any:
         """Return the list of namespaces in the source ``ns_path``."""
         document = self.read_spec(ns_path)
-        if not isinstance(document, dict) or not isinstance(document.get("namespaces"), list):
-            raise self._error(f"the cached source {ns_path!r} lists no namespaces", ns_path)
-        return document["namespaces"]
-
-    def _error(self, problem: str, name: str) -> MetadataError:
-        return MetadataError(problem, store=self._store, path=f"{self._path}/{name}", **USE_INSTALLED)
+        if isinstance(document, dict) and isinstance(document.get("namespaces"), list):
+            return document["namespaces"]
+        with at(self._store, join(self._path, ns_path)):
+            raise MetadataError(f"the cached source {ns_path!r} lists no namespaces", **USE_INSTALLED)
 
 
 def load_cached_namespaces(
@@ -535,7 +532,7 @@ def load_cached_namespaces(
                 raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
             # by number: hdmf-zarr 0.13 takes 2.9.0 for newer than 2.11.0, by the order of text
             path = join(join(location, name), newest_version(versions[name]))
-            readers[name] = TextSpecReader(store.location, source_texts(store, hierarchy, path), path=absolute(path))
+            readers[name] = TextSpecReader(store, hierarchy, path)
         try:
             loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
         except ZarrBackendError:
