@@ -14,6 +14,7 @@ from typing import Any
 from hdmf.backends.io import HDMFIO
 from hdmf.common import get_manager
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.conversion import Request
 from hdmf_zarr_backend.encoding import registry
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
@@ -22,15 +23,7 @@ from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, is_i
 from hdmf_zarr_backend.encoding.nczarr import overlay
 from hdmf_zarr_backend.encoding.registry import BOTH, ZarrFormat
 from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
-from hdmf_zarr_backend.errors import (
-    StoreNotFoundError,
-    UnsupportedFileError,
-    UsageError,
-    ZarrBackendError,
-    at,
-    printable,
-    unknown_argument,
-)
+from hdmf_zarr_backend.errors import at, printable, unknown_argument
 from hdmf_zarr_backend.hdmf.files import plan_new
 from hdmf_zarr_backend.hdmf.from_zarr import plan_format_3, root_text
 from hdmf_zarr_backend.hdmf.internals import forget_source
@@ -242,7 +235,7 @@ def dry_run(
         is_export = isinstance(source, HDMFIO)
         if not is_export and not hasattr(source, "container_source"):
             problem = f"a {type(source).__name__} cannot be written"
-            raise UsageError(problem, remedy="Give a container, an open io, or the path of an HDF5 file.")
+            raise errors.UsageError(problem, remedy="Give a container, an open io, or the path of an HDF5 file.")
         # not imported: it is loaded where there is one of its containers, and not needed elsewhere
         pynwb: Any = sys.modules.get("pynwb")
         if manager is None:
@@ -256,7 +249,7 @@ def dry_run(
             request = io.request
             target_location, has_both = request.targets.location, request.has_both
             return _of_plan(io.plan, target_location, request.options, has_both=has_both, estimate=estimate)
-    except ZarrBackendError as error:
+    except errors.ZarrBackendError as error:
         if target is None and error.store == location:  # not a path that the caller has not named
             error.store = None
         raise
@@ -287,11 +280,11 @@ def _of_hdf5(request: Request, zarr_format: ZarrFormat | None, *, estimate: bool
     request.refuse_idle("hdf5", "zarr")
     request.choose_format("hdf5", "zarr", zarr_format)
     if not is_url(source) and not os.path.lexists(source):
-        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
+        raise errors.StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     if not is_url(source) and not is_hdf5(source):
         problem = "this is not an HDF5 file"
         remedy = "If it is a Zarr file, `zarrio inspect` lists its contents."
-        raise UnsupportedFileError(problem, store=source, remedy=remedy)
+        raise errors.UnsupportedFileError(problem, store=source, remedy=remedy)
     with request.planned_hdf5() as (_, planner):
         request.apply(planner.plan)
         return _of_plan(planner.plan, target, request.options, has_both=request.has_both, estimate=estimate)

@@ -19,6 +19,7 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.encoding import registry, zarr3
@@ -36,19 +37,7 @@ from hdmf_zarr_backend.encoding.parser import (
 )
 from hdmf_zarr_backend.encoding.registry import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
-from hdmf_zarr_backend.errors import (
-    DroppedChangesWarning,
-    ModeError,
-    NotZarrError,
-    ReadOnlyStoreError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UsageError,
-    WrongArgumentError,
-    ZarrBackendError,
-    known_arguments,
-    warn,
-)
+from hdmf_zarr_backend.errors import known_arguments, warn
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.containers import KnownFields, build_again, check_origin
 from hdmf_zarr_backend.hdmf.datasets import array_html, dataset_html, let_indices_grow
@@ -100,19 +89,19 @@ NEW_FILE_MODES = ("w", "w-", "x")
 # Each of these errors is hdmf's UnsupportedOperation too: code for HDF5IO, and hdmf's own tests, catch that.
 
 
-class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
+class UnsupportedModeError(errors.ModeError, UnsupportedOperation):  # type: ignore[misc]
     """The operation is not possible in this mode; hdmf's own error for it as well."""
 
 
-class NoValuesError(NotZarrError, UnsupportedOperation):  # type: ignore[misc]
+class NoValuesError(errors.NotZarrError, UnsupportedOperation):  # type: ignore[misc]
     """There is a Zarr hierarchy with nothing in it; hdmf's own error for it as well."""
 
 
-class TargetExistsError(StoreExistsError, UnsupportedOperation):  # type: ignore[misc]
+class TargetExistsError(errors.StoreExistsError, UnsupportedOperation):  # type: ignore[misc]
     """Modes ``w-`` and ``x`` make new files only; hdmf's own error for it as well."""
 
 
-class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ignore[misc]
+class TargetMissingError(errors.StoreNotFoundError, UnsupportedOperation):  # type: ignore[misc]
     """There is nothing to read; hdmf's own error for it as well."""
 
 
@@ -127,11 +116,12 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
         hint = likely if is_read and likely != BOTH else None
         # a document that cannot be read hides one object from a reader; a change of the others could make that final
         parsed = parse(store, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
-    except StoreNotFoundError as error:
+    except errors.StoreNotFoundError as error:
         raise _missing(error, store, mode) from error
     if parsed.is_foreign and not is_read:
         problem = "a LINDI file can only be read"
-        raise ReadOnlyStoreError(problem, store=store.location, remedy="Export it to a new file, and change that.")
+        remedy = "Export it to a new file, and change that."
+        raise errors.ReadOnlyStoreError(problem, store=store.location, remedy=remedy)
     if writer is not None:
         check_not_lost(store, parsed.hierarchy, parsed.state)
         if parsed.state == "2 is newer" and parsed.consolidated:
@@ -139,7 +129,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
     return parsed
 
 
-def _missing(error: StoreNotFoundError, store: Store, mode: str) -> TargetMissingError:
+def _missing(error: errors.StoreNotFoundError, store: Store, mode: str) -> TargetMissingError:
     """Return the error as one of hdmf's too, with the advice to create the file, unless a writer has left one."""
     remedy, local = error.remedy, store.folder or store.zip_file
     if store.abilities.write and (local is None or unfinished_write(local) is None):
@@ -171,7 +161,7 @@ def check_target(store: Store, mode: str, *, force: bool) -> None:
     if not force and not is_hdmf_zarr(store) and not is_empty_group(store):
         problem = "the target exists and is not an HDMF Zarr file; it is not replaced"
         remedy = "Choose another path, or pass force_overwrite=True if it may be deleted."
-        raise StoreExistsError(problem, store=store.location, remedy=remedy)
+        raise errors.StoreExistsError(problem, store=store.location, remedy=remedy)
 
 
 def check_format(store: Store, mode: str, parsed: ParsedFile | None, zarr_format: ZarrFormat | None) -> None:
@@ -180,16 +170,12 @@ def check_format(store: Store, mode: str, parsed: ParsedFile | None, zarr_format
         return
     abilities = store.abilities
     if parsed is None and not {*((2, 3) if zarr_format == BOTH else (zarr_format,))} <= {*abilities.formats}:
-        raise ReadOnlyStoreError(
-            abilities.why, store=store.location, remedy="Leave out zarr_format, or write to another location."
-        )
+        remedy = "Leave out zarr_format, or write to another location."
+        raise errors.ReadOnlyStoreError(abilities.why, store=store.location, remedy=remedy)
     if parsed is not None and mode in ("r+", "a") and zarr_format != format_of(parsed):
-        raise UsageError(
-            f"the file has Zarr format {format_of(parsed)}, not zarr_format={zarr_format!r}",
-            store=store.location,
-            remedy="Leave out zarr_format, or export to a new file; `zarrio upgrade --keep` adds format 3 to a file "
-            "of format 2.",
-        )
+        problem = f"the file has Zarr format {format_of(parsed)}, not zarr_format={zarr_format!r}"
+        remedy = "Leave out zarr_format, or export to a new file; `zarrio upgrade --keep` adds format 3 to a file of "
+        raise errors.UsageError(problem, store=store.location, remedy=f"{remedy}format 2.")
 
 
 def format_of(parsed: ParsedFile) -> int | str:
@@ -207,7 +193,7 @@ LAZY = True
 def _store_of(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
     """Return the store of a file, which is given by its path or as an open ``zarr.Group``."""
     if path is None and file is None:
-        raise UsageError("no file is given", remedy="Pass path= or file=.")
+        raise errors.UsageError("no file is given", remedy="Pass path= or file=.")
     return open_store(file) if path is None else open_store(path, storage_options)
 
 
@@ -282,9 +268,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         write_options: WriteOptions | None = None,
     ) -> None:
         if mode not in MODES:
-            raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
+            raise errors.UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
         if zarr_format not in (None, 2, 3, BOTH):
-            raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2, 3 or 'both'.")
+            raise errors.UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2, 3 or 'both'.")
         if manager is None or isinstance(manager, TypeMap):
             manager = BuildManager(manager or TypeMap(NamespaceCatalog()))
         self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
@@ -298,7 +284,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._commit_message is not None and (mode in READING_MODES or not self._raw_store.abilities.commits):
             problem = "commit_message= does not apply here: it is for writing to Icechunk"
             remedy = "Leave commit_message= out, or give a writable session of Icechunk."
-            raise UsageError(problem, store=self._raw_store.location, remedy=remedy)
+            raise errors.UsageError(problem, store=self._raw_store.location, remedy=remedy)
         if self._raw_store.abilities.strict_json:
             self._options = replace(self._options, strict_json=True)
         self._zarr_format = zarr_format
@@ -455,7 +441,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         # programs try one backend after the other, and an error of the first would hide the others
         try:
             parse(open_store(path))
-        except (ZarrBackendError, OSError):
+        except (errors.ZarrBackendError, OSError):
             return False
         return True
 
@@ -552,7 +538,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def _not_in_this_mode(self, doing: str, remedy: str) -> UnsupportedModeError:
         return UnsupportedModeError(f"Cannot {doing} file in mode {self._mode!r}", store=self.source, remedy=remedy)
 
-    def _nothing_yet(self) -> ZarrBackendError:
+    def _nothing_yet(self) -> errors.ZarrBackendError:
         """Return the error for reading a new file before it is written."""
         if self._mode in NEW_FILE_MODES:
             return UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
@@ -743,12 +729,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise self._not_in_this_mode("write to", "Use 'r+', 'w', 'w-', 'x' or 'a'.")
         if not isinstance(container, AbstractContainer):
             problem = f"a {type(container).__name__} cannot be written"
-            raise WrongArgumentError(problem, store=self.source, remedy="Give a container, such as an NWBFile.")
+            raise errors.WrongArgumentError(problem, store=self.source, remedy="Give a container, such as an NWBFile.")
         builder = self.manager.get_builder(container) if self._outdated else None
         if builder is not None and any(written.get_written(builder) for written in self._outdated):
             problem = "the container is from before something in the file was removed, renamed, replaced or copied"
             remedy = "Read the file again with io.read(), and change what that returns."
-            raise UsageError(problem, store=self.source, remedy=remedy)
+            raise errors.UsageError(problem, store=self.source, remedy=remedy)
         check_origin(container, self.manager, self.path)
         # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
@@ -798,10 +784,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         # a text would be a collection of its letters, and True is what one expects of this name
         if isinstance(expandable, (bool, str)):
             problem = f"expandable={expandable!r} is not a collection of names"
-            raise WrongArgumentError(problem, remedy="Name the data types, such as ['VectorData'].")
+            raise errors.WrongArgumentError(problem, remedy="Name the data types, such as ['VectorData'].")
         if self.zarr_format == BOTH and not self._options.consolidate_metadata:
             problem = "a file of both formats has consolidated documents"
-            raise WrongArgumentError(problem, store=self.source, remedy="Leave consolidate_metadata out.")
+            raise errors.WrongArgumentError(problem, store=self.source, remedy="Leave consolidate_metadata out.")
         check_nczarr(self._number, self.source, nczarr=self._options.nczarr)
         unchecked, self._unchecked = self._unchecked, None  # not for builders that the user passes
         if unchecked is not None:
@@ -1056,7 +1042,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         old = None if source is None else source.manager.get_builder(container)
         if old is None or old.parent is None or is_same_place(str(source.source), self.source):
             problem = "only a container that was read from another file, and is not its root, can be copied"
-            raise UsageError(problem, store=self.source, remedy="Use io.write for a new one, and export for a file.")
+            remedy = "Use io.write for a new one, and export for a file."
+            raise errors.UsageError(problem, store=self.source, remedy=remedy)
         source.read_builder()  # refuses a closed file
         reading = source._session() if isinstance(source, ZarrIO) else None
         into = split(relative(builder_path(old)))[0] if into is None else into
@@ -1083,7 +1070,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             builder = self.manager.get_builder(given) if isinstance(given, AbstractContainer) else None
             own: Any = getattr(given, "name", None) if builder is None else builder_path(builder)
             remedy = f"Give the path, {own if str(own).startswith('/') else '/acquisition/licks'!r}."
-            raise WrongArgumentError(f"{type(given).__name__} is not a path", store=self.source, remedy=remedy)
+            raise errors.WrongArgumentError(f"{type(given).__name__} is not a path", store=self.source, remedy=remedy)
         from hdmf_zarr_backend.hdmf.editing import Edit
 
         with file.edits.gate:
@@ -1094,7 +1081,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             # hdmf's containers do not follow a change of their file
             if "_fields" in self.__dict__ and (changed := self._fields.unwritten()):
                 lost = f"{self.source}: not written: changes of {few(changed)} in memory. Call io.write before this, "
-                warn(f"{lost}since the file has to be read again after it", DroppedChangesWarning)
+                warn(f"{lost}since the file has to be read again after it", errors.DroppedChangesWarning)
             self._outdated.append(self._written_builders)
             self._written_builders = WriteStatusTracker()
             self.__dict__.pop("_fields", None)
@@ -1139,7 +1126,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         # hdmf-zarr 0.13 left an empty file here: opening for writing deleted the source
         if source is not None and is_same_place(source, self.source):
             problem = "a file cannot be exported onto itself"
-            raise StoreExistsError(problem, store=self.source, remedy="Export to another path.")
+            raise errors.StoreExistsError(problem, store=self.source, remedy="Export to another path.")
         # While it is copied, a chunk that the source should have and lacks is an error, and not fill values in the
         # copy.
         copied: AbstractContextManager[None] = nullcontext()

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from hdmf_zarr_backend.encoding import reserved
 from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.registry import BOTH
 from hdmf_zarr_backend.encoding.reserved import (
-    DIMENSIONS,
-    SPECLOC,
     cached_versions,
     data_type_of,
     hdf5_note,
@@ -81,7 +80,7 @@ class Outline:
 
     def __post_init__(self) -> None:
         # An NWB file has 20 to 70 datasets of cached specifications, which would hide its own.
-        self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
+        self.spec_path = spec_location(self.hierarchy.root.attributes.get(reserved.SPECLOC))
         self._resolver = Resolver(None, self.hierarchy, self.location)
         self.has_shards = any(node.stored.shards for _, node in self.hierarchy.arrays())
 
@@ -126,7 +125,7 @@ class Outline:
             "dtype": type_label(node),
             "shape": list(means.axes),
             "maxshape": notes_of(node.attributes).get("maxshape"),
-            "dimensions": node.attributes.get(DIMENSIONS),
+            "dimensions": node.attributes.get(reserved.DIMENSIONS),
             "chunks": list(stored.chunks),
             "chunk_count": math.prod(stored.grid),
             "shards": None if stored.shards is None else list(stored.shards.shape),

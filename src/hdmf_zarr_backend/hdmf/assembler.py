@@ -15,6 +15,7 @@ import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper, ReferenceBuilder
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray
@@ -31,19 +32,7 @@ from hdmf_zarr_backend.encoding.references import (
     decode_reference,
 )
 from hdmf_zarr_backend.encoding.reserved import SPECLOC, TYPE_KEYS, notes_of, spec_location
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    DamagedMetadataWarning,
-    LimitError,
-    MetadataError,
-    ReferenceTargetError,
-    StoreError,
-    UnsupportedFileError,
-    WrongTargetWarning,
-    ZarrBackendError,
-    at,
-    warn,
-)
+from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf.datasets import BuilderReferences, BuilderTable, EditableColumn, FileResolver
 from hdmf_zarr_backend.hdmf.targets import ROOT, StoredReference, builders_below
 from hdmf_zarr_backend.model.element import Reference, Text
@@ -112,15 +101,15 @@ _LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a lin
 _MOST_PATHS = 2**20
 
 # A warning, as with HDF5: a file whose links lead to files that were not copied with it is readable.
-_BROKEN = (DamagedFileError, LimitError, StoreError)
+_BROKEN = (errors.DamagedFileError, errors.LimitError, errors.StoreError)
 """Why a link or reference leads to nothing."""
 
 _RENAME = "Rename one of them in the file."
 
 
-def taken(name: str, **where: str) -> MetadataError:
+def taken(name: str, **where: str) -> errors.MetadataError:
     """Return the error for a member and an attribute of a group with one name; ``where`` is store and path."""
-    return MetadataError(f"the name {name!r} is that of an attribute and of a member", remedy=_RENAME, **where)
+    return errors.MetadataError(f"the name {name!r} is that of an attribute and of a member", remedy=_RENAME, **where)
 
 
 def make_group(path: str, members: Mapping[str, Any], attributes: Mapping[str, Any], source: str) -> Any:
@@ -151,7 +140,7 @@ def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
     """Give the builder of the group at ``path`` a link to a builder."""
     if group.obj_type.get(name, "links") != "links":
         with at(group.source, join(path, name)):
-            raise MetadataError(f"a link has the name {name!r} of another member", remedy=_RENAME)
+            raise errors.MetadataError(f"a link has the name {name!r} of another member", remedy=_RENAME)
     link = _LINK.copy(builder=target, name=name, source=group.source)
     link.location = path
     link.parent = group
@@ -212,7 +201,8 @@ class Assembler:
     levels: list[int] = field(default_factory=lambda: [0])
     """How many files are being assembled, each for a link of the one before; shared by the files of a session."""
     is_strict: bool = True  # a damaged node is an error of the object that has it, not left out with a warning
-    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)  # with damaged documents, by path
+    # with damaged documents, by path
+    left_out: dict[str, errors.ZarrBackendError] = field(default_factory=dict, init=False)
     builders: dict[str, Any] = field(default_factory=dict, init=False)
     references: FileResolver = field(init=False)
     on_made: Callable[[list[str]], None] = field(init=False)  # receives the paths of the builders that were created
@@ -287,7 +277,7 @@ class Assembler:
                         builder = make_group(path, members, attributes, self.source)
                     else:
                         builder = self._dataset(path, node, attributes, scalars)
-            except MetadataError as error:
+            except errors.MetadataError as error:
                 if not isinstance(node, Dataset) or split(path)[0] not in paths:
                     raise
                 self._leave_out_damaged(path, error, strict=self.is_strict)
@@ -297,13 +287,13 @@ class Assembler:
             made.append(path)
         return pending
 
-    def _leave_out_damaged(self, path: str, error: ZarrBackendError, *, strict: bool) -> None:
+    def _leave_out_damaged(self, path: str, error: errors.ZarrBackendError, *, strict: bool) -> None:
         """Leave out a node that cannot be read, with a warning; raise where a copy or a change would lose it."""
         if strict or self.edits is not None or self.store.read_rules.is_copied:
             raise error from error.__cause__
         self.left_out[path] = error
         self._warned.add(path)
-        warn(f"{error} It is left out.", DamagedMetadataWarning)
+        warn(f"{error} It is left out.", errors.DamagedMetadataWarning)
 
     def _check_left_out(self, parents: Collection[str], *, strict: bool) -> None:
         """Warn of the nodes that are left out of groups; if strict, raise the error of one."""
@@ -396,7 +386,7 @@ class Assembler:
         means, lazy = describe(node), self._lazy(path, node)
         try:
             data, dtype = self._scalar(path, lazy, means, scalars) if means.is_scalar else self._array(lazy, means)
-        except UnsupportedFileError:  # the library of its type is absent, which is said where its values are read
+        except errors.UnsupportedFileError:  # the library of its type is absent: said where its values are read
             data, dtype = lazy, to_hdmf(means.stored)
         if means.is_scalar:
             return make_dataset(path, data, dtype, attributes, self.source)
@@ -419,7 +409,8 @@ class Assembler:
         values = lazy.decoded(scalars.get(join(path, stored.first_chunk)))
         if means.form == "rows":
             if not stored.shape:
-                raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
+                problem = "rows need an axis, and this array has none"
+                raise errors.MetadataError(problem, remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
             self._scalars[path] = BuilderTable(lazy, self.references, dict(means.fields))
             return None, to_hdmf(means.stored)
@@ -455,7 +446,7 @@ class Assembler:
         file = self.assembler_of(self.resolver.file(self.file, reference.source))
         try:
             target = file.builder_at(reference.node_path)
-        except ReferenceTargetError as error:
+        except errors.ReferenceTargetError as error:
             if reference.object_id is not None:
                 error.problem += f"; what is meant has the object_id {reference.object_id}"
             raise
@@ -474,7 +465,7 @@ class Assembler:
                 continue  # a link of an open group is resolved again when the group is completed
             self._wrong.add((reference.source, what, wanted))
             about = f"{what} has the object_id {actual}, not {wanted}; it may have been replaced."
-            warn(f"{self.source} refers to {reference.source!r}: {about}", WrongTargetWarning)
+            warn(f"{self.source} refers to {reference.source!r}: {about}", errors.WrongTargetWarning)
 
     def builder_at(self, path: str) -> Any:
         """Return the builder at ``path``, through links where the path goes through some."""

@@ -34,15 +34,9 @@ from hdmf.query import ContainerResolver, ReferenceResolver
 from hdmf.spec import GroupSpec, LinkSpec
 from hdmf.spec.spec import BaseStorageSpec
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.encoding.reserved import IDENTITY
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    DroppedChangesWarning,
-    MissingTargetError,
-    UsageError,
-    ZarrBackendError,
-    warn,
-)
+from hdmf_zarr_backend.errors import warn
 from hdmf_zarr_backend.hdmf.assembler import add_member
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.hdmf.internals import container_made_of, set_dtype
@@ -55,7 +49,7 @@ _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError,
 """What hdmf and the mappers of extensions raise while they build containers."""
 
 
-class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignore[misc]
+class OrphanError(errors.MissingTargetError, OrphanContainerBuildError):  # type: ignore[misc]
     """The target of a link was removed from its parent; hdmf's own error for it as well, in its words."""
 
     def __str__(self) -> str:
@@ -110,7 +104,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
         declare_indices(container)
         try:
             return super().build(container, **options)
-        except ZarrBackendError:
+        except errors.ZarrBackendError:
             raise
         except OrphanContainerBuildError as error:
             orphan = OrphanError(str(error), store=self._location)
@@ -120,7 +114,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             what = f"the {type(container).__name__} {container.name!r}"
             problem = f"{what} would have a link or reference to nothing: {error}"
             remedy = "Add its target to the file, or remove the link or reference."
-            raise MissingTargetError(problem, store=self._location, remedy=remedy) from error
+            raise errors.MissingTargetError(problem, store=self._location, remedy=remedy) from error
         except _BUILD_ERRORS as error:
             read = self.read_by.get_builder(container)
             if read is None or read.parent is None or container.modified:
@@ -128,7 +122,7 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             message = f"{read.source}, {builder_path(read)}: hdmf cannot build this {type(container).__name__} "
             reason = str(error).partition(" for mapping to spec: ")[0]  # a long dictionary follows
             message += f"({reason}); it is written as it was read, and changes to it are not written"
-            warn(message, DroppedChangesWarning)
+            warn(message, errors.DroppedChangesWarning)
             for part, _, old in self.built[count:]:  # also what was built of its members before it failed
                 super().prebuilt(part, old)
             del self.built[count:]
@@ -167,8 +161,7 @@ def build_again(
     for container, new, old in manager.built:
         if isinstance(container, Data) and container.fields.get("data", container.data) is not container.data:
             what = f"fields['data'] of the {type(container).__name__} {container.name!r}, which has its data elsewhere"
-            advice = f"Use io.replace({builder_path(new)!r}, values) in the new file"
-            warn(f"{location}: not written: {what}. {advice}", DroppedChangesWarning)
+            _warn_of_dropped(location, what, f"Use io.replace({builder_path(new)!r}, values) in the new file")
         if old is not None and type(old) is type(new):
             merge = _Merge(manager, again, container, old)
             if container.modified:
@@ -437,7 +430,7 @@ class KnownFields:
             for name, builder in known.stored(manager, changed) if changed else ():
                 problem = f"{now[name]} elements are in memory, and {known.lengths[name]} were written"
                 remedy = "After io.write, close the file and open it again before you append to what is new in it."
-                raise ConflictError(problem, store=location, path=builder_path(builder), remedy=remedy)
+                raise errors.ConflictError(problem, store=location, path=builder_path(builder), remedy=remedy)
 
 
 def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
@@ -446,7 +439,7 @@ def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
         if _is_array(stored_array(data)):
             problem, path = f"the file has a link here, and {shown(data)} is to be written", builder_path(stored)
             remedy = f"Replace the link by io.replace({path!r}, values), or export to a new file."
-            raise ConflictError(problem, store=location, path=path, remedy=remedy)
+            raise errors.ConflictError(problem, store=location, path=path, remedy=remedy)
         return
     if not is_same(data, before):
         raise other_values(stored.data, data, location, builder_path(stored))
@@ -454,11 +447,11 @@ def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
         _warn_of_dropped(location, f"the settings of {type(data).__name__} for {builder_path(stored)}")
 
 
-def other_values(stored: Any, wanted: Any, location: str, path: str) -> ConflictError:
+def other_values(stored: Any, wanted: Any, location: str, path: str) -> errors.ConflictError:
     """Return the error about a dataset that has other values on disk."""
     problem = f"the dataset holds {shown(stored)} and {shown(wanted)} is to be written"
     remedy = f"Change values in place (dataset[...] = values), or replace all with io.replace({path!r}, values)."
-    return ConflictError(problem, store=location, path=path, remedy=remedy)
+    return errors.ConflictError(problem, store=location, path=path, remedy=remedy)
 
 
 def _warn_of_removed(known: _Known, now: dict[str, Any], location: str) -> None:
@@ -482,11 +475,12 @@ def _warn_of_fixed(container: Any, manager: BuildManager, names: Iterable[str], 
         if fixed is not None and isinstance(value, SCALARS) and not is_same(value, fixed):
             what = f"the {name} {value!r} of the {type(container).__name__} {container.name!r}"
             advice = "; for data in another unit, set the conversion" if name == "unit" else ""
-            warn(f"{location}: not written: {what}, which the schema fixes to {fixed!r}{advice}", DroppedChangesWarning)
+            text = f"{location}: not written: {what}, which the schema fixes to {fixed!r}{advice}"
+            warn(text, errors.DroppedChangesWarning)
 
 
-def _warn_of_dropped(location: str, what: str) -> None:
-    warn(f"{location}: not written: {what}. The file has it already; export to a new file", DroppedChangesWarning)
+def _warn_of_dropped(location: str, what: str, how: str = "The file has it already; export to a new file") -> None:
+    warn(f"{location}: not written: {what}. {how}", errors.DroppedChangesWarning)
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:
@@ -508,7 +502,7 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
                 remedy = f"To copy it, use io.copy. {remedy}"
             what = f"{type(container).__name__} {container.name!r}"
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
-            raise UsageError(problem, store=location, remedy=remedy)
+            raise errors.UsageError(problem, store=location, remedy=remedy)
 
 
 def _linked(container: Any, manager: Any, location: str) -> Iterator[tuple[Any, bool]]:

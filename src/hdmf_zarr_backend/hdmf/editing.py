@@ -21,11 +21,13 @@ from hdmf.build import BuildManager, ConstructError, DatasetBuilder
 from hdmf.data_utils import AbstractDataChunkIterator
 from hdmf.spec import DatasetSpec, GroupSpec, NamespaceCatalog
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
 from hdmf_zarr_backend.array.edits import wider_filters
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_named
+from hdmf_zarr_backend.encoding import reserved
 from hdmf_zarr_backend.encoding.attributes import indices_in, members_in, with_attribute
 from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.chunk_codec import chunk_codec
@@ -33,32 +35,8 @@ from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.nczarr import is_nczarr
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver
 from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference, set_links
-from hdmf_zarr_backend.encoding.reserved import (
-    IDENTITY,
-    LINKS,
-    NOTES,
-    SPECLOC,
-    as_dict,
-    cached_versions,
-    data_type_of,
-    spec_location,
-    visible,
-)
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    DamagedFileError,
-    LengthWarning,
-    LinkRefusedError,
-    MetadataError,
-    NameRefusedError,
-    ReadOnlyStoreError,
-    ReferenceTargetError,
-    UnsupportedFileError,
-    UsageError,
-    ValueRefusedError,
-    at,
-    warn,
-)
+from hdmf_zarr_backend.encoding.reserved import as_dict, cached_versions, data_type_of, spec_location, visible
+from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
 from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
@@ -99,7 +77,7 @@ Array = npt.NDArray[Any]
 LISTS = frozenset({"colnames", "categories"})
 """Attributes of tables that list members: columns, and the tables of an aligned table."""
 
-_FIXED = LISTS | IDENTITY
+_FIXED = LISTS | reserved.IDENTITY
 """Attributes by which hdmf knows an object and its members."""
 
 
@@ -111,7 +89,7 @@ class Edit:
         self._known = known = file.parsed.hierarchy
         if not store.abilities.listing:
             problem = "the store cannot list its keys, so that no group or dataset can be removed or renamed"
-            raise ReadOnlyStoreError(problem, store=store.location, remedy="Change a copy on a disk.")
+            raise errors.ReadOnlyStoreError(problem, store=store.location, remedy="Change a copy on a disk.")
         self.hierarchy = copy_hierarchy(known)
         self.done: list[str] = []  # what the change does, in words
         self.outdated: dict[str, str | None] = {}
@@ -126,14 +104,14 @@ class Edit:
         self._numbers: dict[str, Array] = {}  # new values of row numbers, at all elements
         self._before = Resolver(store, known, store.location)
         self._targets: dict[tuple[Any, Any], str | None] = {}
-        self._specs = spec_location(known.root.attributes.get(SPECLOC))
+        self._specs = spec_location(known.root.attributes.get(reserved.SPECLOC))
 
     @cached_property
     def _catalogs(self) -> list[Any]:
         """The loaded namespaces and, since an older schema may require more, those that are cached in the file."""
         known = self._catalog
         cached = NamespaceCatalog(known.group_spec_cls, known.dataset_spec_cls, known.spec_namespace_cls)
-        with warnings.catch_warnings(action="ignore"), suppress(MetadataError):
+        with warnings.catch_warnings(action="ignore"), suppress(errors.MetadataError):
             if self._catalog.namespaces:
                 load_cached_namespaces(cached, self._file.store, self._known)
         return [self._catalog, cached]
@@ -142,8 +120,11 @@ class Edit:
         reasons = (why_required(catalog, self._known, path, **options) for catalog in self._catalogs)
         return next((reason for reason in reasons if reason is not None), None)
 
-    def _error(self, cls: type[Any], problem: str, path: str, remedy: str, remedy_cli: str | None = None) -> Any:
-        return cls(problem, store=self._file.store.location, path=absolute(path), remedy=remedy, remedy_cli=remedy_cli)
+    def _conflict(self, problem: str, path: str, remedy: str, cli: str = "") -> errors.ConflictError:
+        return errors.ConflictError(problem, store=self._file.store, path=absolute(path), remedy=remedy, remedy_cli=cli)
+
+    def _misuse(self, problem: str, path: str, remedy: str, cli: str = "") -> errors.UsageError:
+        return errors.UsageError(problem, store=self._file.store, path=absolute(path), remedy=remedy, remedy_cli=cli)
 
     # ---- what is changed --------------------------------------------------------------------------------------------
 
@@ -161,7 +142,7 @@ class Edit:
             problem = f"it cannot be removed while these lead to it: {'; '.join(what for what, *_ in self._lost)}"
             if cascade:
                 problem = f"it cannot be removed without these, which need it: {'; '.join(needed)}"
-            raise self._error(ConflictError, problem, first, *self._how_to_remove(of_rows=rows is not None))
+            raise self._conflict(problem, first, *self._how_to_remove(of_rows=rows is not None))
         self.done += [f"removed {what}" for what, *_ in self._lost]
         self._keep_rows()
 
@@ -202,7 +183,8 @@ class Edit:
         path, is_link = self._located(name)
         parent, old = split(path)
         if last := split(new_name.rstrip("/"))[1] if "/" in new_name else "":
-            raise self._error(NameRefusedError, f"{new_name!r} is a path", path, f"Give the new name alone: {last!r}.")
+            problem, remedy = f"{new_name!r} is a path", f"Give the new name alone: {last!r}."
+            raise errors.NameRefusedError(problem, store=self._file.store, path=path, remedy=remedy)
         checked_name(new_name)
         moves = {path: join(parent, new_name)}
         for index in [] if is_link else self._indices(path):
@@ -222,7 +204,7 @@ class Edit:
         is_attribute = name in visible(group.attributes).values()
         if is_attribute or name in group.members or find_link(group.attributes, name) is not None:
             kind = "an attribute" if is_attribute else "a member"  # which are one for hdmf
-            raise self._error(ConflictError, f"the group has {kind} {name!r} already", path, remedy)
+            raise self._conflict(f"the group has {kind} {name!r} already", path, remedy)
 
     def _check_renamed(self, old: str, new: str) -> None:
         """Refuse a name that the schema has for another type, or for other values."""
@@ -230,16 +212,16 @@ class Edit:
         names, others = self._names_for(parent, node)
         if name in others - names:
             problem = f"the schema does not have {name!r} for a {data_type_of(node) or 'member of this kind'}"
-            raise self._error(ConflictError, problem, old, "Choose another name.")
+            raise self._conflict(problem, old, "Choose another name.")
         if isinstance(node, Dataset) and name in names:
             builder = ReadSession(self._file.store, self._file.parsed, self._manager).own.builder_at(old)
             first = np.asarray(builder.data[:1] if shape_of(builder.data) else builder.data)
             values: Any = None
-            with suppress(ValueRefusedError):
+            with suppress(errors.ValueRefusedError):
                 values, _ = converted(specs_at(self._catalog, self.hierarchy, new), first, builder, "")
             if values is None or (first.dtype.kind in "biufc" and np.asarray(values).dtype != first.dtype):
                 problem = f"the schema has values of another type or shape under the name {name!r}"
-                raise self._error(ConflictError, problem, old, "Choose another name, or first replace the values.")
+                raise self._conflict(problem, old, "Choose another name, or first replace the values.")
 
     def _names_for(self, path: str, member: Any) -> tuple[set[str | None], set[str | None]]:
         """Return the names that the schema has in a group for a member, with None for any, and all of its names."""
@@ -263,12 +245,12 @@ class Edit:
         store, node, (parent, last) = self._file.store, self._known.get(path), split(path)
         if old is None:
             old = ReadSession(store, self._file.parsed, self._manager).own.builder_at(path)
-        if not isinstance(old, DatasetBuilder) or (is_link and IDENTITY & old.attributes.keys()):
+        if not isinstance(old, DatasetBuilder) or (is_link and reserved.IDENTITY & old.attributes.keys()):
             problem = "this is a link to an object" if is_link else "this is a group, and has no data"
-            raise self._error(UsageError, problem, path, "Give the path of a dataset.")
+            raise self._misuse(problem, path, "Give the path of a dataset.")
         given = stored_array(data)
         if isinstance(given, AbstractDataChunkIterator):
-            raise self._error(UsageError, "an iterator cannot replace a dataset", path, "Give an array.")
+            raise self._misuse("an iterator cannot replace a dataset", path, "Give an array.")
         is_own = isinstance(given, LazyArray) and (given.location, given.path) == (store.location, path)
         if is_own:
             self._check_budget(given.nbytes, path)
@@ -337,7 +319,7 @@ class Edit:
         for _, member in builders_below(builder):
             if (there := ids.get(object_id(member))) is not None:
                 problem = f"{absolute(there)} in this file is the object {member.name!r} already, by its object id"
-                raise self._error(ConflictError, problem, path, "Copy what the file lacks, or remove that first.")
+                raise self._conflict(problem, path, "Copy what the file lacks, or remove that first.")
         for _, member in builders_below(top_of(old)):
             if (there := ids.get(object_id(member))) is not None:
                 targets.move(member, there)
@@ -393,7 +375,8 @@ class Edit:
             path = join(path, name)
             if not any(map(is_untyped, specs_at(self._catalog, self.hierarchy, path))):
                 remedy = f"Add it and call io.write: nwbfile.create_processing_module({name!r}, ...) for a module."
-                raise self._error(ReferenceTargetError, "there is no such group to copy into", path, remedy)
+                problem = "there is no such group to copy into"
+                raise errors.ReferenceTargetError(problem, store=self._file.store, path=path, remedy=remedy)
             self.hierarchy.add(path, node := Group())
         if not isinstance(node, Group) or f"{path}/".startswith(f"{self._specs}/"):
             raise self._nothing_at(path)
@@ -417,7 +400,7 @@ class Edit:
             remedy = "Use add_column of the table, or add_trial_column, add_unit_column and the like of pynwb."
         elif not others or builder.name in names or (None in names and builder.name not in others):
             return PlannedGroup(node, path, taken=names_in(node))
-        raise self._error(ConflictError, problem, path, remedy)
+        raise self._conflict(problem, path, remedy)
 
     def _check_rows(self, path: str) -> None:
         """Refuse an index, or rows of another table, beyond the end of what they lead to."""
@@ -431,7 +414,7 @@ class Edit:
                 last = ChunkReader(self._planned, index, node.stored, ChunkCache(0)).read(()).max() + (target == rows)
                 if last > (count := column.stored.shape[0]):
                     problem = f"{absolute(index)} needs {last} rows of {absolute(target)}, which has {count}"
-                    raise self._error(ConflictError, problem, path, "Give more data first, or smaller numbers.")
+                    raise self._conflict(problem, path, "Give more data first, or smaller numbers.")
 
     def _warn_of_length(self, path: str) -> None:
         """Warn of what does not fit the new length of data: ranges of samples, and data or timestamps of series."""
@@ -439,11 +422,12 @@ class Edit:
         reader = ArrayReader(self._file.store, stated_target, as_hdf5=False)
         for owner, node in self._known.walk():
             if isinstance(node, Dataset) and "timeseries" in dict(describe_any(node).fields) and node.stored.shape:
-                with suppress(DamagedFileError):  # rows that cannot be read are not made worse
+                with suppress(errors.DamagedFileError):  # rows that cannot be read are not made worse
                     rows = reader.content(owner, node, {}, is_spec=False).read((slice(0, node.stored.shape[0]),))
                     if lost := (past_the_end(rows, after) - past_the_end(rows, self._before)).total():
                         what = f"{lost:,} of {counted(len(rows), 'range')} in it lead past the new end"
-                        warn(f"{absolute(path)} has another length now; {absolute(owner)}: {what}", LengthWarning)
+                        text = f"{absolute(path)} has another length now; {absolute(owner)}: {what}"
+                        warn(text, errors.LengthWarning)
         check_lengths(after, {path})
 
     def _remove(self, name: str) -> None:
@@ -452,9 +436,9 @@ class Edit:
             _, path, node = self._find(relative(path))
             names = {} if node is None else {shown: stored for stored, shown in visible(node.attributes).items()}
             if name not in names:
-                raise self._error(UsageError, f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
+                raise self._misuse(f"there is no attribute {name!r}", path, "See `zarrio inspect`.")
             if name in _FIXED:
-                raise self._error(ConflictError, f"hdmf needs the attribute {name!r}", path, "Keep it.")
+                raise self._conflict(f"hdmf needs the attribute {name!r}", path, "Keep it.")
             self._check_not_needed(path, f"the attribute {name!r} cannot be removed", attribute=name)
             self._set_attribute(path, names[name], None)
             self.done.append(f"removed the attribute {name!r} of {absolute(path)}")
@@ -474,11 +458,11 @@ class Edit:
         remedy = "Give the path of one table, such as /intervals/trials."
         if len(names) != 1:
             problem = f"rows= takes one path, and {len(names)} were given"
-            raise UsageError(problem, store=self._file.store.location, remedy=remedy)
+            raise errors.UsageError(problem, store=self._file.store.location, remedy=remedy)
         _, path, node = self._find(relative(names[0]))
         ids = self._known.get(join(path, "id"))
         if not (isinstance(node, Group) and isinstance(ids, Dataset) and "colnames" in node.attributes):
-            raise self._error(UsageError, "only a table has rows to remove", path, remedy)
+            raise self._misuse("only a table has rows to remove", path, remedy)
         kept = np.ones(ids.stored.shape[0], bool)
         try:
             given: Any = rows if isinstance(rows, slice) else np.atleast_1d(rows)
@@ -489,7 +473,7 @@ class Edit:
         except (IndexError, TypeError, ValueError) as error:
             problem = f"{rows!r} are not rows of this table, which has {len(kept)}"
             remedy = "Give row numbers, which start at 0, a slice, or a boolean for each row."
-            raise self._error(UsageError, problem, path, remedy) from error
+            raise self._misuse(problem, path, remedy) from error
         tables = [path, *(join(path, to_text(name)) for name in members_in(node, "categories"))]
         for table in tables:
             for name in ("id", *members_in(self._known.group(table), "colnames")):
@@ -504,13 +488,13 @@ class Edit:
             node = self._known.get(each)
             if not isinstance(node, Dataset) or node.stored.shape[:1] != kept.shape:
                 problem = f"the column is a link, or has not the {counted(len(kept), 'row')} of its table"
-                raise self._error(ConflictError, problem, each, "Remove the column first, or write a new file.")
+                raise self._conflict(problem, each, "Remove the column first, or write a new file.")
             self._kept[each], target = kept, self._known.get(self._indexed(each) or "")
             if each != path and isinstance(target, Dataset):
                 lengths, below = np.diff(self._values_of(each), prepend=0), np.ones(target.stored.shape[0], bool)
                 if lengths.min(initial=0) < 0 or lengths.sum() > len(below):
                     problem, remedy = "the index does not fit its column", "`zarrio verify` lists what is damaged."
-                    raise self._error(ConflictError, problem, each, remedy)
+                    raise self._conflict(problem, each, remedy)
                 below[: lengths.sum()] = np.repeat(kept, lengths)
                 kept = below
 
@@ -523,7 +507,7 @@ class Edit:
             numbers, index = self._values_of(path), self._indices(path)[:1]
             if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(kept):
                 problem = f"{absolute(path)} has numbers of rows that the table lacks"
-                raise self._error(ConflictError, problem, tables[0], "Change these first.")
+                raise self._conflict(problem, tables[0], "Change these first.")
             stays = self._kept.setdefault(path, np.ones(len(numbers), bool))
             lost = stays & ~kept[numbers]
             self._kept[path], self._numbers[path] = stays & ~lost, np.cumsum(kept)[numbers] - 1
@@ -559,22 +543,22 @@ class Edit:
     def _check_budget(self, nbytes: int, path: str) -> None:
         if nbytes > (budget := self._file.options.memory_budget):
             problem = f"{nbytes:,} bytes must be held in memory, and memory_budget is {budget:,}"
-            raise self._error(UsageError, problem, path, "Raise memory_budget, or export to a new file.")
+            raise self._misuse(problem, path, "Raise memory_budget, or export to a new file.")
 
     def _nothing_at(self, path: str) -> Any:
         owner, mark, name = path.rpartition("@")
         if mark and self._known.get(owner) is not None:
             remedy = f"Set the field, series.fields[{name!r}] = ..., then call series.set_modified() and io.write."
             cli = "Change its value in Python, or remove it with `zarrio remove`."
-            return self._error(UsageError, "an attribute is neither replaced nor renamed in place", path, remedy, cli)
-        remedy = "`zarrio inspect` lists all paths."
-        return self._error(ReferenceTargetError, "there is no such group or dataset", path, remedy)
+            return self._misuse("an attribute is neither replaced nor renamed in place", path, remedy, cli)
+        problem, remedy = "there is no such group or dataset", "`zarrio inspect` lists all paths."
+        return errors.ReferenceTargetError(problem, store=self._file.store, path=absolute(path), remedy=remedy)
 
     def _find(self, path: str) -> tuple[str, str, Node | None]:
         """Return what `Resolver.find_inside` does for a path that the user gives."""
         try:
             return self._before.find_inside(THIS_FILE, path)
-        except ReferenceTargetError:
+        except errors.ReferenceTargetError:
             raise self._nothing_at(path) from None
 
     def _located(self, name: str, *, may_be_index: bool = False) -> tuple[str, bool]:
@@ -584,7 +568,7 @@ class Edit:
         path = join(parent, last)
         if not path or path == self._specs or self._is_specification(path):
             problem = "the root and the cached specifications cannot be removed or renamed"
-            raise self._error(UsageError, problem, path, "Write a new file.")
+            raise self._misuse(problem, path, "Write a new file.")
         if not isinstance(group, Group):
             raise self._nothing_at(path)
         is_link = last not in group.members
@@ -593,13 +577,13 @@ class Edit:
         target = None if is_link or may_be_index else self._indexed(path)
         if target is not None and self.new_path(target) == target:
             problem = f"this is the index of the column {absolute(target)}, which cannot be without it"
-            raise self._error(UsageError, problem, path, f"Give {absolute(target)}, which includes its index.")
+            raise self._misuse(problem, path, f"Give {absolute(target)}, which includes its index.")
         return path, is_link
 
     def _check_not_needed(self, path: str, what: str, **options: Any) -> None:
         reason = self._why_required(path, **options)
         if reason is not None:
-            raise self._error(ConflictError, f"{what}: {reason}", path, "Keep it, or remove the object that it is in.")
+            raise self._conflict(f"{what}: {reason}", path, "Keep it, or remove the object that it is in.")
 
     def _move(self, path: str, new: str | None, *, is_link: bool) -> None:
         """Take a node or a link away from its path, and put it at the new one."""
@@ -608,7 +592,7 @@ class Edit:
         group = self.hierarchy.group(parent)
         new_name = None if new is None else split(new)[1]
         if is_link:
-            entries = [(entry, as_dict(entry).get("name") == name) for entry in group.attributes[LINKS]]
+            entries = [(entry, as_dict(entry).get("name") == name) for entry in group.attributes[reserved.LINKS]]
             renamed = [{**entry, "name": new_name} if is_it else entry for entry, is_it in entries]
             self._set_links(parent, [entry for entry in renamed if as_dict(entry).get("name", "") is not None])
         else:
@@ -674,7 +658,7 @@ class Edit:
         key = (reference.get("source"), reference.get("path"))
         if key not in self._targets:
             self._targets[key] = None
-            with suppress(DamagedFileError, LinkRefusedError):  # it leads nowhere now
+            with suppress(errors.DamagedFileError, errors.LinkRefusedError):  # it leads nowhere now
                 decoded = decode_reference(reference)
                 _, path, node = self._before.find_inside(decoded.source, decoded.node_path)
                 self._targets[key] = None if node is None else path
@@ -684,7 +668,7 @@ class Edit:
         """Let all links and references follow their targets, and note those whose target is removed."""
         stay = [path for path, _ in self._known.walk() if self.new_path(path) is not None]
         for path in stay:
-            entries: Any = self._node(path)[1].attributes.get(LINKS)
+            entries: Any = self._node(path)[1].attributes.get(reserved.LINKS)
             if (followed := self._follow(entries)) is entries:
                 continue
             for entry in (entry for entry, new in zip(entries, followed, strict=True) if new is None):
@@ -695,7 +679,7 @@ class Edit:
         for path in stay:
             _, node = self._node(path)
             for name, value in node.attributes.items():
-                if name != LINKS:
+                if name != reserved.LINKS:
                     self._follow_attribute(path, name, value)
             if isinstance(node, Dataset) and not self._is_specification(path):
                 self._follow_array(path, node)
@@ -729,7 +713,7 @@ class Edit:
     def _follow_attribute(self, path: str, name: str, value: Any) -> None:
         nulls, followed = self._nulls, self._follow(value)
         is_lost = self._nulls > nulls
-        if is_lost and name != NOTES:
+        if is_lost and name != reserved.NOTES:
             reason = self._why_required(path, attribute=name)
             reason = "a list of references has no null" if isinstance(value, list) else reason
             self._lost.append((f"the attribute {name!r} of {absolute(path)}", reason, path))
@@ -756,7 +740,8 @@ class Edit:
                 return
             if stored.first_filter.get("id") == "pickle":
                 problem = "its values are pickles, in which no reference can be changed"
-                raise UnsupportedFileError(problem, remedy="Convert the file with `zarrio convert`, and change that.")
+                remedy = "Convert the file with `zarrio convert`, and change that."
+                raise errors.UnsupportedFileError(problem, remedy=remedy)
         lost = self._nulls - nulls
         if lost:
             reason = "the only value of a dataset cannot be null" if means.is_scalar else self._why_required(path)
@@ -784,7 +769,7 @@ class Edit:
                 text = str(error.args[-1]).rstrip(".")
                 problem = f"the object could not be read any more ({text}), if this were done: {'; '.join(self.done)}"
                 remedy = self._how_to_part(path) or "Keep what it needs, or remove the object."
-                raise self._error(ConflictError, problem, path, remedy)
+                raise self._conflict(problem, path, remedy)
 
     def _owner(self, path: str) -> str:
         """Return the path of the nearest object that a node belongs to."""

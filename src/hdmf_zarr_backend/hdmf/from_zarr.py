@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.chunks import ChunkCache, check_unwritten
 from hdmf_zarr_backend.array.lazy import LazyArray
 from hdmf_zarr_backend.array.shards import shard_named
-from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding import registry, reserved, zarr2, zarr3
 from hdmf_zarr_backend.encoding.casting import to_bytes, to_text
 from hdmf_zarr_backend.encoding.codecs import in_format_2
 from hdmf_zarr_backend.encoding.data_types import word_of_type
@@ -26,31 +27,8 @@ from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, encode_dimensions, is_nczarr, strip
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, read_documents
 from hdmf_zarr_backend.encoding.references import is_reference
-from hdmf_zarr_backend.encoding.reserved import (
-    CHUNKS,
-    DIMENSIONS,
-    DTYPE,
-    LINKS,
-    NOTES,
-    SPECLOC,
-    notes_of,
-    root_notes,
-    spec_location,
-)
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    DamagedFileError,
-    FormatsDifferWarning,
-    LimitError,
-    MetadataError,
-    NestingError,
-    UnsupportedFileError,
-    UsageError,
-    ValueRefusedError,
-    ZarrBackendError,
-    at,
-    warn,
-)
+from hdmf_zarr_backend.encoding.reserved import notes_of, root_notes, spec_location
+from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf.namespaces import text_array
 from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Reference
 from hdmf_zarr_backend.model.json_text import dump, load
@@ -92,7 +70,7 @@ class ZarrPlanner:
             strip(hierarchy)
         self._store, self._hierarchy, self._target, self._is_in_place = store, hierarchy, target, is_in_place
         self.cache = ChunkCache()
-        self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
+        self._specs = spec_location(hierarchy.root.attributes.get(reserved.SPECLOC))
         self._resolver = Resolver(store, hierarchy)
         self._lengths: dict[str, dict[str, int]] = {}  # by group, the lengths of the axes that have names
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
@@ -114,15 +92,15 @@ class ZarrPlanner:
 
     def _attributes(self, attributes: Attributes, *, is_root: bool = False) -> Attributes:
         copied = {name: self._value(value) for name, value in attributes.items()}
-        if isinstance(copied.get(LINKS), list):
-            copied[LINKS] = [self._reference(link) for link in attributes[LINKS]]
+        if isinstance(copied.get(reserved.LINKS), list):
+            copied[reserved.LINKS] = [self._reference(link) for link in attributes[reserved.LINKS]]
         if is_root:
             notes = {**root_notes(), **notes_of(attributes)}
-            if self._is_in_place and CHUNKS not in notes_of(attributes):
-                del notes[CHUNKS]  # the file may not store all of them
-            copied[NOTES] = notes
+            if self._is_in_place and reserved.CHUNKS not in notes_of(attributes):
+                del notes[reserved.CHUNKS]  # the file may not store all of them
+            copied[reserved.NOTES] = notes
             if self._specs is not None:
-                copied[SPECLOC] = self._specs
+                copied[reserved.SPECLOC] = self._specs
         return copied
 
     def _value(self, value: Any) -> Any:
@@ -159,17 +137,18 @@ class ZarrPlanner:
         notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
         notes.update(planned.notes)
         planned.notes = notes
-        attributes = self._attributes({k: v for k, v in node.attributes.items() if k not in (DTYPE, NOTES, DIMENSIONS)})
+        own = (reserved.DTYPE, reserved.NOTES, reserved.DIMENSIONS)
+        attributes = self._attributes({key: value for key, value in node.attributes.items() if key not in own})
         names = self._dimensions(path, node, new.stored.shape, notes)
-        new.attributes = {**attributes, **new.attributes, DIMENSIONS: names}
+        new.attributes = {**attributes, **new.attributes, reserved.DIMENSIONS: names}
         if notes:
-            new.attributes[NOTES] = notes
+            new.attributes[reserved.NOTES] = notes
         return planned
 
     def _dimensions(self, path: str, node: Dataset[Attributes], shape: Shape, notes: dict[str, Any]) -> list[str]:
         """Return the names of the axes; in place the present ones, which other programs may use."""
         lengths = self._lengths.setdefault(split(path)[0], {})
-        names: Any = node.attributes.get(DIMENSIONS)
+        names: Any = node.attributes.get(reserved.DIMENSIONS)
         are_whole = isinstance(names, list) and len(names) == len(shape)
         if not self._is_in_place or not are_whole or not all(isinstance(name, str) and name for name in names):
             return encode_dimensions(decode_dimensions(node.attributes), shape, lengths, notes)
@@ -181,7 +160,7 @@ class ZarrPlanner:
 
     def _planned(self, lazy: LazyArray) -> PlannedArray:
         node = lazy.node
-        dtype_name = node.attributes.get(DTYPE)
+        dtype_name = node.attributes.get(reserved.DTYPE)
         means = describe(node)
         if means.form == "rows":
             return self._rows(lazy, means.fields)
@@ -194,10 +173,10 @@ class ZarrPlanner:
         stored = StoredArray(old.shape or (1,), old.chunks or (1,), old.data_type, old.fill_value, old.compressor)
         stored.filters, stored.order = in_format_2(old.filters), old.order if isinstance(old.order, str) else "C"
         new = Dataset(stored)
-        new.attributes[DTYPE] = dtype_name if dtype_name is not None else word_of_type(node.stored.data_type)
+        new.attributes[reserved.DTYPE] = dtype_name if dtype_name is not None else word_of_type(node.stored.data_type)
         if not node.stored.shape:
             # hdmf-zarr up to 0.13 reads an array of one element with this type as a scalar, and none without axes
-            new.attributes[DTYPE] = "scalar"
+            new.attributes[reserved.DTYPE] = "scalar"
             return PlannedArray(new, IndexedSource(np.asarray(lazy[()]).reshape(1), lazy.dtype))
         planned = PlannedArray(new, IndexedSource(lazy, lazy.dtype) if new.stored.size else None)
         take_stored(planned, lazy)
@@ -218,7 +197,7 @@ class ZarrPlanner:
             new.stored.fill_value = lazy.node.stored.fill_value or None
         planned = PlannedArray(new, ElementSource(values, new.stored.shape, to_bytes if is_bytes else to_text))
         if lazy.shape:
-            new.attributes[DTYPE] = dtype_name or new.attributes[DTYPE]
+            new.attributes[reserved.DTYPE] = dtype_name or new.attributes[reserved.DTYPE]
             if stored is not None:
                 take_stored(planned, lazy)
         return planned
@@ -253,7 +232,8 @@ def _cell(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-_UNFIT = (DamagedFileError, LimitError, NestingError, UnsupportedFileError, UsageError, ValueRefusedError)
+_UNREADABLE = (errors.DamagedFileError, errors.LimitError, errors.NestingError, errors.UnsupportedFileError)
+_UNFIT = (*_UNREADABLE, errors.UsageError, errors.ValueRefusedError)
 """Errors about what a file holds, and not about its store."""
 
 
@@ -293,7 +273,7 @@ def _stored(store: Store) -> Hierarchy | None:
         return None
     try:
         parsed = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
-    except MetadataError:
+    except errors.MetadataError:
         return None
     return None if parsed is None else parsed[0]
 
@@ -344,7 +324,7 @@ def create_chunks(change: Change, plan: WritePlan) -> None:
     """Announce the folders of the chunks of format 3 that do not exist."""
     for path, planned in plan.arrays.items():
         if planned.node.stored.first_chunk.startswith(f"{DEFAULT_PREFIX}/"):
-            with suppress(ConflictError):
+            with suppress(errors.ConflictError):
                 change.create(join(path, DEFAULT_PREFIX))
 
 
@@ -415,7 +395,7 @@ def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
         raise
     except BaseException as error:
         writer.is_outdated = True  # the caller may take the file for the one before its change of format 2
-        if isinstance(error, ZarrBackendError):
+        if isinstance(error, errors.ZarrBackendError):
             error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
         raise
     parsed.state = "alike"
@@ -432,7 +412,7 @@ def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
             f"({error}); `zarrio repair` updates format 3"
         )
         notes = getattr(error, "__notes__", [])  # that it could not be undone
-        warn(". ".join([what, *notes]), FormatsDifferWarning)
+        warn(". ".join([what, *notes]), errors.FormatsDifferWarning)
 
 
 def keys_of_format_3(store: Store) -> tuple[list[str], list[str]]:
@@ -443,7 +423,7 @@ def keys_of_format_3(store: Store) -> tuple[list[str], list[str]]:
         if b'"array"' not in text:
             continue
         path, has_own_chunks = split(key)[0], True
-        with suppress(MetadataError):  # whose chunks nothing else names either
+        with suppress(errors.MetadataError):  # whose chunks nothing else names either
             node = zarr3.parse_node(load(text, key=key), path)
             has_own_chunks = isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default"
         if has_own_chunks:

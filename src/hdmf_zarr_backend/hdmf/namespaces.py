@@ -17,20 +17,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
+from hdmf_zarr_backend.encoding import reserved
 from hdmf_zarr_backend.encoding.casting import to_text
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.layout import Layout, new_dataset
 from hdmf_zarr_backend.encoding.nczarr import decode_dimensions, set_dimensions
-from hdmf_zarr_backend.encoding.reserved import (
-    DIMENSIONS,
-    NAMESPACE,
-    SPECLOC,
-    cached_versions,
-    data_type_of,
-    newest_version,
-    notes_of,
-    spec_location,
-)
+from hdmf_zarr_backend.encoding.reserved import cached_versions, data_type_of, newest_version, notes_of, spec_location
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, ZarrBackendError, at
 from hdmf_zarr_backend.model.element import REFERENCE, UTF8
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
@@ -111,13 +103,13 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> None:
     root = plan.hierarchy.group("")
     if not texts:
         return
-    if SPECIFICATIONS in root.members and SPECLOC not in root.attributes:
+    if SPECIFICATIONS in root.members and reserved.SPECLOC not in root.attributes:
         problem = f"the name {SPECIFICATIONS!r} is taken by the cached namespaces"
         with at(location, SPECIFICATIONS):
             raise NameRefusedError(problem, remedy="Rename it, or write with cache_spec=False.")
-    group_path = spec_location(root.attributes.get(SPECLOC)) or SPECIFICATIONS
-    if SPECLOC not in root.attributes:
-        root.attributes = {**root.attributes, SPECLOC: group_path}
+    group_path = spec_location(root.attributes.get(reserved.SPECLOC)) or SPECIFICATIONS
+    if reserved.SPECLOC not in root.attributes:
+        root.attributes = {**root.attributes, reserved.SPECLOC: group_path}
     added: set[str] = set()
     for name, versions in texts.items():
         for version, sources in versions.items():
@@ -139,7 +131,7 @@ def text_array(text: str) -> PlannedArray:
     """Plan an array with one text, like each source of a namespace."""
     values = np.array([text], dtype=object)
     node, notes = new_dataset(UTF8, (), Layout())
-    node.attributes[DIMENSIONS] = ["_anonymous1"]
+    node.attributes[reserved.DIMENSIONS] = ["_anonymous1"]
     return PlannedArray(node, ElementSource(values, node.stored.shape, to_text), notes=notes)
 
 
@@ -158,7 +150,7 @@ def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[s
     lengths: dict[str, int] = {}
     for name, node in group.members.items():
         if isinstance(node, Dataset) and name not in left_out:
-            names = node.attributes.get(DIMENSIONS)
+            names = node.attributes.get(reserved.DIMENSIONS)
             if isinstance(names, list) and len(names) == len(node.stored.shape):
                 lengths.update(zip(map(str, names), node.stored.shape, strict=True))
     return lengths
@@ -181,7 +173,7 @@ def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
             if planned.iterator is not None:  # its axes are named later, when their lengths are known
                 planned.labels = planned.labels or labels.get(join(parent, name))
                 planned.taken = lengths
-            elif DIMENSIONS in node.attributes:
+            elif reserved.DIMENSIONS in node.attributes:
                 own = decode_dimensions(node.attributes)
                 planned.notes.pop("dims", None)
                 set_dimensions(node, labels.get(join(parent, name)) if own is None else own, lengths, planned.notes)
@@ -200,7 +192,7 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
         lengths = names_in(group, without=members)
         for name in members:
             node = group.members[name]
-            if isinstance(node, Dataset) and DIMENSIONS in node.attributes:
+            if isinstance(node, Dataset) and reserved.DIMENSIONS in node.attributes:
                 notes = {key: value for key, value in notes_of(node.attributes).items() if key != "dims"}
                 set_dimensions(node, decode_dimensions(node.attributes), lengths, notes)
 
@@ -216,13 +208,13 @@ def specs_in(catalog: Any) -> FindSpec:
 def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
     """Return the cached schema of a file, from its JSON; None if that is damaged, which `validate` reports."""
     versions, types = newest_versions(hierarchy), dict[str, dict[str, Spec]]()
-    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
+    location = str(spec_location(hierarchy.root.attributes.get(reserved.SPECLOC)))
 
     def load(namespace: str) -> dict[str, Spec]:
         if namespace not in types:
             types[namespace] = {}  # before those that it includes, which may include this one
             text = source_texts(store, hierarchy, join(location, f"{namespace}/{versions[namespace]}"))
-            for header in json.loads(text(NAMESPACE))["namespaces"]:
+            for header in json.loads(text(reserved.NAMESPACE))["namespaces"]:
                 known = types.setdefault(header["name"], {})
                 entries = ((entry.get("source"), entry.get("namespace")) for entry in header["schema"])
                 for source, other in dict.fromkeys(entries):

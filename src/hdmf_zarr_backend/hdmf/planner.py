@@ -22,7 +22,7 @@ from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.array.chunks import check_unwritten
 from hdmf_zarr_backend.array.lazy import EditableArray, LazyArray, UnlinkedArray, stored_view
-from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend.encoding import dtypes, reserved
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.encoding.casting import unmasked
 from hdmf_zarr_backend.encoding.chunk_codec import check_given
@@ -31,18 +31,7 @@ from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
 from hdmf_zarr_backend.encoding.parser import Resolver
 from hdmf_zarr_backend.encoding.references import Link, ZarrReference, encode_link, find_link
-from hdmf_zarr_backend.encoding.reserved import (
-    DIMENSIONS,
-    DOC,
-    DTYPE,
-    IDENTITY,
-    LINKS,
-    NOTES,
-    SPECLOC,
-    TYPE_KEYS,
-    notes_of,
-    root_notes,
-)
+from hdmf_zarr_backend.encoding.reserved import notes_of, root_notes
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5_dataset
@@ -143,7 +132,7 @@ class Planner:
             self._link(link, group)
         node.attributes = self._attributes(builder, path, {} if path else root_notes())
         if group.links:
-            node.attributes[LINKS] = [encode_link(link) for link in group.links]
+            node.attributes[reserved.LINKS] = [encode_link(link) for link in group.links]
 
     def member(self, builder: Any, group: PlannedGroup, name: str) -> None:
         """Plan a group or a dataset as a member of a group."""
@@ -160,10 +149,10 @@ class Planner:
 
     def _attributes(self, builder: Any, path: str, notes: dict[str, Any]) -> Attributes:
         attributes = dict(builder.attributes)
-        doc = None if DOC in attributes else self.request.doc(builder)
+        doc = None if reserved.DOC in attributes else self.request.doc(builder)
         if doc is not None:
-            attributes[DOC] = doc
-            notes[DOC] = True
+            attributes[reserved.DOC] = doc
+            notes[reserved.DOC] = True
         strict = self.request.options.strict_json
         with at(self.targets, path):
             return encode_attributes(attributes, notes=notes, reference=self.targets.encode_attribute, strict=strict)
@@ -238,7 +227,7 @@ class Planner:
         if isinstance(data, LazyArray):
             # a dataset that is read with another type than it has on disk is copied: a link would lose that type
             own, stored = builder.attributes, data.node.attributes
-            link_data = link_data and all(stored.get(key) == own[key] for key in TYPE_KEYS if key in own)
+            link_data = link_data and all(stored.get(key) == own[key] for key in reserved.TYPE_KEYS if key in own)
             reference = self._link_instead_of_copy(data, path, link_data=link_data)
             if reference is not None:
                 self._warn_of_lost(builder, stored, path, reference)
@@ -276,7 +265,7 @@ class Planner:
         lost = ", ".join(
             f"{name}={value} (there {stored.get(name)})"
             for name, value in builder.attributes.items()
-            if not (name in IDENTITY or isinstance(value, REFERENCES) or is_same(value, stored.get(name)))
+            if not (name in reserved.IDENTITY or isinstance(value, REFERENCES) or is_same(value, stored.get(name)))
             and not is_same(value, default.get(name))
         )
         if lost:
@@ -295,13 +284,14 @@ class Planner:
             if maxshape != means.axes and len(maxshape) == len(means.axes):
                 planned.notes["maxshape"] = list(maxshape)
         # reserved ones last: an attribute of the user with such a name is escaped, and cannot replace them
-        reserved = dict(array.attributes)
+        own = dict(array.attributes)
         if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted
-            reserved[DIMENSIONS] = encode_dimensions(builder.dimension_labels, array.stored.shape, taken, planned.notes)
+            labels, shape = builder.dimension_labels, array.stored.shape
+            own[reserved.DIMENSIONS] = encode_dimensions(labels, shape, taken, planned.notes)
         else:
             planned.labels = builder.dimension_labels
             planned.taken = taken
-        array.attributes = {**self._attributes(builder, path, planned.notes), **reserved}
+        array.attributes = {**self._attributes(builder, path, planned.notes), **own}
 
     def _layout(self, builder: Any, path: str) -> tuple[Layout, bool]:
         data = builder.data
@@ -493,8 +483,8 @@ class AppendPlanner(Planner):
                 self._merge_link(link, group)
         self._merge_attributes(builder, node, path)
         if group.links:
-            entries = [*node.attributes.get(LINKS, []), *map(encode_link, group.links)]
-            node.attributes = {**node.attributes, LINKS: entries}
+            entries = [*node.attributes.get(reserved.LINKS, []), *map(encode_link, group.links)]
+            node.attributes = {**node.attributes, reserved.LINKS: entries}
             self.plan.changed.add(path)
         self.plan.added |= {join(path, name) for name in node.members.keys() - known}
 
@@ -566,14 +556,15 @@ class AppendPlanner(Planner):
             return
         merged = {**before, **wanted}  # an append removes no attribute
         # a `doc` of the user is not the schema's
-        left_out = {"attributes", "escaped", *({DOC} & builder.attributes.keys())}
+        left_out = {"attributes", "escaped", *({reserved.DOC} & builder.attributes.keys())}
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         strict = self.request.options.strict_json
         encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)
-        kept = {DTYPE, DIMENSIONS, LINKS, SPECLOC, *([DOC] if notes.get(DOC) is True else [])}
+        kept = {reserved.DTYPE, reserved.DIMENSIONS, reserved.LINKS, reserved.SPECLOC}
+        kept |= {reserved.DOC} if notes.get(reserved.DOC) is True else set()
         fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
-        if NOTES in stored and notes:
-            fresh.setdefault(NOTES, notes)
+        if reserved.NOTES in stored and notes:
+            fresh.setdefault(reserved.NOTES, notes)
         if fresh != stored:
             node.attributes = fresh
             self.plan.changed.add(path)

@@ -24,26 +24,11 @@ from hdmf.data_utils import DataIO
 from hdmf.spec import DatasetSpec, GroupSpec, RefSpec, SpecReader, SpecWriter
 from hdmf.term_set import TermSetWrapper
 
-from hdmf_zarr_backend.encoding import dtypes
+from hdmf_zarr_backend import errors
+from hdmf_zarr_backend.encoding import dtypes, reserved
 from hdmf_zarr_backend.encoding.casting import UNEVEN, cast, flatten, infer
-from hdmf_zarr_backend.encoding.reserved import (
-    NAMESPACE,
-    NCZARR_ATTR,
-    SPECLOC,
-    cached_versions,
-    data_type_of,
-    newest_version,
-    spec_location,
-)
-from hdmf_zarr_backend.errors import (
-    MetadataError,
-    MissingNamespacesWarning,
-    UnreadTypeWarning,
-    ValueRefusedError,
-    ZarrBackendError,
-    at,
-    warn,
-)
+from hdmf_zarr_backend.encoding.reserved import cached_versions, data_type_of, newest_version, spec_location
+from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf.namespaces import HDMF_ERRORS, USE_INSTALLED, fits, is_registered, source_texts
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, containers_below
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join, split
@@ -82,7 +67,7 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
         return  # most attributes are text or floats
     namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
     # a file with NCZarr's attributes states the type of each attribute
-    if node is None or NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
+    if node is None or reserved.NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
         return
     if not is_registered(catalog, namespace, data_type):
         return
@@ -128,7 +113,7 @@ def _kind_of(dtype_name: str) -> str | None:
         return "f"
     try:
         return dtypes.numpy_of(dtype_name).kind if dtypes.kind_of(dtype_name) == "number" else None
-    except ValueRefusedError:
+    except errors.ValueRefusedError:
         return None
 
 
@@ -144,11 +129,11 @@ def _floats(value: Any) -> Any:
         if numbers == leaves or not {*map(type, numbers)} <= {int, float}:
             return value
         return np.array(numbers, np.float64).reshape(shape)
-    except (ValueRefusedError, OverflowError):
+    except (errors.ValueRefusedError, OverflowError):
         return value  # rows differ in length
 
 
-class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
+class ContainerError(errors.MetadataError, ConstructError):  # type: ignore[misc]
     """No container can be made from the builders of a file. Also hdmf's own error class for this."""
 
 
@@ -191,7 +176,7 @@ class TypeCheck:
         if data_type not in self._types[namespace]:
             # a warning: hdmf leaves out what it has no class for, and an NWB file with an unknown extension is readable
             what = f"The type {data_type!r} of {builder_path(builder)} in {self._source}"
-            warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning)
+            warn(f"{what} is not in {namespace!r}: left out.", errors.UnreadTypeWarning)
         elif isinstance(builder, GroupBuilder):
             self._check_members(builder, self._spec(namespace, data_type))
 
@@ -210,13 +195,13 @@ class TypeCheck:
                 raise self._error(problem, member, "Restore the dataset from a copy.")
             if kind == "link":
                 message = f"{builder_path(member)} in {self._source} is a group, and a link in the schema: left out."
-                warn(message, UnreadTypeWarning)
+                warn(message, errors.UnreadTypeWarning)
             if kind == "group" and wanted.data_type is None:
                 self._check_members(member, wanted)
         for name, member in builder.datasets.items():
             if expected.get(name, ("", None))[0] == "group" and member is not None:
                 message = f"{builder_path(member)} in {self._source} is a dataset, and a group in the schema: left out."
-                warn(message, UnreadTypeWarning)
+                warn(message, errors.UnreadTypeWarning)
 
     def _error(self, problem: str, builder: Any, remedy: str) -> ContainerError:
         return ContainerError(problem, store=self._source, path=builder_path(builder), remedy=remedy)
@@ -281,22 +266,22 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
     with at(location, builder_path(builder)):
         if isinstance(spec.dtype, RefSpec):
             if isinstance(first_leaf(data), (*_NUMBERS, str, bytes)):
-                raise ValueRefusedError("the schema has references here", remedy="Give objects of the file.")
+                raise errors.ValueRefusedError("the schema has references here", remedy="Give objects of the file.")
             spec = specs[0]  # hdmf converts no containers
         if isinstance(spec.dtype, list):
             data = _checked_rows([field.name for field in spec.dtype], data)
         try:
             values, dtype = ObjectMapper.convert_dtype(spec, data)
         except ValueError as error:
-            raise ValueRefusedError(f"the schema has another type ({error})", remedy=_REMEDY) from error
+            raise errors.ValueRefusedError(f"the schema has another type ({error})", remedy=_REMEDY) from error
         _check(data, values, builder, None, location)
         shape, wanted = shape_of(data.data if isinstance(data, DataIO) else data), with_shape.shape
         shapes = wanted if wanted and isinstance(wanted[0], (list, tuple)) else [wanted] if wanted else []
         if shapes and not any(fits(each, shape) for each in shapes):
             problem = f"the schema allows the shapes {shapes}, and the data have {shape}"
-            raise ValueRefusedError(problem, remedy="Give data of such a shape.")
+            raise errors.ValueRefusedError(problem, remedy="Give data of such a shape.")
         if not shapes and shape and spec.data_type is None and (builder.data is None or not shape_of(builder.data)):
-            raise ValueRefusedError("the schema has one value here", remedy="Give one value.")
+            raise errors.ValueRefusedError("the schema has one value here", remedy="Give one value.")
         # hdmf takes any text for a time, with which pynwb cannot read the file.
         if spec.dtype == "isodatetime" and not shape:
             text = values.decode(errors="replace") if isinstance(values, bytes) else str(values)
@@ -305,7 +290,7 @@ def converted(specs: list[Any], data: Any, builder: Any, location: str) -> tuple
             except ValueError as error:
                 problem = f"{text!r} is not a time in the form of ISO 8601"
                 remedy = 'Give a datetime, or a text such as "2025-03-01T12:00:00+00:00".'
-                raise ValueRefusedError(problem, remedy=remedy) from error
+                raise errors.ValueRefusedError(problem, remedy=remedy) from error
     return values, dtype
 
 
@@ -314,7 +299,8 @@ def _checked_rows(names: list[str], data: Any) -> Any:
     dtype = getattr(data.data if isinstance(data, DataIO) else data, "dtype", None)
     if isinstance(dtype, np.dtype) and not dtype.hasobject and set(dtype.names or ()) != set(names):
         problem = f"the schema has rows with the fields {', '.join(names)}, and the data are of type {dtype}"
-        raise ValueRefusedError(problem, remedy="Give a list of tuples, or a structured array with these fields.")
+        remedy = "Give a list of tuples, or a structured array with these fields."
+        raise errors.ValueRefusedError(problem, remedy=remedy)
     return list(data) if isinstance(data, np.ndarray) and data.dtype.names is not None else data
 
 
@@ -450,14 +436,14 @@ def _check(given: Any, converted: Any, builder: Any, name: str | None, location:
             _check_arrays([given], [converted])
         elif isinstance(given, str) and isinstance(converted, bytes):
             _check_text([given], is_ascii=True)
-    except ValueRefusedError as error:
+    except errors.ValueRefusedError as error:
         what = "" if name is None else f"the attribute {name!r}: "
         problem, remedy, path = f"{what}{error.problem}", _REMEDY, builder_path(builder)
         if error.remedy == UNEVEN:
             remedy = f"The schema wants one shape for all rows: pad {name or builder.name} with NaN."
         else:
             problem += ": the schema has another type, and hdmf would change the value"
-        raise ValueRefusedError(problem, store=location, path=path, remedy=remedy) from error.__cause__
+        raise errors.ValueRefusedError(problem, store=location, path=path, remedy=remedy) from error.__cause__
 
 
 def _check_arrays(given: Any, converted: Any) -> None:
@@ -479,9 +465,9 @@ def _check_text(given: Any, *, is_ascii: bool) -> None:
     lists = (np.ravel(leaf).tolist() if isinstance(leaf, np.ndarray) else [leaf] for leaf in leaves)
     for position, item in enumerate(itertools.chain.from_iterable(lists)):
         if item is None or isinstance(item, _NUMBERS):
-            raise ValueRefusedError(f"element {position}: {item!r} is not text")
+            raise errors.ValueRefusedError(f"element {position}: {item!r} is not text")
         if is_ascii and isinstance(item, str) and not item.isascii():
-            raise ValueRefusedError(f"element {position}: {item!r} is not ASCII")
+            raise errors.ValueRefusedError(f"element {position}: {item!r} is not ASCII")
 
 
 # ---- cached namespaces ----------------------------------------------------------------------------------------------
@@ -502,7 +488,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 return json.loads(self._text(spec_path))
             except (ValueError, RecursionError) as error:
                 problem = f"the cached specification {spec_path!r} is not JSON ({type(error).__name__})"
-                raise MetadataError(problem, **USE_INSTALLED) from error
+                raise errors.MetadataError(problem, **USE_INSTALLED) from error
 
     def read_namespace(self, ns_path: str) -> Any:
         """Return the list of namespaces in the source ``ns_path``."""
@@ -510,7 +496,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
         if isinstance(document, dict) and isinstance(document.get("namespaces"), list):
             return document["namespaces"]
         with at(self._store, join(self._path, ns_path)):
-            raise MetadataError(f"the cached source {ns_path!r} lists no namespaces", **USE_INSTALLED)
+            raise errors.MetadataError(f"the cached source {ns_path!r} lists no namespaces", **USE_INSTALLED)
 
 
 def load_cached_namespaces(
@@ -520,26 +506,26 @@ def load_cached_namespaces(
     versions = cached_versions(hierarchy)
     if not versions:
         message = f"No cached namespaces found in {store.location!r}: the installed ones are used."
-        warn(message, MissingNamespacesWarning)
+        warn(message, errors.MissingNamespacesWarning)
         return {}
-    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
+    location = str(spec_location(hierarchy.root.attributes.get(reserved.SPECLOC)))
     # all in one call of hdmf, which loads what a namespace includes from the reader of the included one
     readers = {}
     with at(store, location):
         for name in versions if namespaces is None else namespaces:
             if not versions.get(name):
                 known = f"The cached namespaces are: {', '.join(versions)}."
-                raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
+                raise errors.MetadataError(f"the namespace {name!r} is not cached", remedy=known)
             # by number: hdmf-zarr 0.13 takes 2.9.0 for newer than 2.11.0, by the order of text
             path = join(join(location, name), newest_version(versions[name]))
             readers[name] = TextSpecReader(store, hierarchy, path)
         try:
-            loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
-        except ZarrBackendError:
+            loaded: dict[str, Any] = catalog.load_namespaces(reserved.NAMESPACE, reader=readers)
+        except errors.ZarrBackendError:
             raise  # a source cannot be read
         except HDMF_ERRORS as error:
             problem = f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})"
-            raise MetadataError(problem, **USE_INSTALLED) from error
+            raise errors.MetadataError(problem, **USE_INSTALLED) from error
     return loaded
 
 
@@ -566,6 +552,6 @@ def namespace_texts(catalogs: Iterable[Any]) -> dict[str, dict[str, dict[str, st
             if name in texts:
                 continue
             writer = TextSpecWriter()
-            NamespaceToBuilderHelper.convert_namespace(catalog, name).export(NAMESPACE, writer=writer)
+            NamespaceToBuilderHelper.convert_namespace(catalog, name).export(reserved.NAMESPACE, writer=writer)
             texts[name] = {str(catalog.get_namespace(name).version): writer.texts}
     return texts

@@ -16,6 +16,7 @@ import numpy as np
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
+from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.content import uneven_series
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.parser import Resolver
@@ -27,18 +28,7 @@ from hdmf_zarr_backend.encoding.references import (
     is_reference,
 )
 from hdmf_zarr_backend.encoding.reserved import LINKS, data_type_of
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    LengthWarning,
-    MissingTargetError,
-    NotZarrError,
-    ReferenceTargetError,
-    StoreNotFoundError,
-    ValueRefusedError,
-    ZarrBackendError,
-    at,
-    warn,
-)
+from hdmf_zarr_backend.errors import at, warn
 from hdmf_zarr_backend.hdmf.internals import container_made_of
 from hdmf_zarr_backend.model import links as link_sources
 from hdmf_zarr_backend.model.element import Reference
@@ -147,7 +137,7 @@ class Targets:
         elif isinstance(target, AbstractContainer) and self.manager is not None:
             builder = self.manager.build(target)
         else:
-            raise ValueRefusedError(f"{target!r} cannot be the target of a reference")
+            raise errors.ValueRefusedError(f"{target!r} cannot be the target of a reference")
         builder = self._replaced.get(id(builder), (None, builder))[1]
         known = self.known.get(id(builder))
         if known is None:
@@ -195,7 +185,8 @@ class Targets:
         file = link_sources.full_location(str(builder.source))
         if not can_be_named(file):
             problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
-            raise ValueRefusedError(problem, remedy="Copy the object, or write its file to a location with an address.")
+            remedy = "Copy the object, or write its file to a location with an address."
+            raise errors.ValueRefusedError(problem, remedy=remedy)
         # the id of the file that is meant, which tells a reader that another one is in its place
         file_id = self.file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
         return ZarrReference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
@@ -215,7 +206,7 @@ class Targets:
         if isinstance(target, ZarrReference):
             if not {".", ".."}.isdisjoint(target.node_path.split("/")):  # Zarr v2, "Logical storage paths"
                 problem = f"{target.path!r} is not a path of a node"
-                raise ValueRefusedError(problem, remedy='Leave "." and ".." out of it.')
+                raise errors.ValueRefusedError(problem, remedy='Leave "." and ".." out of it.')
             return target
         if isinstance(target, RegionReference):
             return replace(self.reference_to(target.builder), region=target.region)
@@ -227,7 +218,7 @@ class Targets:
         if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not self.is_written(builder)):
             problem = "a reference was appended to something that is not in the file"
             remedy = "Write the file with io.write(container) before closing it."
-            raise ConflictError(problem, store=self.location, remedy=remedy)
+            raise errors.ConflictError(problem, store=self.location, remedy=remedy)
         return self.encode(builder)
 
     def encode_attribute(self, value: Any) -> dict[str, Any] | None:
@@ -250,7 +241,7 @@ def can_be_named(location: str) -> bool:
     return not location.startswith(NOWHERE) and is_zarr_location(location)
 
 
-_ABSENT = (ReferenceTargetError, StoreNotFoundError, NotZarrError)
+_ABSENT = (errors.ReferenceTargetError, errors.StoreNotFoundError, errors.NotZarrError)
 _KEPT_ELEMENTS = 2**20
 """Columns up to this length are encoded once; longer ones again when they are written, which needs less memory."""
 _Key: TypeAlias = "tuple[str, str, str | None]"
@@ -293,7 +284,7 @@ def check_targets(
         if columns and targets.export_location is not None and not remedy_taken:  # `remedy_taken` is of a copy
             call = f"io.remove({absolute(columns[0])!r})"
             remedy += f" To leave out a column, convert the file, call {call} in the copy, and export from that."
-        raise MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy)
+        raise errors.MissingTargetError(problem, store=targets.location, path=absolute(path), remedy=remedy)
 
 
 def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
@@ -380,7 +371,7 @@ class _Check:
             file, target_path, node = self._resolver.find(main, source, path)
         except _ABSENT as error:
             return "is not part of what is written" if is_own else f"does not exist ({error.problem})"
-        except (ZarrBackendError, OSError):
+        except (errors.ZarrBackendError, OSError):
             return None  # it may be there; whoever follows the link gets the reason why not
         identifier = node.attributes.get("object_id")
         if wanted is None and is_own and isinstance(builder, DatasetBuilder) and builder.parent is not None:
@@ -395,4 +386,4 @@ class _Check:
 def check_lengths(resolver: Resolver, changed: Set[str]) -> None:
     """Warn of series whose data and timestamps differ in length, if one of them, or a link to it, is in ``changed``."""
     for owner, lengths in uneven_series(resolver, changed) if changed else ():
-        warn(f"{resolver.main.location}, {absolute(owner)}: {lengths}", LengthWarning)
+        warn(f"{resolver.main.location}, {absolute(owner)}: {lengths}", errors.LengthWarning)
