@@ -37,20 +37,12 @@ from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver
 from hdmf_zarr_backend.encoding.references import decode_reference, find_link, is_reference, set_links
 from hdmf_zarr_backend.encoding.reserved import as_dict, cached_versions, data_type_of, spec_location, visible
 from hdmf_zarr_backend.errors import at, warn
+from hdmf_zarr_backend.hdmf import schema
 from hdmf_zarr_backend.hdmf.assembler import make_group
 from hdmf_zarr_backend.hdmf.containers import stored_array
 from hdmf_zarr_backend.hdmf.files import EditedFile, ReadSession, prepare, write_changes
 from hdmf_zarr_backend.hdmf.namespaces import add_specs, name_axes, names_in, rename_axes, specs_in
 from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
-from hdmf_zarr_backend.hdmf.schema import (
-    converted,
-    is_of,
-    is_untyped,
-    load_cached_namespaces,
-    namespace_texts,
-    specs_at,
-    why_required,
-)
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_lengths, check_targets, object_id, top_of
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
@@ -113,11 +105,11 @@ class Edit:
         cached = NamespaceCatalog(known.group_spec_cls, known.dataset_spec_cls, known.spec_namespace_cls)
         with warnings.catch_warnings(action="ignore"), suppress(errors.MetadataError):
             if self._catalog.namespaces:
-                load_cached_namespaces(cached, self._file.store, self._known)
+                schema.load_cached_namespaces(cached, self._file.store, self._known)
         return [self._catalog, cached]
 
     def _why_required(self, path: str, **options: Any) -> str | None:
-        reasons = (why_required(catalog, self._known, path, **options) for catalog in self._catalogs)
+        reasons = (schema.why_required(catalog, self._known, path, **options) for catalog in self._catalogs)
         return next((reason for reason in reasons if reason is not None), None)
 
     def _conflict(self, problem: str, path: str, remedy: str, cli: str = "") -> errors.ConflictError:
@@ -218,20 +210,20 @@ class Edit:
             first = np.asarray(builder.data[:1] if shape_of(builder.data) else builder.data)
             values: Any = None
             with suppress(errors.ValueRefusedError):
-                values, _ = converted(specs_at(self._catalog, self.hierarchy, new), first, builder, "")
+                values, _ = schema.converted(schema.specs_at(self._catalog, self.hierarchy, new), first, builder, "")
             if values is None or (first.dtype.kind in "biufc" and np.asarray(values).dtype != first.dtype):
                 problem = f"the schema has values of another type or shape under the name {name!r}"
                 raise self._conflict(problem, old, "Choose another name, or first replace the values.")
 
     def _names_for(self, path: str, member: Any) -> tuple[set[str | None], set[str | None]]:
         """Return the names that the schema has in a group for a member, with None for any, and all of its names."""
-        specs = [spec for spec in specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
+        specs = [spec for spec in schema.specs_at(self._catalog, self.hierarchy, path) if isinstance(spec, GroupSpec)]
         members = [each for spec in specs for each in (*spec.groups, *spec.datasets)]
         if data_type_of(member) is not None:
-            fitting = [each for each in members if is_of(self._catalog, member, each.data_type)]
+            fitting = [each for each in members if schema.is_of(self._catalog, member, each.data_type)]
         else:
             kind = DatasetSpec if isinstance(member, (Dataset, DatasetBuilder)) else GroupSpec
-            fitting = [each for each in members if is_untyped(each) and isinstance(each, kind)]
+            fitting = [each for each in members if schema.is_untyped(each) and isinstance(each, kind)]
         links = [each for spec in specs for each in spec.links]
         return {each.name for each in fitting}, {each.name for each in (*members, *links)}
 
@@ -254,7 +246,7 @@ class Edit:
         is_own = isinstance(given, LazyArray) and (given.location, given.path) == (store.location, path)
         if is_own:
             self._check_budget(given.nbytes, path)
-        data, dtype = converted(specs_at(self._catalog, self._known, path), data, old, store.location)
+        data, dtype = schema.converted(schema.specs_at(self._catalog, self._known, path), data, old, store.location)
         is_alike = node is not None and len(shape_of(stored_array(data))) == len(shape_of(old.data))
         labels = {"dimension_labels": old.dimension_labels} if is_alike and old.dimension_labels else {}
         builder = DatasetBuilder(
@@ -294,8 +286,8 @@ class Edit:
         group = self._known.get(parent)
         if not isinstance(group, Group) or last in group.members or find_link(group.attributes, last) is not None:
             return None
-        specs = (spec for spec in specs_at(self._catalog, self._known, path) if isinstance(spec, DatasetSpec))
-        spec = next((spec for spec in specs if is_untyped(spec)), None)
+        specs = (spec for spec in schema.specs_at(self._catalog, self._known, path) if isinstance(spec, DatasetSpec))
+        spec = next((spec for spec in specs if schema.is_untyped(spec)), None)
         needed = [each.name for each in spec.attributes if each.required and each.value is None] if spec else ()
         if spec is None or needed:
             return None
@@ -357,12 +349,12 @@ class Edit:
         needed = {member.attributes.get("namespace") for _, member in builders_below(builder)}
         if needed & {*namespaces} <= cached.keys():
             return
-        texts = {name: each for name, each in namespace_texts([catalog]).items() if name not in cached}
+        texts = {name: each for name, each in schema.namespace_texts([catalog]).items() if name not in cached}
         add_specs(self._plan, texts, location=self._file.store.location)
         self._adapt_plan()
         unknown = [name for name in texts if name not in self._catalog.namespaces]
         if unknown:
-            load_cached_namespaces(self._manager.type_map, self._planned, self.hierarchy, unknown)
+            schema.load_cached_namespaces(self._manager.type_map, self._planned, self.hierarchy, unknown)
 
     def _place(self, path: str, builder: Any) -> PlannedGroup:
         """Return the group for a new member, which the schema allows there; a group that it only names is created."""
@@ -373,7 +365,7 @@ class Edit:
         self._plan.added.add(join(path, new[-1]))
         for name in reversed(new[1:]):
             path = join(path, name)
-            if not any(map(is_untyped, specs_at(self._catalog, self.hierarchy, path))):
+            if not any(map(schema.is_untyped, schema.specs_at(self._catalog, self.hierarchy, path))):
                 remedy = f"Add it and call io.write: nwbfile.create_processing_module({name!r}, ...) for a module."
                 problem = "there is no such group to copy into"
                 raise errors.ReferenceTargetError(problem, store=self._file.store, path=path, remedy=remedy)
@@ -383,7 +375,9 @@ class Edit:
         names, others = self._names_for(path, builder)
         if not others or None in names:
             there = join(path, builder.name)
-            own = (spec for spec in specs_at(self._catalog, self.hierarchy, there) if isinstance(spec, GroupSpec))
+            own = [
+                each for each in schema.specs_at(self._catalog, self.hierarchy, there) if isinstance(each, GroupSpec)
+            ]
             has_members = any(each.name is None for spec in own for each in spec.groups)
             more = f", or copy its members with into={absolute(there)!r}" if has_members else ""
             remedy = f"Choose another name{more}."
@@ -763,7 +757,7 @@ class Edit:
         paths = {split(path)[0] for path in gone} | self._plan.changed if gone else ()
         owners = {self._owner(new) for path in paths if (new := self.new_path(path))} - {""}
         store, parsed = self._file.store, self._file.parsed
-        for path in (path for path in sorted(owners) if specs_at(self._catalog, self.hierarchy, path)):
+        for path in (path for path in sorted(owners) if schema.specs_at(self._catalog, self.hierarchy, path)):
             error = self._why_not(self._planned, replace(parsed, hierarchy=self.hierarchy), path)
             if error is not None and self._why_not(store, parsed, path) is None:
                 text = str(error.args[-1]).rstrip(".")

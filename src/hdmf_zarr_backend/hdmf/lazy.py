@@ -27,18 +27,8 @@ from hdmf.utils import LabelledDict, get_docval
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference
 from hdmf_zarr_backend.encoding.reserved import LINKS, TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.hdmf import internals
 from hdmf_zarr_backend.hdmf.assembler import Assembler, add_member, make_dataset, make_group, set_link, taken
-from hdmf_zarr_backend.hdmf.internals import (
-    can_wait_for_members,
-    children_of,
-    collections_of,
-    constructor_arguments,
-    is_read_from_fields,
-    new_container,
-    set_children,
-    set_fields,
-    set_parents,
-)
 from hdmf_zarr_backend.hdmf.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.hdmf.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.model.nodes import (
@@ -501,7 +491,7 @@ class LazyContainers:
         """Return the container and the path of each member that is not created."""
         unmade: list[tuple[Any, str]] = []
         for parent in {id(parent): parent for parent, _ in self._waiting.values()}.values():
-            groups = [parent.fields, *(getattr(parent, name) for name in collections_of(type(parent)))]
+            groups = [parent.fields, *(getattr(parent, name) for name in internals.collections_of(type(parent)))]
             entries = (each for group in groups for each in dict.values(group) if type(each) is Entry)
             unmade += [(parent, entry.path) for entry in entries if entry.path not in self._containers]
         return unmade
@@ -515,7 +505,7 @@ class LazyContainers:
         if not is_registered(self._manager.namespace_catalog, namespace, data_type):
             return False
         builder = make_group("a group", {}, dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, "")
-        return can_wait_for_members(self._manager.get_cls(builder), self._manager.type_map.get_map(builder))
+        return internals.can_wait_for_members(self._manager.get_cls(builder), self._manager.type_map.get_map(builder))
 
     def on_made(self, paths: list[str]) -> None:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
@@ -567,12 +557,12 @@ class LazyContainers:
         """Make the children of a container: paths, or containers that came with their parent, in hdmf's order."""
         with self._lock:
             self.make([member for member in members if member in self._waiting])
-            children = children_of(parent)
+            children = internals.children_of(parent)
             if isinstance(children, LazyList):
                 ordered = [self._containers[member] if isinstance(member, str) else member for member in members]
                 known = {id(child): child for child in list.__iter__(children)}
                 ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
-                set_children(parent, [*ordered, *known.values()])  # what the user has added comes last
+                internals.set_children(parent, [*ordered, *known.values()])  # what the user has added comes last
 
     @gc_paused()
     def make(self, paths: Sequence[str]) -> None:
@@ -636,7 +626,7 @@ class LazyContainers:
                     container = self._open_container(path, parent)
                 else:
                     container = self._manager.construct(builder)
-                    set_parents(container, parent)
+                    internals.set_parents(container, parent)
         finally:
             self._making.remove(path)
         self._containers[path] = container
@@ -680,7 +670,7 @@ class LazyContainers:
         cls, mapper = self._manager.get_cls(builder), self._manager.type_map.get_map(builder)
         seen = self._matched_builder(path, mapper.spec)
         builder.attributes.update(seen.attributes)  # with the types of the schema
-        given = constructor_arguments(mapper, seen, self._manager.type_map, cls)
+        given = internals.constructor_arguments(mapper, seen, self._manager.type_map, cls)
         described = {each["name"]: each for each in get_docval(cls.__init__)}
         arguments: dict[str, Any] = {}
         later: dict[str, list[_Member]] = {}
@@ -692,9 +682,9 @@ class LazyContainers:
             else:
                 has_builders = any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in _listed(value))
                 arguments[name] = self._all_made(value, at_once) if has_builders else value
-        container = new_container(mapper, cls, builder, parent, arguments)
+        container = internals.new_container(mapper, cls, builder, parent, arguments)
         self._manager.prebuilt(container, builder)
-        set_parents(container, parent)
+        internals.set_parents(container, parent)
         self._defer(container, later, given, arguments)
         container.set_modified(False)  # hdmf takes a new container for a changed one, and would write it
         self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._waiting])
@@ -756,7 +746,9 @@ class LazyContainers:
         if not is_one:
             names = [split(member.path)[1] for member in members]
             return (
-                name in collections_of(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
+                name in internals.collections_of(cls)
+                and len({*names}) == len(names)
+                and not any("==" in each for each in names)
             )
         # One optional member can wait if the container has it in a field that only hdmf's getter reads, if None is what
         # the constructor takes instead, and if its class is allowed, which the constructor would check.
@@ -767,7 +759,7 @@ class LazyContainers:
         return (
             bool(field.get("child"))
             and field.get("required_name") in (None, split(path)[1])
-            and is_read_from_fields(cls, name)
+            and internals.is_read_from_fields(cls, name)
             and described.get("default", "") is None
             and isinstance(described["type"], type)
             and issubclass(self._manager.get_cls(small), described["type"])
@@ -807,7 +799,7 @@ class LazyContainers:
             else:
                 fields[name] = next(iter(entries.values()))
         if fields:
-            set_fields(container, LazyFields({**container.fields, **fields}))
+            internals.set_fields(container, LazyFields({**container.fields, **fields}))
         if not later:
             return
         children: dict[Any, None] = {}  # paths and containers, in the order that they have when hdmf makes them
@@ -820,7 +812,7 @@ class LazyContainers:
             children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
         lazy_children = LazyList(container.children)
         lazy_children._make_all = partial(self.make_children, container, list(children))
-        set_children(container, lazy_children)
+        internals.set_children(container, lazy_children)
 
 
 _ORDER = {name: position for position, name in enumerate((
