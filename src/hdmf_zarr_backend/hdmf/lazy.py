@@ -745,11 +745,8 @@ class LazyContainers:
         name = described["name"]
         if not is_one:
             names = [split(member.path)[1] for member in members]
-            return (
-                name in internals.collections_of(cls)
-                and len({*names}) == len(names)
-                and not any("==" in each for each in names)
-            )
+            are_names = len({*names}) == len(names) and not any("==" in each for each in names)
+            return are_names and name in internals.collections_of(cls)
         # One optional member can wait if the container has it in a field that only hdmf's getter reads, if None is what
         # the constructor takes instead, and if its class is allowed, which the constructor would check.
         field: Any = next((each for each in cls.get_fields_conf() if each["name"] == name), {})

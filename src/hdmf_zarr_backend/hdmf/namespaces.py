@@ -47,7 +47,7 @@ def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:
     return {name: newest_version(versions) for name, versions in cached_versions(hierarchy).items() if versions}
 
 
-def is_registered(catalog: Any, namespace: Any, data_type: str) -> bool:
+def is_registered(catalog: Any, namespace: Any, data_type: str | None) -> bool:
     """Tell whether a catalog has a data type in a namespace."""
     return namespace in catalog.namespaces and data_type in catalog.get_namespace(namespace).get_registered_types()
 
@@ -70,10 +70,7 @@ def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str
     cache = ChunkCache()
     # request all at once, unless they are inlined, and without a listing (hdmf-zarr#332)
     if store.abilities.is_remote:
-        group = hierarchy.get(path)
-        members = group.members if isinstance(group, Group) else {}
-        arrays = ((join(path, name), node.stored) for name, node in members.items() if isinstance(node, Dataset))
-        keys = [join(array_path, stored.first_chunk) for array_path, stored in arrays]
+        keys = [join(array_path, node.stored.first_chunk) for array_path, node in hierarchy.arrays(path)]
         store = InlinedStore(store, store.get_many(keys))
 
     def text(source: str) -> str:
@@ -162,29 +159,25 @@ def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
         return
     labels = _Schema(schema).labels(plan.hierarchy)
     # By group: NCZarr, netCDF and xarray take axes of one name in a group for one dimension, which has one length.
-    for parent, group in plan.hierarchy.walk():
-        if not isinstance(group, Group):
+    lengths: dict[str, dict[str, int]] = defaultdict(dict)
+    for path, node in plan.hierarchy.arrays():
+        planned, taken = plan.arrays.get(path), lengths[split(path)[0]]
+        if planned is None:
             continue
-        lengths: dict[str, int] = {}
-        for name, node in sorted(group.members.items()):
-            planned = plan.arrays.get(join(parent, name))
-            if not isinstance(node, Dataset) or planned is None:
-                continue
-            if planned.iterator is not None:  # its axes are named later, when their lengths are known
-                planned.labels = planned.labels or labels.get(join(parent, name))
-                planned.taken = lengths
-            elif reserved.DIMENSIONS in node.attributes:
-                own = decode_dimensions(node.attributes)
-                planned.notes.pop("dims", None)
-                set_dimensions(node, labels.get(join(parent, name)) if own is None else own, lengths, planned.notes)
+        if planned.iterator is not None:  # its axes are named later, when their lengths are known
+            planned.labels = planned.labels or labels.get(path)
+            planned.taken = taken
+        elif reserved.DIMENSIONS in node.attributes:
+            own = decode_dimensions(node.attributes)
+            planned.notes.pop("dims", None)
+            set_dimensions(node, labels.get(path) if own is None else own, taken, planned.notes)
 
 
 def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
     """Rename the axes of arrays whose shapes have changed, so that each name has one length in its group."""
-    groups: dict[str, list[str]] = {}
-    for path in paths:
-        parent, name = split(path)
-        groups.setdefault(parent, []).append(name)
+    groups: dict[str, list[str]] = defaultdict(list)
+    for parent, name in map(split, paths):
+        groups[parent].append(name)
     for parent, members in groups.items():
         group = hierarchy.get(parent)
         if not isinstance(group, Group):

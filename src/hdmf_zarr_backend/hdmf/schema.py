@@ -67,9 +67,8 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
         return  # most attributes are text or floats
     namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
     # a file with NCZarr's attributes states the type of each attribute
-    if node is None or reserved.NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
-        return
-    if not is_registered(catalog, namespace, data_type):
+    is_stated = node is None or reserved.NCZARR_ATTR in node.attributes
+    if is_stated or not isinstance(namespace, str) or not is_registered(catalog, namespace, data_type):
         return
     spec = catalog.get_spec(namespace, data_type)
     _cast(builder, spec)
@@ -322,10 +321,8 @@ def container_error(error: Exception, root: Any, source: str, conflicts: list[st
     if isinstance(error, ConstructError) and len(error.args) == 2:
         builder = error.args[0]
     problem = f"no container can be made from the file ({text})"
-    remedy = "Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing. "
-    remedy += (
-        "A field that is missing is added by io.replace, in mode 'r+': io.replace('/session_description', 'text')."
-    )
+    remedy = "Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing. A field that is missing is "
+    remedy += "added by io.replace, in mode 'r+': io.replace('/session_description', 'text')."
     if conflicts:
         problem = f"an extension has another version than in the file: {'; '.join(conflicts)} ({text})"
         remedy = OTHER_VERSION
