@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 from hdmf.backends.errors import UnsupportedOperation
@@ -302,6 +302,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._edited: EditedFile | None = None
         self._unchecked: tuple[Any, Any] | None = None
         self._location = self._raw_store.location
+        self._fields = KnownFields(manager, self._location, self._written_builders.get_written)
         super().__init__(manager, source=self._location, herd_path=herd_path)  # this calls open()
         set_source(self, self._location)  # hdmf takes URLs other than http, https and s3 for relative paths
         LazyArray.view = _view
@@ -415,8 +416,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         try:
             if self._may_flush and self._writer is not None:
                 if file is not None:
-                    if "_fields" in self.__dict__:  # something was read or written
-                        self._fields.check_lengths(self.manager, self.path)
+                    self._fields.check_lengths()
                     flush_edits(file, self._targets().encode_stored)
                 if self._commit_message is not None:
                     self._writer.commit_session(self._commit_message)
@@ -680,10 +680,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return the stored form of a reference to ``builder``, which users of hdmf append to a dataset of rows."""
         return self._targets().encode_stored(builder)
 
-    @cached_property
-    def _fields(self) -> KnownFields:
-        return KnownFields()
-
     @known_arguments
     def write(
         self,
@@ -738,7 +734,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         check_origin(container, self.manager, self.path)
         # hdmf calls `write_builder`, and has lost the values then that it converted to the type of the schema
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
-        self._fields.check(self.manager, self.path, is_written=self.get_written)
+        self._fields.check()
         options = {"link_data": link_data, "exhaust_dci": exhaust_dci, "expandable": expandable}
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
         if self._edited is not None:
@@ -851,8 +847,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         else:
             session = self._session()
             assert self._edited is not None  # set when the file was opened or written
-            is_unchanged = partial(self._fields.is_unchanged, self.manager)
-            planner_of = partial(AppendPlanner, original=self._original, is_unchanged=is_unchanged)
+            planner_of = partial(AppendPlanner, original=self._original, is_unchanged=self._fields.is_unchanged)
             with self._edited.edits.gate:
                 write_difference(request, self._edited, planner_of)
             self._parsed.consolidated = request.options.consolidate_metadata
@@ -1079,12 +1074,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             yield edit
             edit.commit()
             # hdmf's containers do not follow a change of their file
-            if "_fields" in self.__dict__ and (changed := self._fields.unwritten()):
+            if changed := self._fields.unwritten():
                 lost = f"{self.source}: not written: changes of {few(changed)} in memory. Call io.write before this, "
                 warn(f"{lost}since the file has to be read again after it", errors.DroppedChangesWarning)
             self._outdated.append(self._written_builders)
             self._written_builders = WriteStatusTracker()
-            self.__dict__.pop("_fields", None)
+            self._fields = KnownFields(self.manager, self.path, self._written_builders.get_written)
             reading, self._reading, self._zarr_group = self._reading, None, None
             if reading is not None:
                 reading.outdate(f"this was read before a change of the file: {few(edit.done, '; ')}", edit.is_gone)

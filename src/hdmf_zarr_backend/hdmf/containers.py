@@ -338,15 +338,6 @@ class _Known(NamedTuple):
     children: tuple[Any, ...]
     lengths: dict[str, int]  # of lists and arrays in memory, which the file does not follow once they are written
 
-    def stored(self, manager: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        """Yield those of some values that are datasets or links of the file, with their builders."""
-        mapper, own = manager.type_map.get_map(self.container), manager.get_builder(self.container)
-        links, paths = getattr(own, "links", {}), [each for each in untyped_members(mapper.spec) if each[0]]
-        members = ((spec, member_at(own, path) or links.get(path[0])) for path, spec in paths)
-        builders = {"data": own} | {mapper.get_attribute(spec): builder for spec, builder in members}
-        known = ((name, builders.get(name)) for name in names)
-        return ((name, builder) for name, builder in known if isinstance(builder, (DatasetBuilder, LinkBuilder)))
-
 
 def _values_of(container: Any) -> dict[str, Any]:
     return {**({"data": container.data} if isinstance(container, Data) else {}), **container.fields}
@@ -361,7 +352,8 @@ def _lengths(values: dict[str, Any]) -> dict[str, int]:
 class KnownFields:
     """What the containers of one open file held when they were last read or written."""
 
-    def __init__(self) -> None:
+    def __init__(self, manager: Any, location: str, is_written: Callable[[Any], bool]) -> None:
+        self._manager, self._location, self._is_written = manager, location, is_written
         self._known: dict[int, _Known] = {}
 
     def note(self, root: Any, *, is_written: bool = False) -> None:
@@ -382,34 +374,43 @@ class KnownFields:
             or any(value is not known.values.get(name) for name, value in _values_of(known.container).items())
         ]
 
-    def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
+    def _stored(self, container: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        """Yield those of some values of a container that are datasets or links of the file, with their builders."""
+        mapper, own = self._manager.type_map.get_map(container), self._manager.get_builder(container)
+        links, paths = getattr(own, "links", {}), [each for each in untyped_members(mapper.spec) if each[0]]
+        members = ((spec, member_at(own, path) or links.get(path[0])) for path, spec in paths)
+        builders = {"data": own} | {mapper.get_attribute(spec): builder for spec, builder in members}
+        known = ((name, builders.get(name)) for name in names)
+        return ((name, builder) for name, builder in known if isinstance(builder, (DatasetBuilder, LinkBuilder)))
+
+    def check(self) -> None:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
         for known in self._known.values():
             container, before, now = known.container, known.values, _values_of(known.container)
             # identity, since comparing values would read all data of the file
             changed = {name for name, value in now.items() if value is not None and value is not before.get(name)}
-            if manager.get_builder(container) is None:
+            if self._manager.get_builder(container) is None:
                 continue
-            for name, builder in known.stored(manager, changed) if changed else ():
-                if is_written(builder):
-                    _check_data(builder, now[name], before.get(name), location)
-            _warn_of_removed(known, now, location)
+            for name, builder in self._stored(container, changed) if changed else ():
+                if self._is_written(builder):
+                    _check_data(builder, now[name], before.get(name), self._location)
+            _warn_of_removed(known, now, self._location)
             if changed & container.fields.keys():
-                _warn_of_fixed(container, manager, changed, location)
+                _warn_of_fixed(container, self._manager, changed, self._location)
                 container.set_modified()
-        self.check_lengths(manager, location)
+        self.check_lengths()
 
-    def is_unchanged(self, manager: Any, builder: Any, name: str | None) -> bool:
+    def is_unchanged(self, builder: Any, name: str | None) -> bool:
         """Tell whether an attribute of a builder, or with None its data, is that of a field as read or written."""
         # constants and defaults of the schema are unchanged too: hdmf sets them in whatever it builds
         owner: Any = builder
         path: tuple[str, ...] = ()
-        while (container := container_made_of(manager, owner)) is None and owner.parent is not None:
+        while (container := container_made_of(self._manager, owner)) is None and owner.parent is not None:
             owner, path = owner.parent, (owner.name, *path)
         known = self._known.get(id(container))
         if known is None or name in (*IDENTITY, "nwb_version"):
             return False
-        mapper = manager.type_map.get_map(container)
+        mapper = self._manager.type_map.get_map(container)
         spec = dict(untyped_members(mapper.spec)).get(path)
         if spec is not None and name is not None:
             spec = spec.get_attribute(name)
@@ -421,16 +422,16 @@ class KnownFields:
         value = getattr(container, field, None)
         return value is None or value is known.values.get(field)
 
-    def check_lengths(self, manager: Any, location: str) -> None:
+    def check_lengths(self) -> None:
         """Refuse a list or array that was written and has another length now: the file would not get it."""
         # other columns of the table have the new row, since they were read from the file
         for known in self._known.values():
             now = _lengths(_values_of(known.container)) if known.lengths else {}
             changed = [name for name, length in known.lengths.items() if now.get(name, length) != length]
-            for name, builder in known.stored(manager, changed) if changed else ():
+            for name, builder in self._stored(known.container, changed) if changed else ():
                 problem = f"{now[name]} elements are in memory, and {known.lengths[name]} were written"
                 remedy = "After io.write, close the file and open it again before you append to what is new in it."
-                raise errors.ConflictError(problem, store=location, path=builder_path(builder), remedy=remedy)
+                raise errors.ConflictError(problem, store=self._location, path=builder_path(builder), remedy=remedy)
 
 
 def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:

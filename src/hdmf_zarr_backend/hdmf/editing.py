@@ -320,11 +320,11 @@ class Edit:
         planner.member(builder, group, name)
         name_axes(plan, specs_in(manager.namespace_catalog))
         remedy = "Copy what is missing first, or remove what leads to it."
-        taken = (
-            "This file has its own object of that name. A device or a group is copied first, under another name: io."
+        taken = "This file has its own object of that name. A device or a group is copied first, under another name: "
+        taken += "io.copy(device, name=...). A series with a region is created again, with "
+        taken += (
+            "create_electrode_table_region, and a table row by row (units: add_unit), with the objects of this file."
         )
-        taken += "copy(device, name=...). A series with a region is created again, with create_electrode_table_region, "
-        taken += "and a table row by row (units: add_unit), with the objects of this file."
         plan.added = {path}
         check_targets(plan, targets, self._file.store, remedy=remedy, remedy_taken=taken)
         self._plan.apply(planner.request.options)
