@@ -302,11 +302,8 @@ def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: 
             # arrays that format 3 cannot read in their form of format 2 have their chunks in both forms
             for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():
                 first = arrays[path]
-                arrays[path] = replace(
-                    first,
-                    stored_bytes=_total([first.stored_bytes, more.stored_bytes]),
-                    objects=_total([first.objects, more.objects]),
-                )
+                stored = _total([first.stored_bytes, more.stored_bytes])
+                arrays[path] = replace(first, stored_bytes=stored, objects=_total([first.objects, more.objects]))
             texts += registry.texts_of(3, plan_3.hierarchy.walk(), strict=strict).values()
             texts.append(root_text(plan_3.hierarchy, b"", strict=strict))
     if plan.is_nczarr:
@@ -336,9 +333,9 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
         itemsize = describe_any(node).itemsize
         objects = math.prod(grid_of(stored.shape, shards or stored.chunks)) if is_known else None
         nbytes = stored.size * itemsize if is_known and itemsize is not None else None
-        label, codecs = type_label(node), tuple(codec_labels(stored))
-        arrays[absolute(path)] = PlannedStorage(
-            absolute(path), label, lengths, stored.chunks, shards, codecs, objects, nbytes, stored_bytes
+        name, label, codecs = absolute(path), type_label(node), tuple(codec_labels(stored))
+        arrays[name] = PlannedStorage(
+            name, label, lengths, stored.chunks, shards, codecs, objects, nbytes, stored_bytes
         )
     return arrays
 

@@ -316,14 +316,8 @@ class WrongArgumentError(UsageError, TypeError):
 OPTIONS: dict[str, str] = {}  # filled by `options`, which imports this module
 """Field of an option class -> how it is given: ``"read_options=ReadOptions"``."""
 
-_OF_HDMF_ZARR: dict[str, str] = {
-    "number_of_jobs": "executor",
-    "allow_pickle": "",
-    "max_threads_per_process": "",
-    "multiprocessing_context": "",
-    "object_codec_class": "",
-    "synchronizer": "",
-}
+_UNNEEDED = ("allow_pickle", "max_threads_per_process", "multiprocessing_context", "object_codec_class", "synchronizer")
+_OF_HDMF_ZARR: dict[str, str] = {"number_of_jobs": "executor", **dict.fromkeys(_UNNEEDED, "")}
 """Argument of hdmf-zarr that only the alias takes -> the option here; empty if it is not needed."""
 
 

@@ -812,19 +812,16 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def _request(self, builder: Any, targets: Targets, *, expandable: Collection[str], **options: Any) -> WriteRequest:
         """Return the request for a write; ``options`` are more fields of it."""
         manager = self._source_manager or self.manager  # an export is built with the types of its source
-        abilities, parsed = self._raw_store.abilities, self._parsed
+        wanted, abilities, parsed = self._options, self._raw_store.abilities, self._parsed
         of_file = zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
+        consolidate, keys = wanted.consolidate_metadata and abilities.consolidates, wanted.chunk_key_encoding or of_file
         return WriteRequest(
             builder,
             targets,
-            replace(
-                self._options,
-                chunk_key_encoding=self._options.chunk_key_encoding or of_file,
-                consolidate_metadata=self._options.consolidate_metadata and abilities.consolidates,
-            ),
+            replace(wanted, chunk_key_encoding=keys, consolidate_metadata=consolidate),
             self._raw_store.read_rules,
             max_shape=lambda child: max_shape_of(manager, child, expandable),
-            doc=partial(documentation, manager) if self._options.doc else lambda child: None,
+            doc=partial(documentation, manager) if wanted.doc else lambda child: None,
             zarr_format=self._number,
             has_both=self.zarr_format == BOTH,
             shards_choose_format=self._zarr_format is None and 3 in abilities.formats,

@@ -272,17 +272,15 @@ def key_encoding(stored: StoredArray) -> dict[str, str]:
 def open_outline(
     path: FileSource,
     *,
-    sizes: bool = False,
-    specs: bool = False,
-    values: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     read_options: ReadOptions | None = None,
+    **shown: bool,
 ) -> Outline:
-    """Read the metadata of a file."""
+    """Read the metadata of a file; ``shown`` are arguments of `outline_of`."""
     store = open_store(path, storage_options, read_options)
     if store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store)
-    return outline_of(store, parse(store, use_inlined=False, leave_out=True), sizes=sizes, specs=specs, values=values)
+    return outline_of(store, parse(store, use_inlined=False, leave_out=True), **shown)
 
 
 def outline_of(

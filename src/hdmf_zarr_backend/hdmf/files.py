@@ -107,11 +107,11 @@ class ReadSession:
     def root(self) -> Any:
         """Return the builder of the root, always the same object."""
         # hdmf knows builders by their id: another object would be another file to it, and be written again
+        root = self.own.root()
         if not self._is_complete:
-            self.own.root()
             self._is_complete = True
             self._notify_of(self.own.builders)
-        return self.own.root()
+        return root
 
     def _notify_of(self, paths: Iterable[str]) -> None:
         """Call ``on_made`` with each builder, and with those of its links."""

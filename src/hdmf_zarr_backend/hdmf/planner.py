@@ -240,7 +240,6 @@ class Planner:
             kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
             self._warn(path, f"link_data=True has no effect: the data are {kind}, and are copied")
         sharding = options.sharding()
-        kept = _kept(builder.data, options)
         with at(self.targets, path):
             self._check_data(data, absolute(path))
             planned = self._plan_data(builder, data, options)
@@ -250,7 +249,7 @@ class Planner:
                 check_given(planned.node.stored)
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
-            keep_layout(planned, data, **kept)
+            keep_layout(planned, data, **_kept(builder.data, options))
             take_stored(planned, data)
         self._finish(builder, planned, options, path, group.taken)
         group.node.members[name] = planned.node
