@@ -22,47 +22,20 @@ from hdmf.spec import NamespaceCatalog
 from hdmf_zarr_backend import errors
 from hdmf_zarr_backend.array.edits import Edits
 from hdmf_zarr_backend.array.lazy import LazyArray
-from hdmf_zarr_backend.encoding import registry, zarr3
+from hdmf_zarr_backend.encoding import parser, registry, zarr3
 from hdmf_zarr_backend.encoding.nczarr import check_format as check_nczarr
-from hdmf_zarr_backend.encoding.parser import (
-    ParsedFile,
-    check_not_lost,
-    check_outside,
-    is_empty_group,
-    is_hdmf_zarr,
-    not_found,
-    nothing_to_read,
-    parse,
-    unfinished_write,
-)
 from hdmf_zarr_backend.encoding.registry import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.encoding.zarr3 import check_key_encoding
 from hdmf_zarr_backend.errors import known_arguments, warn
+from hdmf_zarr_backend.hdmf import files, schema
 from hdmf_zarr_backend.hdmf.assembler import check_link_paths
 from hdmf_zarr_backend.hdmf.containers import KnownFields, build_again, check_origin
 from hdmf_zarr_backend.hdmf.datasets import array_html, dataset_html, let_indices_grow
-from hdmf_zarr_backend.hdmf.files import (
-    EditedFile,
-    ReadSession,
-    attach_herd,
-    drop_changes,
-    flush_edits,
-    write_difference,
-    write_new,
-)
 from hdmf_zarr_backend.hdmf.from_zarr import make_alike
 from hdmf_zarr_backend.hdmf.internals import set_source
 from hdmf_zarr_backend.hdmf.lazy import construction_errors
 from hdmf_zarr_backend.hdmf.namespaces import newest_versions
 from hdmf_zarr_backend.hdmf.planner import AppendPlanner, WriteRequest
-from hdmf_zarr_backend.hdmf.schema import (
-    TypeCheck,
-    check_conversions,
-    documentation,
-    load_cached_namespaces,
-    max_shape_of,
-    namespace_texts,
-)
 from hdmf_zarr_backend.hdmf.targets import Targets, builder_path, builders_below, object_id
 from hdmf_zarr_backend.model.links import full_location, is_same_place
 from hdmf_zarr_backend.model.nodes import gc_paused, limited_nesting, relative, split
@@ -105,7 +78,7 @@ class TargetMissingError(errors.StoreNotFoundError, UnsupportedOperation):  # ty
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: Writer | None) -> ParsedFile:
+def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: Writer | None) -> parser.ParsedFile:
     """Return the metadata of a file; before a change, finish or undo an interrupted one, and make formats alike."""
     is_read = mode in READING_MODES
     if writer is not None:
@@ -115,7 +88,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
     try:
         hint = likely if is_read and likely != BOTH else None
         # a document that cannot be read hides one object from a reader; a change of the others could make that final
-        parsed = parse(store, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
+        parsed = parser.parse(store, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
     except errors.StoreNotFoundError as error:
         raise _missing(error, store, mode) from error
     if parsed.is_foreign and not is_read:
@@ -123,7 +96,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
         remedy = "Export it to a new file, and change that."
         raise errors.ReadOnlyStoreError(problem, store=store.location, remedy=remedy)
     if writer is not None:
-        check_not_lost(store, parsed.hierarchy, parsed.state)
+        parser.check_not_lost(store, parsed.hierarchy, parsed.state)
         if parsed.state == "2 is newer" and parsed.consolidated:
             make_alike(writer, parsed)
     return parsed
@@ -132,7 +105,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
 def _missing(error: errors.StoreNotFoundError, store: Store, mode: str) -> TargetMissingError:
     """Return the error as one of hdmf's too, with the advice to create the file, unless a writer has left one."""
     remedy, local = error.remedy, store.folder or store.zip_file
-    if store.abilities.write and (local is None or unfinished_write(local) is None):
+    if store.abilities.write and (local is None or parser.unfinished_write(local) is None):
         remedy += " Use mode 'w' to create a new file."
     return TargetMissingError(
         f"Unable to open file in {mode!r} mode: {error.problem}", store=store.location, remedy=remedy
@@ -151,20 +124,20 @@ def _view(name: str) -> Callable[..., Any]:
 def check_target(store: Store, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
     # hdmf-zarr 0.13 emptied any folder that mode w was given, with whatever else was in it
-    check_outside(store, is_new=True)
+    parser.check_outside(store, is_new=True)
     if not store.exists() or (mode == "w" and store.is_empty_folder()):
         return
     if mode != "w":
         problem = f"Unable to open file in {mode!r} mode. File already exists"
         remedy = "Use mode 'w' to replace it, or 'a' to add to it."
         raise TargetExistsError(problem, store=store.location, remedy=remedy)
-    if not force and not is_hdmf_zarr(store) and not is_empty_group(store):
+    if not force and not parser.is_hdmf_zarr(store) and not parser.is_empty_group(store):
         problem = "the target exists and is not an HDMF Zarr file; it is not replaced"
         remedy = "Choose another path, or pass force_overwrite=True if it may be deleted."
         raise errors.StoreExistsError(problem, store=store.location, remedy=remedy)
 
 
-def check_format(store: Store, mode: str, parsed: ParsedFile | None, zarr_format: ZarrFormat | None) -> None:
+def check_format(store: Store, mode: str, parsed: parser.ParsedFile | None, zarr_format: ZarrFormat | None) -> None:
     """Refuse to change a file in another format than its own, or to create one that the store cannot hold."""
     if zarr_format is None:
         return
@@ -178,7 +151,7 @@ def check_format(store: Store, mode: str, parsed: ParsedFile | None, zarr_format
         raise errors.UsageError(problem, store=store.location, remedy=f"{remedy}format 2.")
 
 
-def format_of(parsed: ParsedFile) -> int | str:
+def format_of(parsed: parser.ParsedFile) -> int | str:
     """Return the format of a file: 2, 3 or "both"."""
     return parsed.zarr_format if parsed.state is None else BOTH
 
@@ -289,8 +262,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._options = replace(self._options, strict_json=True)
         self._zarr_format = zarr_format
         self._store: Store | None = None
-        self._parsed: ParsedFile | None = None
-        self._reading: ReadSession | None = None
+        self._parsed: parser.ParsedFile | None = None
+        self._reading: files.ReadSession | None = None
         # of an export: object ids of the files of the source, its manager, and builders that are replaced by others
         self._source_ids: dict[str, str | None] = {}
         self._source_manager: Any = None
@@ -299,7 +272,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._outdated: list[WriteStatusTracker] = []  # of builders from before something was removed or renamed
         self._is_open = False
         self._zarr_group: Any = None
-        self._edited: EditedFile | None = None
+        self._edited: files.EditedFile | None = None
         self._unchecked: tuple[Any, Any] | None = None
         self._location = self._raw_store.location
         self._fields = KnownFields(manager, self._location, self._written_builders.get_written)
@@ -353,7 +326,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._mode not in READING_MODES:
             local = store.folder or store.zip_file
             if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
-                raise _missing(not_found(local, self.source), store, self._mode)  # the lock would create the folder
+                # the lock would create the folder
+                raise _missing(parser.not_found(local, self.source), store, self._mode)
             is_new = self._mode == "a" and local is not None and not os.path.lexists(local)
             replaces = is_new or self._mode not in ("r+", "a")
             self._writer = Writer(store, break_lock=self._break_lock, replaces=replaces, durable=self._options.durable)
@@ -364,11 +338,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 self._parsed = parse_target(store, self._mode, likely=self._zarr_format, writer=self._writer)
                 store = self._parsed.store(store)
             else:
-                check_outside(store, is_new=True)
+                parser.check_outside(store, is_new=True)
             check_format(store, self._mode, self._parsed, self._zarr_format)
             check_key_encoding(self._options.chunk_key_encoding, self._number)
             if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
-                self._edited = EditedFile(store, self._parsed, Edits(store, self._parsed, self._writer), self._options)
+                edits = Edits(store, self._parsed, self._writer)
+                self._edited = files.EditedFile(store, self._parsed, edits, self._options)
         # also after Ctrl-C: nobody else could write until this process ends
         except BaseException:
             if self._writer is not None:
@@ -401,7 +376,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         try:
             if error is not None and self._may_flush and self._edited is not None:
                 with self._edited.edits.gate:
-                    drop_changes(self._edited.edits, self.path, error)
+                    files.drop_changes(self._edited.edits, self.path, error)
         finally:
             super().__exit__(kind, error, trace)
 
@@ -417,7 +392,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if self._may_flush and self._writer is not None:
                 if file is not None:
                     self._fields.check_lengths()
-                    flush_edits(file, self._targets().encode_stored)
+                    files.flush_edits(file, self._targets().encode_stored)
                 if self._commit_message is not None:
                     self._writer.commit_session(self._commit_message)
         except BaseException as error:  # a refused change may have chunks that were written early
@@ -440,7 +415,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Tell whether there is a Zarr group at ``path`` that this class can read; False after any error."""
         # programs try one backend after the other, and an error of the first would hide the others
         try:
-            parse(open_store(path))
+            parser.parse(open_store(path))
         except (errors.ZarrBackendError, OSError):
             return False
         return True
@@ -489,7 +464,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 problem = f"Cannot read data in mode {self._mode!r}. There are no values"
                 raise NoValuesError(problem, store=source, remedy="Is this the right file?")
             check_link_paths(builder, self._raw_store.read_rules, source)
-            TypeCheck(catalog, source).file(builder)
+            schema.TypeCheck(catalog, source).file(builder)
             hierarchy = None if self._parsed is None else self._parsed.hierarchy
             herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
             try:
@@ -504,7 +479,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             container = containers.root()  # as hdmf's own read does: `get_read_io` of a container finds the file
             container.read_io = self
         if self.herd_path is not None:
-            self.herd = attach_herd(container, self.herd_path, self._raw_store.read_rules.limits)
+            self.herd = files.attach_herd(container, self.herd_path, self._raw_store.read_rules.limits)
         if check:
             container.all_children()
         if self._edited is not None:
@@ -524,13 +499,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise UnsupportedModeError(problem, store=self.source, remedy="Open it again.")
         return self._session().root()
 
-    def _session(self, *, is_lazy: bool = False) -> ReadSession:
+    def _session(self, *, is_lazy: bool = False) -> files.ReadSession:
         if self._reading is None:
             if self._parsed is None or self._store is None:
                 raise self._nothing_yet()
             edits = None if self._edited is None else self._edited.edits
             on_made = self._written_builders.set_written  # what was read from this file is not written to it again
-            self._reading = ReadSession(
+            self._reading = files.ReadSession(
                 self._store, self._parsed, self.manager, edits, is_lazy=is_lazy, on_made=on_made
             )
         return self._reading
@@ -542,7 +517,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return the error for reading a new file before it is written."""
         if self._mode in NEW_FILE_MODES:
             return UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
-        error = nothing_to_read(self._raw_store)
+        error = parser.nothing_to_read(self._raw_store)
         problem = f"{error.problem}; mode {self._mode!r} creates a new one, which can be read after it is written"
         return TargetMissingError(problem, store=self.source, remedy=error.remedy)
 
@@ -611,8 +586,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         # From the consolidated document. hdmf-zarr 0.13 lists the folder of specifications, which a web server cannot
         # do: extensions are then not found, without a warning (the probable cause of hdmf-zarr#332).
         store = _store_of(path, file, storage_options)
-        parsed = parse(store, leave_out=True)
-        return load_cached_namespaces(namespace_catalog, parsed.store(store), parsed.hierarchy, namespaces)
+        parsed = parser.parse(store, leave_out=True)
+        return schema.load_cached_namespaces(namespace_catalog, parsed.store(store), parsed.hierarchy, namespaces)
 
     @classmethod
     def get_namespaces(
@@ -629,7 +604,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         storage_options : dict, optional
             Options for URLs, with the names of fsspec or obstore.
         """
-        return newest_versions(parse(_store_of(path, file, storage_options), leave_out=True).hierarchy)
+        return newest_versions(parser.parse(_store_of(path, file, storage_options), leave_out=True).hierarchy)
 
     def load_namespaces_io(
         self, namespace_catalog: NamespaceCatalog | TypeMap, namespaces: list[str] | None = None
@@ -657,7 +632,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise UnsupportedModeError("Cannot load namespaces from a closed file", store=self.source)
         if self._store is None or self._parsed is None:
             raise self._nothing_yet()
-        return load_cached_namespaces(namespace_catalog, self._store, self._parsed.hierarchy, namespaces)
+        return schema.load_cached_namespaces(namespace_catalog, self._store, self._parsed.hierarchy, namespaces)
 
     def get_written(self, builder: Any) -> bool:
         """Tell whether ``builder`` was read from or written to this file."""
@@ -787,7 +762,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         check_nczarr(self._number, self.source, nczarr=self._options.nczarr)
         unchecked, self._unchecked = self._unchecked, None  # not for builders that the user passes
         if unchecked is not None:
-            check_conversions(unchecked[0], self.manager, self.path, is_stored=unchecked[1])
+            schema.check_conversions(unchecked[0], self.manager, self.path, is_stored=unchecked[1])
         # names of objects that references and links of the new file may point to, on disk or about to be written
         targets = replace(self._targets(), root_id=object_id(builder), root=builder)
         targets.export_location, targets.source_manager = export_source, self._source_manager
@@ -797,7 +772,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         request = self._request(
             builder,
             targets,
-            texts=namespace_texts(catalogs) if cache_spec else {},
+            texts=schema.namespace_texts(catalogs) if cache_spec else {},
             link_data=link_data,
             expandable=expandable,
             schema=next(iter(catalogs), None) if export_source is not None else None,
@@ -820,8 +795,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             targets,
             replace(wanted, chunk_key_encoding=keys, consolidate_metadata=consolidate),
             self._raw_store.read_rules,
-            max_shape=lambda child: max_shape_of(manager, child, expandable),
-            doc=partial(documentation, manager) if wanted.doc else lambda child: None,
+            max_shape=lambda child: schema.max_shape_of(manager, child, expandable),
+            doc=partial(schema.documentation, manager) if wanted.doc else lambda child: None,
             zarr_format=self._number,
             has_both=self.zarr_format == BOTH,
             shards_choose_format=self._zarr_format is None and 3 in abilities.formats,
@@ -832,21 +807,21 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def _carry_out(self, request: WriteRequest) -> None:
         """Write a new file, or what a changed one lacks, and mark its builders as written."""
         if self._parsed is None:
-            hierarchy, inlined = write_new(request, self._raw_store, self._writer)
+            hierarchy, inlined = files.write_new(request, self._raw_store, self._writer)
             state: State | None = "alike" if request.has_both else None
             is_consolidated = request.options.consolidate_metadata
-            self._parsed = ParsedFile(hierarchy, consolidated=is_consolidated, inlined=inlined, state=state)
+            self._parsed = parser.ParsedFile(hierarchy, consolidated=is_consolidated, inlined=inlined, state=state)
             if self._store is not None and self._writer is not None:
                 # a change of an inlined chunk is a change of the consolidated document too
                 self._store = self._parsed.store(self._store)
                 edits = Edits(self._store, self._parsed, self._writer)
-                self._edited = EditedFile(self._store, self._parsed, edits, self._options)
+                self._edited = files.EditedFile(self._store, self._parsed, edits, self._options)
         else:
             session = self._session()
             assert self._edited is not None  # set when the file was opened or written
             planner_of = partial(AppendPlanner, original=self._original, is_unchanged=self._fields.is_unchanged)
             with self._edited.edits.gate:
-                write_difference(request, self._edited, planner_of)
+                files.write_difference(request, self._edited, planner_of)
             self._parsed.consolidated = request.options.consolidate_metadata
             # if nothing was read, the file may have more than the builder: it is read when somebody asks for it
             if "" in session.own.builders:
@@ -859,7 +834,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return the builder that is on disk at ``path``, of a session of its own if the file was not read."""
         session = self._session()
         if "" not in session.own.builders and self._parsed is not None:
-            session = ReadSession(session.own.store, self._parsed, self.manager)
+            session = files.ReadSession(session.own.store, self._parsed, self.manager)
         return session.own.builder_at(path)
 
     # ---- changing what is in the file -------------------------------------------------------------------------------
@@ -1066,7 +1041,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         from hdmf_zarr_backend.hdmf.editing import Edit
 
         with file.edits.gate:
-            flush_edits(file, self._targets().encode_stored)
+            files.flush_edits(file, self._targets().encode_stored)
             edit = Edit(file, self.manager)
             yield edit
             edit.commit()
