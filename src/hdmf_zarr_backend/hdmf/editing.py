@@ -797,8 +797,7 @@ class Edit:
         tops = tuple(f"{top}/" for top in plan.added)
         plan.changed = {path for path in plan.changed if not f"{path}/".startswith(tops)}
         # arrays that are written again where they are; those at new paths are new to readers
-        arrays = plan.arrays.items()
-        plan.replaced = {path: planned.node for path, planned in arrays if not f"{path}/".startswith(tops)}
+        plan.replaced = {path: planned.node for path, planned in plan.arrays.items() if not f"{path}/".startswith(tops)}
 
         def move() -> None:
             change, unwrapped = file.edits.change, file.store.unwrapped

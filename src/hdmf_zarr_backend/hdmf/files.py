@@ -386,8 +386,7 @@ def _commit(
     if not (is_changed or consolidate or edits.is_marked):
         edits.change.commit({}, {})
         return
-    kind = FORMATS[hierarchy.zarr_format]
-    last = kind.last(hierarchy, file.parsed.inlined, consolidate=consolidate)
+    last = FORMATS[hierarchy.zarr_format].last(hierarchy, file.parsed.inlined, consolidate=consolidate)
     texts = {key: dump(document, strict=strict) for key, document in last.items()}
     root: dict[str, bytes | None] = {**texts}
     if edits.is_marked and hierarchy.zarr_format == 2:
