@@ -47,11 +47,6 @@ ObjectMapper.no_convert(LazyArray)
 _PLAIN = (type(None), str, bool, tuple, dict)
 
 
-def _where(arguments: Mapping[str, Any], items: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return ``(argument, key)`` of each argument that is among the values of ``items``."""
-    return [(name, key) for name, argument in arguments.items() for key, value in items.items() if value is argument]
-
-
 # The constructors of hdmf check each argument with `docval`, which takes most of the time of making the builders of a
 # large file. So each class of builder is constructed once, and that one is copied.
 
@@ -60,18 +55,19 @@ class _Pattern:
     """Makes builders by copying one that hdmf made, or by its constructor where that keeps arguments in another way."""
 
     def __init__(self, cls: type, **arguments: Any) -> None:
-        builder = cls(**arguments)
+        builder, names = cls(**arguments), {id(argument): name for name, argument in arguments.items()}
         self._cls: Any = cls
-        self._items = [(key, isinstance(value, dict)) for key, value in dict.items(builder)]
-        self._values = _where(arguments, dict(dict.items(builder)))
         self._state = dict(getattr(builder, "__dict__", {}))
-        self._dicts = [key for key, value in self._state.items() if type(value) is dict]
-        self._attributes = _where(arguments, self._state)
-        keys = {key for _, key in self._values}
+        items, state = list(dict.items(builder)), self._state.items()
+        self._items = [(key, isinstance(value, dict)) for key, value in items]
+        self._dicts = [key for key, value in state if type(value) is dict]
+        # where it has the arguments
+        self._values = [(names[id(value)], key) for key, value in items if id(value) in names]
+        self._attributes = [(names[id(value)], key) for key, value in state if id(value) in names]
         self._is_understood = (
             {name for name, _ in (*self._attributes, *self._values)} == arguments.keys()
-            and all(type(value) in _PLAIN for value in self._state.values())
-            and all(value in (None, {}) or key in keys for key, value in dict.items(builder))
+            and all(type(value) in _PLAIN for _, value in state)
+            and all(value in (None, {}) or id(value) in names for _, value in items)
         )
 
     def copy(self, **arguments: Any) -> Any:
