@@ -16,26 +16,8 @@ from hdmf_zarr_backend.encoding.elements import codec_labels, describe_any, type
 from hdmf_zarr_backend.encoding.parser import ParsedFile, Resolver, parse
 from hdmf_zarr_backend.encoding.references import ZarrReference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.encoding.registry import BOTH
-from hdmf_zarr_backend.encoding.reserved import (
-    cached_versions,
-    data_type_of,
-    hdf5_note,
-    notes_of,
-    shown_attributes,
-    spec_location,
-)
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn, without_secrets
-from hdmf_zarr_backend.model.nodes import (
-    Attributes,
-    Dataset,
-    Group,
-    Hierarchy,
-    Node,
-    StoredArray,
-    absolute,
-    grid_of,
-    join,
-)
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, grid_of, join
 from hdmf_zarr_backend.model.render import (
     UNICODE,
     Column,
@@ -80,7 +62,7 @@ class Outline:
 
     def __post_init__(self) -> None:
         # An NWB file has 20 to 70 datasets of cached specifications, which would hide its own.
-        self.spec_path = spec_location(self.hierarchy.root.attributes.get(reserved.SPECLOC))
+        self.spec_path = reserved.spec_location(self.hierarchy.root.attributes.get(reserved.SPECLOC))
         self._resolver = Resolver(None, self.hierarchy, self.location)
         self.has_shards = any(node.stored.shards for _, node in self.hierarchy.arrays())
 
@@ -98,7 +80,8 @@ class Outline:
             level = path.count("/") + 1 if path else 0
             if depth is None or level <= depth:
                 array = self._array(path, node) if isinstance(node, Dataset) else {}
-                entry = {"path": absolute(path), "kind": "array" if array else "group", "type": data_type_of(node)}
+                kind, data_type = "array" if array else "group", reserved.data_type_of(node)
+                entry = {"path": absolute(path), "kind": kind, "type": data_type}
                 nodes.append(entry | array | self._attributes(path, node))
             if isinstance(node, Group) and (depth is None or level < depth):
                 nodes += [
@@ -109,7 +92,7 @@ class Outline:
             "location": self.location,
             "zarr_format": self.zarr_format,
             "consolidated": self.consolidated,
-            "specifications": cached_versions(self.hierarchy),
+            "specifications": reserved.cached_versions(self.hierarchy),
             "nodes": nodes,
         }
 
@@ -124,19 +107,19 @@ class Outline:
         array = {
             "dtype": type_label(node),
             "shape": list(means.axes),
-            "maxshape": notes_of(node.attributes).get("maxshape"),
+            "maxshape": reserved.notes_of(node.attributes).get("maxshape"),
             "dimensions": node.attributes.get(reserved.DIMENSIONS),
             "chunks": list(stored.chunks),
             "chunk_count": math.prod(stored.grid),
             "shards": None if stored.shards is None else list(stored.shards.shape),
-            "chunk_key_encoding": key_encoding(stored),
+            "chunk_key_encoding": key_encoding(node),
             "codecs": codec_labels(stored),
             "bytes": None if means.itemsize is None else means.itemsize * stored.size,
         }
         if self.is_hdf5:
             from hdmf_zarr_backend.model.content import hdf5_filter  # on use: it imports NumPy
 
-            note, axes = hdf5_note(node), means.axes  # the chunks and filters that the dataset has in its file
+            note, axes = reserved.hdf5_note(node), means.axes  # the chunks and filters that the dataset has in its file
             chunks = (*note["chunks"], *axes[len(note["chunks"]) :]) if "chunks" in note else axes
             count = math.prod(grid_of(axes, chunks)) if "chunks" in note else 1
             filters = [hdf5_filter(number, (), None).name for number, _, _ in note.get("filters", [])]
@@ -168,7 +151,7 @@ class Outline:
 
     def _references(self, path: str, node: Node) -> dict[str, list[ZarrReference]]:
         references = {}
-        remarks = notes_of(node.attributes).get("attributes")
+        remarks = reserved.notes_of(node.attributes).get("attributes")
         for name, value in _values(node).items():
             items = value if isinstance(value, list) and value else [value]
             is_noted = isinstance(remarks, dict) and name in remarks  # JSON that looks like a reference
@@ -203,7 +186,7 @@ class Outline:
             array = self._array(path, node)
             label, count, size = array["dtype"], array["chunk_count"], array["bytes"]
             cells = [
-                data_type_of(node) or "",
+                reserved.data_type_of(node) or "",
                 label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
                 self._lengths(array["shape"]) or "scalar",
                 self._lengths(array["chunks"]) if count > 1 else "",
@@ -218,9 +201,9 @@ class Outline:
             if self.datasets is not None:
                 cells.append(_shortened(" ".join(str(self.datasets.get(path, "")).split()), _LABEL_LENGTH))
             return Description(cells, size or 0, attributes, likeness=(cells[0], label))
-        name = data_type_of(node) or ""
+        name = reserved.data_type_of(node) or ""
         if path == self.spec_path and not self.specs:
-            known = cached_versions(self.hierarchy)
+            known = reserved.cached_versions(self.hierarchy)
             cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in known.items()]
             return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
         links = [Leaf(link["name"], "link", target=target_text(link["target"])) for link in self._links(path, node)]
@@ -264,9 +247,9 @@ def format_label(zarr_format: int | str) -> str:
     return "Zarr formats 2 and 3" if zarr_format == BOTH else f"Zarr format {zarr_format}"
 
 
-def key_encoding(stored: StoredArray) -> dict[str, str]:
+def key_encoding(node: Dataset[Attributes]) -> dict[str, str]:
     """Return the encoding of the chunk keys of an array as JSON."""
-    return {"name": stored.chunk_keys.encoding, "separator": stored.chunk_keys.separator}
+    return {"name": node.stored.chunk_keys.encoding, "separator": node.stored.chunk_keys.separator}
 
 
 def open_outline(
@@ -305,7 +288,7 @@ def outline_of(
 
 def _values(node: Node) -> dict[str, Any]:
     """Return the attributes of a node as JSON, with the names given by the user, without the reserved ones."""
-    return {name: readable(value) for name, value in shown_attributes(node.attributes).items()}
+    return {name: readable(value) for name, value in reserved.shown_attributes(node.attributes).items()}
 
 
 def target_text(target: dict[str, Any]) -> str:

@@ -204,7 +204,7 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
             {
                 **{name: value for name, value in asdict(array).items() if name != "nbytes"},
                 "bytes": array.nbytes,
-                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
+                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")]),
             }
             for array in plan.arrays.values()
         ]

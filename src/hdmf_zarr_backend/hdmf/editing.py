@@ -46,17 +46,7 @@ from hdmf_zarr_backend.hdmf.planner import PlannedGroup, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.targets import builder_path, builders_below, check_lengths, check_targets, object_id, top_of
 from hdmf_zarr_backend.model.element import Opaque, Reference
 from hdmf_zarr_backend.model.links import THIS_FILE
-from hdmf_zarr_backend.model.nodes import (
-    Attributes,
-    Dataset,
-    Group,
-    Node,
-    absolute,
-    copy_hierarchy,
-    join,
-    relative,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, copy_hierarchy, join, relative, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.memory import InlinedStore
@@ -719,7 +709,7 @@ class Edit:
             node.attributes = {**node.attributes, name: followed}
             self._plan.changed.add(new)
 
-    def _follow_array(self, path: str, node: Dataset[Attributes]) -> None:
+    def _follow_array(self, path: str, node: Dataset[dict[str, Any]]) -> None:
         means, stored, nulls = describe_any(node), node.stored, self._nulls
         elements = [means.stored] if means.form != "rows" else [field for _, field in means.fields]
         # a field of rows that is a compound itself is opaque

@@ -32,17 +32,7 @@ from hdmf_zarr_backend.hdmf.planner import AppendPlanner, Planner, WriteRequest
 from hdmf_zarr_backend.hdmf.schema import restore_types
 from hdmf_zarr_backend.hdmf.targets import check_lengths, check_targets
 from hdmf_zarr_backend.model.json_text import check_strict, dump
-from hdmf_zarr_backend.model.nodes import (
-    Dataset,
-    Group,
-    Hierarchy,
-    absolute,
-    adopt,
-    copy_hierarchy,
-    gc_paused,
-    join,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy, gc_paused, join, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import Limits, WriteOptions
 from hdmf_zarr_backend.store.base import Store
@@ -346,11 +336,11 @@ def prepare(file: EditedFile) -> None:
     tables = {split(path)[0] for path in edits.changed}
     for path in sorted(tables | {split(path)[0] for path in tables}):
         with at(file.store, path):
-            counts, group = row_counts(known, path), known.get(path)
+            counts = row_counts(known, path)
             if resized & {join(path, name) for name in counts} and len({*counts.values()}) > 1:
                 problem = f"the columns of the table would differ in length: {shown_counts(counts)}"
                 raise ConflictError(problem, remedy=_ALL_COLUMNS)
-            for names in indices_in(group, path).items() if isinstance(group, Group) and counts else ():
+            for names in indices_in(known.group(path), path).items() if counts else ():
                 column, index = (join(path, name) for name in names)
                 values, ends = known.array(column), known.array(index)
                 if edits.changed.keys().isdisjoint((column, index)):
