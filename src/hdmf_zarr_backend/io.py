@@ -819,7 +819,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         else:
             session = self._session()
             assert self._edited is not None  # set when the file was opened or written
-            planner_of = partial(AppendPlanner, original=self._original, is_unchanged=self._fields.is_unchanged)
+            planner_of = partial(AppendPlanner, original=self._original, fields=self._fields)
             with self._edited.edits.gate:
                 files.write_difference(request, self._edited, planner_of)
             self._parsed.consolidated = request.options.consolidate_metadata

@@ -35,7 +35,7 @@ from hdmf_zarr_backend.encoding.reserved import notes_of, root_notes
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.plan import CheckedDataset, is_hdf5_dataset, plan_h5_dataset
-from hdmf_zarr_backend.hdmf.containers import SCALARS, is_same, other_values, stored_array, unwrapped
+from hdmf_zarr_backend.hdmf.containers import SCALARS, KnownFields, is_same, other_values, stored_array, unwrapped
 from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 from hdmf_zarr_backend.hdmf.internals import chunk_read_ahead
 from hdmf_zarr_backend.hdmf.namespaces import Texts, link_names, names_in, specs_in
@@ -438,19 +438,13 @@ class AppendPlanner(Planner):
     """Plans a write to an existing file."""
 
     def __init__(
-        self,
-        request: WriteRequest,
-        hierarchy: Hierarchy,
-        *,
-        original: Callable[[str], Any],
-        is_unchanged: Callable[[Any, str | None], bool],
+        self, request: WriteRequest, hierarchy: Hierarchy, *, original: Callable[[str], Any], fields: KnownFields
     ) -> None:
         super().__init__(request)
         self.plan = WritePlan(hierarchy)
         resolver = Resolver(None, hierarchy, request.targets.location)
         self._location = partial(resolver.locate, resolver.main)  # of a file that a link or reference names
-        # the last one as `KnownFields.is_unchanged`
-        self._is_written, self._original, self._is_unchanged = self.targets.is_written, original, is_unchanged
+        self._is_written, self._original, self._is_unchanged = self.targets.is_written, original, fields.is_unchanged
 
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan everything that is new or differs."""
