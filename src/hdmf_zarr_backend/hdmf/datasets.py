@@ -244,9 +244,7 @@ class _Table(_Resolving):
         with at(dataset, dataset.name):
             encoders = [field_encoder(field, _deferred) for field in self.fields.values()]
             block = encode_rows(rows, [*self.fields], encoders)
-        if dataset.dtype.names is None:
-            return block
-        return np.fromiter(map(tuple, block), dataset.dtype, len(rows))
+        return block if dataset.dtype.names is None else np.fromiter(map(tuple, block), dataset.dtype, len(rows))
 
 
 class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]

@@ -334,9 +334,7 @@ def max_shape_of(manager: Any, builder: Any, expandable: Collection[str]) -> tup
     shape = builder.matched_spec_shape
     if shape is None or not expandable or manager.get_builder_dt(builder) is None:
         return None
-    if not any(manager.is_sub_data_type(builder, name) for name in expandable):
-        return None
-    return tuple(shape)
+    return tuple(shape) if any(manager.is_sub_data_type(builder, name) for name in expandable) else None
 
 
 def documentation(manager: Any, builder: Any) -> str | None:

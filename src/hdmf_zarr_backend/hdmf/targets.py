@@ -225,9 +225,7 @@ class Targets:
         """Return the JSON of an attribute that is a reference, None for any other value."""
         if isinstance(value, StoredReference):
             return value.json
-        if isinstance(value, REFERENCES):
-            return encode_attribute_reference(self._reference(value))
-        return None
+        return encode_attribute_reference(self._reference(value)) if isinstance(value, REFERENCES) else None
 
 
 def is_zarr_location(location: str) -> bool:
@@ -314,7 +312,7 @@ class _Check:
         self._resolver = Resolver(store, plan.hierarchy, targets.location)
         self._targets = targets
         self.missing: dict[_Key, tuple[str, str, str]] = {}  # path, kind and problem, by target
-        self._passed: set[_Key] = set()
+        self._seen: set[_Key] = set()
         self._builders: dict[_Key, Any] = {}
 
     def attributes(self, path: str, node: Node, before: dict[str, Any]) -> None:
@@ -335,11 +333,10 @@ class _Check:
     def reference(self, path: str, reference: dict[str, Any], what: str) -> None:
         """Note a link or reference whose target is known not to exist, or to be another object."""
         key = (reference["source"], absolute(reference["path"]), reference.get("object_id"))
-        if key in self._passed:
+        if key in self._seen:
             return
-        problem = self._problem(key)
-        if problem is None:
-            self._passed.add(key)
+        self._seen.add(key)
+        if (problem := self._problem(key)) is None:
             return
         builder, source, target = self._builder_of(key), *key[:2]
         shown = target if source == THIS_FILE else f"{target} of {source}"
@@ -348,7 +345,7 @@ class _Check:
         elif builder is not None:
             shown = f"{self._targets.describe(builder)}, expected at {shown},"
         text = f"the {what} would lead to nothing: {shown} {problem}"
-        self.missing.setdefault(key, (path, what.partition(" ")[0], text))
+        self.missing[key] = (path, what.partition(" ")[0], text)
 
     def _builder_of(self, key: _Key) -> Any:
         """Return the builder of a target; None if it was given by its path."""
