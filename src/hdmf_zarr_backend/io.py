@@ -789,7 +789,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         manager = self._source_manager or self.manager  # an export is built with the types of its source
         wanted, abilities, parsed = self._options, self._raw_store.abilities, self._parsed
         of_file = zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
-        consolidate, keys = wanted.consolidate_metadata and abilities.consolidates, wanted.chunk_key_encoding or of_file
+        keys = wanted.chunk_key_encoding or of_file
+        consolidate = wanted.consolidate_metadata and abilities.consolidates
         return WriteRequest(
             builder,
             targets,

@@ -91,7 +91,8 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
 
     def resize(self, size: Any, axis: int | None = None) -> None:
         """Make the data shorter, like `EditableArray.resize`. They cannot grow, because they have no fill value."""
-        lazy, ndim, shape = self.dataset, len(self.shape), np.atleast_1d(size).tolist()
+        lazy, ndim = self.dataset, len(self.shape)
+        shape = np.atleast_1d(size).tolist()
         if axis is not None and len(shape) == 1 and -ndim <= axis < ndim:
             shape = [shape[0] if n == axis % ndim else length for n, length in enumerate(self.shape)]
         if len(shape) == ndim and any(n > m for n, m in zip(shape, self.shape, strict=True)):

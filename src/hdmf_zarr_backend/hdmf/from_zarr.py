@@ -185,7 +185,8 @@ class ZarrPlanner:
     def _text(self, lazy: LazyArray, dtype_name: Any) -> PlannedArray:
         stored, values = stored_text(lazy.node.stored), lazy if lazy.shape else [lazy[()]]
         is_scalar = dtype_name == "scalar" or not lazy.shape
-        is_bytes, is_new = stored == "bytes", self.plan.hierarchy.zarr_format == 3
+        is_bytes = stored == "bytes"
+        is_new = self.plan.hierarchy.zarr_format == 3
         if is_bytes and is_new and not lazy.fill_value and all_utf8(values, len(values)):
             # dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, and 0.14 reads only as text; never with a fill
             shape = () if is_scalar and lazy.size == 1 else lazy.shape

@@ -370,13 +370,13 @@ class Planner:
             check_unwritten(stored.file_store, stored.path, stored.node.stored)
         elif is_hdf5_dataset(stored):
             check_allocated(stored, self.request.rules)
-        if isinstance(data, AbstractDataChunkIterator) and _is_started(data):  # each block can be taken only once
-            raise ValueRefusedError(
-                "blocks have been taken from the iterator already, and would be missing",
-                remedy="Create a new iterator for each write. To leave out the first values of a generator, give "
-                "itertools.chain(generator).",
-            )
-        for stream in _streams(data) if isinstance(data, AbstractDataChunkIterator) else ():
+        if not isinstance(data, AbstractDataChunkIterator):
+            return
+        if _is_started(data):  # each block can be taken only once
+            problem = "blocks have been taken from the iterator already, and would be missing"
+            remedy = "Create a new iterator for each write. To leave out the first values of a generator, give "
+            raise ValueRefusedError(problem, remedy=f"{remedy}itertools.chain(generator).")
+        for stream in _streams(data):
             other = self._streams.setdefault(id(stream), path)
             if other != path:
                 problem = f"the iterator gives the values of {other} too, and can be read only once"
