@@ -228,7 +228,6 @@ class Assembler:
                 with self._making() as paths:
                     nodes = list(self._below(path))
                     self._fill(nodes, self._make(nodes, paths))
-                self.on_made([each for each in paths if each in self.builders])  # not those that `_fill` has left out
             finally:
                 self.levels[0] -= 1
         return self.builders[path]
@@ -243,6 +242,7 @@ class Assembler:
             for path in paths:
                 self.builders.pop(path, None)
             raise
+        self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
 
     def _is_hidden(self, path: str) -> bool:
         return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
@@ -254,13 +254,11 @@ class Assembler:
 
     def _make(self, nodes: list[tuple[str, Any]], made: list[str]) -> list[tuple[str, str, Any]]:
         """Make the builders of ``nodes``, note their paths in ``made``, and return the references that `_fill` sets."""
-        datasets = [(path, node) for path, node in nodes if isinstance(node, Dataset)]
+        arrays = [(path, node) for path, node in nodes if isinstance(node, Dataset)]
         paths = {path for path, _ in nodes}
         self._check_left_out(paths, strict=self.is_strict)
         # fetched together: hdmf checks the values of scalars when it constructs, and each would be a request
-        scalars = self.store.get_many(
-            [join(path, node.stored.first_chunk) for path, node in datasets if is_scalar(node)]
-        )
+        scalars = self.store.get_many([join(path, node.stored.first_chunk) for path, node in arrays if is_scalar(node)])
         pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
             attributes = self._attributes(path, node, pending)

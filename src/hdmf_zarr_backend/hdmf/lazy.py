@@ -164,8 +164,6 @@ class LazyAssembler(Assembler):
                             missing[target] = None
                 todo = list(missing)
             self._fill(nodes, pending)
-        if paths:
-            self.on_made([path for path in paths if path in self.builders])  # not those that `_fill` has left out
 
     def _targets(
         self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]
