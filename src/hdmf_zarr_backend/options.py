@@ -164,8 +164,9 @@ class ReadOptions(_Options):
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, Limits):
-            remedy = "Give ReadOptions(limits=Limits(NAME=VALUE))."
-            raise UsageError(f"limits={self.limits!r} is not a Limits", remedy=remedy)
+            raise UsageError(
+                f"limits={self.limits!r} is not a Limits", remedy="Give ReadOptions(limits=Limits(NAME=VALUE))."
+            )
         self._check_choice("missing_chunks", get_args(MissingChunks))
         self._check_choice("external_links", get_args(ExternalLinks))
 
