@@ -241,11 +241,17 @@ class _Table(_Resolving):
 
     def _block(self, given: Any) -> Array:
         """Return one row, or several, in their stored form."""
-        rows, dataset = [given] if count_axes(given) == 0 else list(given), self.dataset
+        rows = [given] if count_axes(given) == 0 else list(given)
+        dataset = self.dataset
         with at(dataset, dataset.name):
             encoders = [field_encoder(field, _deferred) for field in self.fields.values()]
             block = encode_rows(rows, [*self.fields], encoders)
-        return block if dataset.dtype.names is None else np.fromiter(map(tuple, block), dataset.dtype, len(rows))
+        if dataset.dtype.names is None:
+            return block
+        records = np.empty(len(rows), dataset.dtype)
+        for position, name in enumerate(dataset.dtype.names):
+            records[name] = block[:, position]
+        return records
 
 
 class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]
