@@ -43,6 +43,7 @@ from hdmf_zarr_backend.store.base import DOCUMENTS, Store
 from hdmf_zarr_backend.store.remote import cpus, in_threads
 
 IntArray: TypeAlias = npt.NDArray[np.intp]
+Positions: TypeAlias = slice | IntArray
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class Axis:
             return len(self.indices)
         return max(0, (self.stop - 1) // chunk - self.start // chunk + 1)
 
-    def parts(self, chunk: int) -> Iterator[tuple[int, slice | IntArray, slice | IntArray]]:
+    def parts(self, chunk: int) -> Iterator[tuple[int, Positions, Positions]]:
         """Yield the number of each chunk of length ``chunk`` with positions in it, and those in the result."""
         if self.indices is not None:
             numbers = self.indices // chunk
@@ -77,17 +78,14 @@ class Axis:
                 where = np.flatnonzero(numbers == number)
                 yield number, self.indices[where] - number * chunk, where
             return
-        if self.start >= self.stop:
-            return
         for number in range(self.start // chunk, (self.stop - 1) // chunk + 1):
             base = number * chunk
-            first = max(0, -((self.start - base) // self.step)) if base > self.start else 0
+            first = max(0, -((self.start - base) // self.step))
             position = self.start + first * self.step
             end = min(self.stop, base + chunk)
-            if position >= end:
-                continue
-            count = len(range(position, end, self.step))
-            yield number, slice(position - base, end - base, self.step), slice(first, first + count)
+            if position < end:
+                count = len(range(position, end, self.step))
+                yield number, slice(position - base, end - base, self.step), slice(first, first + count)
 
 
 def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
@@ -98,16 +96,14 @@ def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
 def full_key(key: Any, ndim: int) -> list[Any]:
     """Return a key with an entry for each axis; an ellipsis stands for those that it leaves out."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    ellipses = [position for position, item in enumerate(keys) if item is Ellipsis]
-    if len(ellipses) > 1:
+    position = next((number for number, item in enumerate(keys) if item is Ellipsis), len(keys))
+    before, after = keys[:position], keys[position + 1 :]
+    if any(item is Ellipsis for item in after):
         raise IndexError("an index can only have a single ellipsis ('...')")
-    position = ellipses[0] if ellipses else len(keys)
-    given = len(keys) - len(ellipses)
-    missing = ndim - given
-    if missing < 0:
+    given = len(before) + len(after)
+    if given > ndim:
         raise IndexError(f"{given} indexing arguments for {ndim} dimensions")
-    keys[position : position + 1] = [slice(None)] * missing
-    return keys
+    return [*before, *[slice(None)] * (ndim - given), *after]
 
 
 def full_mask(key: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], npt.NDArray[np.bool_]] | None:
@@ -175,21 +171,19 @@ class Overlap(NamedTuple):
     """The part of a selection in one chunk: its index, and on each axis the positions in it and in the result."""
 
     chunk: tuple[int, ...]
-    inner: tuple[slice | IntArray, ...]
-    outer: tuple[slice | IntArray, ...]
+    inner: tuple[Positions, ...]
+    outer: tuple[Positions, ...]
 
 
 def overlaps(axes: Sequence[Axis], chunks: tuple[int, ...]) -> Iterator[Overlap]:
     """Return the part of a selection in each chunk of an array with chunks of that shape."""
     # products of the parts on each axis, without a loop in Python for each chunk
     parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, chunks, strict=True)]
-    numbers = itertools.product(*[[part[0] for part in on_axis] for on_axis in parts])
-    inner = itertools.product(*[[part[1] for part in on_axis] for on_axis in parts])
-    outer = itertools.product(*[[part[2] for part in on_axis] for on_axis in parts])
-    return map(Overlap, numbers, inner, outer)
+    of_each: list[Any] = [itertools.product(*[[part[n] for part in on_axis] for on_axis in parts]) for n in range(3)]
+    return map(Overlap, *of_each)
 
 
-def separately(parts: Sequence[slice | IntArray], shape: tuple[int, ...]) -> tuple[Any, ...]:
+def separately(parts: Sequence[Positions], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Return an index that applies lists of positions to each axis of ``shape`` separately."""
     if sum(isinstance(part, np.ndarray) for part in parts) <= 1:
         return tuple(parts)  # slices do not copy
@@ -197,12 +191,7 @@ def separately(parts: Sequence[slice | IntArray], shape: tuple[int, ...]) -> tup
     return np.ix_(*lists)
 
 
-def copy_part(
-    source: npt.NDArray[Any],
-    inner: Sequence[slice | IntArray],
-    target: npt.NDArray[Any],
-    outer: Sequence[slice | IntArray],
-) -> None:
+def copy_part(source: Array, inner: Sequence[Positions], target: Array, outer: Sequence[Positions]) -> None:
     """Copy ``source[inner]`` to ``target[outer]``, with lists of positions applied to each axis separately."""
     target[separately(outer, target.shape)] = source[separately(inner, source.shape)]
 
@@ -693,10 +682,9 @@ class ChunkReader:
             # the index may be that of the shard before; a replaced chunk without a shard is read in one request
             self._shards.forget()
             chunk = self.decode(index, self._shards.get(index))
-        if out is None:
+            if out is not None:
+                out[...] = chunk
             return chunk
-        out[...] = chunk
-        return out
 
     def decode(self, index: Index, data: bytes | None, *, out: Array | None = None) -> Array:
         """Return the chunk at ``index`` from its stored bytes (None: the fill value), if possible in ``out``."""

@@ -316,16 +316,14 @@ class ZarrContent(Mapping[str, NodeContent]):
         self._resolver = Resolver(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
-        self._links: dict[str, LinkContent] = {}
-        self._datatypes: dict[str, dict[str, Any]] = {}
-        self._paths: list[str] = []
+        # links, nodes, and the notes of named types
+        self._found: dict[str, LinkContent | Node | dict[str, Any]] = {}
         hidden: set[str] = set()
         for node_path, node in self._hierarchy.walk():
-            parent = split(node_path)[0]
-            if parent in hidden or node_path in hidden:
+            if not hidden.isdisjoint((node_path, split(node_path)[0])):
                 hidden.add(node_path)  # below the copied target of an external link
                 continue
-            self._paths.append(absolute(node_path))
+            self._found.setdefault(absolute(node_path), node)
             if isinstance(node, Group):
                 hidden |= self._add_members(node_path, node)
 
@@ -336,59 +334,50 @@ class ZarrContent(Mapping[str, NodeContent]):
             target = absolute(link.target.path)
             external = LinkContent("external", target, link.target.source, location)
             content = LinkContent("soft", target) if location == self.source else external
-            self._add(absolute(join(path, link.name)), content)
+            self._found[absolute(join(path, link.name))] = content
         note = hdf5_note(node)
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
-            noted_link = self._noted_link(path, name, noted)
-            if noted_link is not None and (name in node.members or absolute(join(path, name)) in self._links):
-                self._add(absolute(join(path, name)), noted_link)
-                copies.add(join(path, name))
+            member, noted_link = join(path, name), self._noted_link(path, name, noted)
+            if noted_link is not None and (name in node.members or absolute(member) in self._found):
+                self._found[absolute(member)] = noted_link
+                copies.add(member)
         for name, datatype in as_dict(note.get("datatypes")).items():
             if name not in node.members and isinstance(datatype, dict):
-                self._datatypes[absolute(join(path, name))] = datatype
-                self._paths.append(absolute(join(path, name)))
+                self._found.setdefault(absolute(join(path, name)), datatype)
         return copies
-
-    def _add(self, path: str, link: LinkContent) -> None:
-        if path not in self._links:
-            self._paths.append(path)
-        self._links[path] = link
 
     def close(self) -> None:
         """Free the decoded chunks."""
         self._arrays.cache = None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
+        return iter(self._found)
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._found)
 
     def __getitem__(self, path: str) -> NodeContent:
-        if path in self._links:
-            return self._links[path]
+        found = self._found[path]
+        if isinstance(found, LinkContent):
+            return found
         with at(self.source, path):
-            if path in self._datatypes:
-                note = self._datatypes[path]
-                noted = as_dict(note.get("attributes")).items()
+            if isinstance(found, dict):
+                noted = as_dict(found.get("attributes")).items()
                 of_type = {name: _noted_attribute(None, as_dict(value), self._resolve) for name, value in noted}
                 named = {name: value for name, value in of_type.items() if value is not None}
-                return DatatypeContent(named, from_note(note.get("type")))
-            node = self._hierarchy.get(path)
-            if node is None:
-                raise KeyError(path)
-            attributes = self._attributes(path, node)
-            if isinstance(node, Group):
+                return DatatypeContent(named, from_note(found.get("type")))
+            attributes = self._attributes(path, found)
+            if isinstance(found, Group):
                 return GroupContent(attributes)
             is_spec = self._spec_path is not None and path.startswith(f"/{self._spec_path}/")
-            return self._arrays.content(relative(path), node, attributes, is_spec=is_spec)
+            return self._arrays.content(relative(path), found, attributes, is_spec=is_spec)
 
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
         """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
-        path = absolute(join(group, name))
-        if noted == "hard" and path in self._links:  # Zarr has no second name of a node
-            return LinkContent("hard", self._links[path].target)
+        found = self._found.get(absolute(join(group, name)))
+        if noted == "hard" and isinstance(found, LinkContent):  # Zarr has no second name of a node
+            return LinkContent("hard", found.target)
         if isinstance(noted, dict) and isinstance(noted.get("soft"), str):
             parts = posixpath.join(absolute(group), noted["soft"]).split("/")
             return LinkContent("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
@@ -414,7 +403,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         try:
             source, path, target = self._resolver.find_inside(source, path)
         except ReferenceTargetError as error:
-            is_datatype = error.store == self.source and error.path in self._datatypes
+            is_datatype = error.store == self.source and isinstance(self._found.get(error.path or ""), dict)
             return Target(error.path if is_datatype else DANGLING)
         except ZarrBackendError:
             return Target(DANGLING)

@@ -461,12 +461,9 @@ class Edits:
         self._metadata.inlined.pop(key, None)
 
     def _write_shards(self, shards: list[tuple[_ChangedArray, Index]]) -> None:
-        keys: dict[bool, list[str]] = {False: [], True: []}
         for array, shard in shards:
             is_stored = is_inside(shard, shard_grid(array.reader.array, array.before))
-            keys[not is_stored].append(array.key(shard))
-        for are_new, some in keys.items():
-            self.change.expect(some, are_new=are_new)
+            self.change.expect([array.key(shard)], are_new=not is_stored)
         try:
             for array, shard in shards:
                 assert array.shards is not None

@@ -679,10 +679,11 @@ def stored_view(data: Any) -> Any:
     # not the consolidated documents of zarr-python 2
     zarr_store = given.chunk_store if _IS_ZARR_2 else given.store
     number = 2 if _IS_ZARR_2 else data.metadata.zarr_format
-    root = _folder(zarr_store)
-    location = "" if root is None else os.path.abspath(os.path.join(root, data.path))
+    is_folder = isinstance(zarr_store, _storage.DirectoryStore if _IS_ZARR_2 else _storage.LocalStore)
+    root = str(zarr_store.path if _IS_ZARR_2 else zarr_store.root) if is_folder else ""
+    location = os.path.abspath(os.path.join(root, data.path)) if is_folder else ""
     parts: list[str] = []
-    while root is not None and os.path.exists(os.path.join(os.path.dirname(location), _DOCUMENTS[number][0])):
+    while is_folder and os.path.exists(os.path.join(os.path.dirname(location), _DOCUMENTS[number][0])):
         location, name = os.path.split(location)  # to the folder of the outermost group
         parts.insert(0, name)
     store = LocalStore(location) if parts else store_of_zarr(zarr_store)
@@ -703,13 +704,6 @@ def _node(store: Store, path: str, number: int) -> Dataset[Attributes] | None:
     except DamagedFileError:  # zarr has decoded the document, so it is only of a kind that we do not know
         return None
     return node
-
-
-def _folder(store: Any) -> str | None:
-    """Return the local folder of a store of zarr-python, None if it is not one."""
-    if _IS_ZARR_2:
-        return str(store.path) if isinstance(store, _storage.DirectoryStore) else None
-    return str(store.root) if isinstance(store, _storage.LocalStore) else None
 
 
 _DOCUMENTS = {2: (zarr2.GROUP, (zarr2.ARRAY, zarr2.ATTRIBUTES)), 3: (zarr3.DOCUMENT, (zarr3.DOCUMENT,))}

@@ -14,7 +14,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,14 +42,6 @@ SPOOLED_BYTES = 16 * 2**20
 """Bytes of encoded chunks that are kept in memory; more are kept in an anonymous temporary file."""
 
 
-class _Run(NamedTuple):
-    """Chunks of a shard that are fetched together, each with its start and end."""
-
-    key: str
-    ends: Extent
-    extents: dict[Index, Extent]
-
-
 class ShardReader:
     """Finds the bytes of the chunks of one array."""
 
@@ -67,20 +59,19 @@ class ShardReader:
         with at(self._store, self._path):
             shard = shard_of(self._array, index)
             extent = self._extent(index, self._offsets(shard))
-            return None if extent is None else self._fetch(_Run(self.key(shard), extent, {index: extent}))[index]
+            return None if extent is None else self._fetch((shard, extent, {index: extent}))[index]
 
     def get_many(self, indices: Sequence[Index]) -> dict[Index, bytes | None]:
         """Return the stored bytes of several chunks, with several requests at once; adjacent ones by one request."""
         with at(self._store, self._path):
             extents: dict[Index, dict[Index, Extent]] = {shard_of(self._array, index): {} for index in indices}
-            shards = list(extents)
-            offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
+            offsets = dict(zip(extents, at_once(self._offsets, extents), strict=True))
             chunks: dict[Index, bytes | None] = dict.fromkeys(indices)
             for index in indices:
                 shard = shard_of(self._array, index)
                 if (extent := self._extent(index, offsets[shard])) is not None:
                     extents[shard][index] = extent
-            runs = [_Run(self.key(shard), *run) for shard in shards for run in coalesced(extents[shard])]
+            runs = [(shard, *run) for shard, of_shard in extents.items() for run in coalesced(of_shard)]
             for part in at_once(self._fetch, runs):
                 chunks.update(part)
         return chunks
@@ -96,7 +87,7 @@ class ShardReader:
 
     def stored(self, shard: Index, extents: Mapping[Index, Extent]) -> Iterator[bytes]:
         """Yield the stored bytes of chunks of a shard, some of its `extents`, in their order, a few MB at a time."""
-        runs = (_Run(self.key(shard), *run) for run in coalesced(extents))
+        runs = ((shard, *run) for run in coalesced(extents))
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
             with at(self._store, self._path):
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
@@ -114,13 +105,14 @@ class ShardReader:
         self._store.read_rules.limits.check("max_stored_bytes", length, what)
         return start, start + length
 
-    def _fetch(self, run: _Run) -> dict[Index, bytes]:
-        first, last = run.ends
-        data = self._store.get_range(run.key, first, last)
+    def _fetch(self, run: tuple[Index, Extent, Mapping[Index, Extent]]) -> dict[Index, bytes]:
+        """Return the bytes of chunks of a shard that are fetched with one request."""
+        shard, (first, last), extents = run
+        data = self._store.get_range(self.key(shard), first, last)
         chunks = {}
-        for index, (start, stop) in run.extents.items():
+        for index, (start, stop) in extents.items():
             if data is None or len(data) < stop - first:
-                problem = f"the shard {run.key!r} ends before the chunk {self._array.chunk_text(index)!r}"
+                problem = f"the shard {self.key(shard)!r} ends before the chunk {self._array.chunk_text(index)!r}"
                 raise ChunkError(problem, remedy="Restore it from a copy.")
             chunks[index] = data[start - first : stop - first]
         return chunks
@@ -156,15 +148,13 @@ class ShardWriter:
         self._checksum = array.shards.checksum
         self._offsets = np.full((*self._grid, 2), _ABSENT, "<u8")
         self._write = write
-        self._waiting: list[bytes] | None = None if array.shards.index_at_end else []
+        self._waiting: list[bytes] = []
+        self._add = write if array.shards.index_at_end else self._waiting.append
         self._end = 0 if array.shards.index_at_end else index_bytes(self._grid, array.shards)
 
     def add(self, index: Index, data: bytes) -> None:
         """Append the stored bytes of the chunk at ``index`` of the array."""
-        if self._waiting is None:
-            self._write(data)
-        else:
-            self._waiting.append(data)
+        self._add(data)
         self._offsets[_in_shard(index, self._grid)] = (self._end, len(data))
         self._end += len(data)
 
@@ -172,7 +162,7 @@ class ShardWriter:
         """Write the index; chunks that were not added are marked as absent."""
         index = self._offsets.tobytes()
         self._write(CRC32C().encode(index) if self._checksum else index)
-        for data in self._waiting or ():
+        for data in self._waiting:
             self._write(data)
 
 

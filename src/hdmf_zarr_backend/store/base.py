@@ -112,15 +112,11 @@ class Abilities:
     write: bool = True  # a new file can be written
     change: bool = True  # an existing file can be changed
     listing: bool = True  # the store can list its keys
-    # requests are slow, so several run at once
-    is_remote: bool = False
-    # a consolidated document is useful; Icechunk keeps all metadata together itself
-    consolidates: bool = True
+    is_remote: bool = False  # requests are slow, so several run at once
+    consolidates: bool = True  # a consolidated document is useful; Icechunk keeps all metadata together itself
     formats: tuple[int, ...] = (2, 3)  # Zarr formats that can be written
-    # keys may contain control characters; paths of obstore may not
-    control_characters: bool = True
-    # documents are strict JSON: Icechunk refuses the tokens NaN and Infinity
-    strict_json: bool = False
+    control_characters: bool = True  # keys may contain them; paths of obstore may not
+    strict_json: bool = False  # of documents: Icechunk refuses the tokens NaN and Infinity
     commits: bool = False  # changes are visible after a commit, which has a message
     why: str = ""  # why an operation is not possible, for messages: "a zip file cannot be changed"
 
@@ -134,14 +130,11 @@ class Store(ABC):
 
     location: str  # absolute local path or URL of the file, without a trailing slash, for links and error messages
     abilities: Abilities = Abilities()
-    # limits and link policy of all readers of this store, in all processes; the user's `ReadOptions`
-    read_rules: ReadRules = DEFAULT_RULES
-    # the user's ``storage_options``, which open other files of the same server too
-    options: Mapping[str, Any] = {}
+    read_rules: ReadRules = DEFAULT_RULES  # limits and link policy of all readers of this store, in all processes
+    options: Mapping[str, Any] = {}  # the user's ``storage_options``, which open other files of the same server too
     folder: str | None = None  # the local folder, if the store is one
     zip_file: str | None = None  # the local zip file, if the store is one
-    # only this process can reach the keys, so that a lock in it keeps every second writer away
-    of_one_process: bool = False
+    of_one_process: bool = False  # only this process can reach the keys, so a lock in it keeps other writers away
     opens_by_url: bool = False  # ``location`` and ``options`` open the file in obstore, fsspec and TensorStore
     stream_bytes: int | None = None  # in memory while `_stream` writes piece by piece; None: the complete value is
     # `sync` waits for the disk, and a power cut leaves no part of a key at the root of a local file

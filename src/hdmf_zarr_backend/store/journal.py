@@ -123,17 +123,10 @@ class Record:
             root = _checked_keys(head.get("root", []))
             if any("/" in key for key in root):
                 raise ValueError("it takes a key of a node for a document of the root")
-            return cls(
-                head["id"],
-                Holder.of(head["holder"]),
-                values,
-                _checked_keys(head["absent"]),
-                _checked_keys(head["below"]),
-                _checked_numbers(head.get("aside", {})),
-                root,
-                _digests(head.get("hides", {})),
-                bool(head.get("durable")),
-            )
+            holder = Holder.of(head["holder"])
+            absent, below = _checked_keys(head["absent"]), _checked_keys(head["below"])
+            aside, hides = _checked_numbers(head.get("aside", {})), _digests(head.get("hides", {}))
+            return cls(head["id"], holder, values, absent, below, aside, root, hides, bool(head.get("durable")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +176,10 @@ def _damage_named(location: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise MetadataError(
-            f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
-            store=location,
-            remedy="Export what can be read to a new file: it is as before the change, except values that were "
-            "assigned to existing arrays.",
-        ) from error
+        problem = f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})"
+        what = "it is as before the change, except values that were assigned to existing arrays"
+        remedy = f"Export what can be read to a new file: {what}."
+        raise MetadataError(problem, store=location, remedy=remedy) from error
 
 
 def _encoded(head: dict[str, Any], values: Iterable[bytes], optional: dict[str, Any]) -> bytes:
@@ -247,9 +238,9 @@ def _digests(stored: Any) -> dict[str, str | None]:
 # ---- steps that a writer and a recovery share -----------------------------------------------------------------------
 
 
-def of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
-    """Return the result of a function that calls the store, for each name; at once for a remote store."""
-    return at_once(function, names) if store.abilities.is_remote else map(function, names)
+def of_each(store: Store, function: Callable[[str], A], names: Sequence[str]) -> list[A]:
+    """Call a function that calls the store with each name, at once for a remote store; return the results."""
+    return list(at_once(function, names) if store.abilities.is_remote else map(function, names))
 
 
 def set_root(store: Store, root: Root) -> None:
@@ -370,13 +361,10 @@ def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_u
         is_document = False
     if not is_document:
         return
+    problem = f"another program has changed the file since a change was interrupted: {first!r} is not the one before it"
+    keep = f"To keep what is there, delete the keys that begin with {JOURNAL!r}, and run `zarrio verify`."
     undo = f" To undo both changes, delete the key {first!r}, and run `zarrio repair`." if may_undo else ""
-    raise ConflictError(
-        f"another program has changed the file since a change was interrupted: {first!r} is not the one before it",
-        store=store.location,
-        remedy=f"Nothing was changed. To keep what is there, delete the keys that begin with {JOURNAL!r}, and run "
-        f"`zarrio verify`.{undo}",
-    )
+    raise ConflictError(problem, store=store.location, remedy=f"Nothing was changed. {keep}{undo}")
 
 
 def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
@@ -401,11 +389,9 @@ def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
         if only_dead:
             return
         state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
-    warn_of_journal(
-        store,
-        f"a change by {first.holder} {state}. The file is read as it was before, except values that were assigned to "
-        f"existing arrays: they may be new. {advice}",
-    )
+    may_be_new = "except values that were assigned to existing arrays: they may be new"
+    what = f"a change by {first.holder} {state}. The file is read as it was before, {may_be_new}. {advice}"
+    warn_of_journal(store, what)
 
 
 def _records(store: Store, change: str) -> Iterator[Record]:
@@ -441,7 +427,7 @@ def restore(store: Store, record: Record) -> None:
     _delete(store, [key for key in record.absent if key not in record.root])
     old = {key: value for key, value in record.old.items() if key not in record.root}
     differing = {key: value for key, value in _differing(store, old).items() if value is not None}
-    list(of_each(store, lambda key: store._set(key, differing[key]), [*differing]))
+    of_each(store, lambda key: store._set(key, differing[key]), [*differing])
     for key, number in record.aside.items():
         copy = aside_key(record.id, number)
         try:

@@ -263,8 +263,8 @@ class Change:
 
     def copy(self, keys: Mapping[str, str]) -> None:
         """Give the values of some keys to others, below nodes that were announced; by links if the store has them."""
-        store, names = self._store.unwrapped, [*keys]
-        list(of_each(store, lambda key: store._copy_value(key, keys[key]), names))
+        store = self._store.unwrapped
+        of_each(store, lambda key: store._copy_value(key, keys[key]), [*keys])
         self._has_put |= bool(keys)
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
@@ -374,17 +374,9 @@ class _Journal:
         aside = {key: number for number, key in enumerate(compress(streams, exist), first)}
         values = {key: value for key, value in old.items() if value is not None}
         keys = dict.fromkeys((*old, *streams, *new))
-        record = Record(
-            self.id,
-            Holder.here(),
-            values,
-            absent=[key for key in keys if key not in values and key not in aside],
-            below=nodes,
-            aside=aside,
-            root=[key for key in root if key in old],
-            hides={key: digest(text) for key, text in (mark or {}).items()},
-            durable=store.is_durable,
-        )
+        absent = [key for key in keys if key not in values and key not in aside]
+        root, hides = [key for key in root if key in old], {key: digest(text) for key, text in (mark or {}).items()}
+        record = Record(self.id, Holder.here(), values, absent, nodes, aside, root, hides, store.is_durable)
         self.is_broken = True
         if not self.records:
             # the recovery of the next writer reads on until it finds no record of this change: none may be left
@@ -394,7 +386,7 @@ class _Journal:
         store._set(record_key(self.records - 1), record.encode())
         # after the record, which names them: nobody would delete what a dead writer has put aside before it
         self.aside += record.aside_keys()
-        list(of_each(store, lambda key: store._copy_value(key, aside_key(self.id, aside[key])), [*aside]))
+        of_each(store, lambda key: store._copy_value(key, aside_key(self.id, aside[key])), [*aside])
         store.sync()
         self.recorded.update(keys)
         if not is_part:
@@ -664,11 +656,10 @@ class JournalledChange(Change):
             if error is None:
                 raise
             old = "the file as it was, except values that were assigned to existing arrays"
-            error.add_note(
-                f"What was written could not be undone ({failed}). It is undone when {self._store.location} is "
-                "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see "
-                f"{'an IncompleteStoreError' if self._is_hidden else old}."
-            )
+            see = "an IncompleteStoreError" if self._is_hidden else old
+            when = f"when {self._store.location} is opened with mode 'r+' or 'a', or by `zarrio repair`"
+            note = f"What was written could not be undone ({failed}). It is undone {when};"
+            error.add_note(f"{note} until then readers see {see}.")
 
 
 # ---- what nobody sees before the commit ------------------------------------------------------------------------------
@@ -708,10 +699,8 @@ class SessionChange(Change):
         elif self._has_put:
             self._writer.is_torn = True
             if error is not None:
-                error.add_note(
-                    "The session had changes before, which are kept, so a part of this one is in it too. Discard "
-                    "the changes of the session, and open the file again."
-                )
+                what = "The session had changes before, which are kept, so a part of this one is in it too."
+                error.add_note(f"{what} Discard the changes of the session, and open the file again.")
 
 
 class StagedChange(Change):
@@ -743,11 +732,10 @@ class StagedChange(Change):
     def _complete(self, root: Root) -> None:
         super()._complete(root)
         self._writer.lock.check()
+        is_durable = self._writer.store.is_durable
         with os_errors(self._target, "written"):
             self._finish()
-            move_into_place(
-                self._partial, self._target, exclusive=self._exclusive, durable=self._writer.store.is_durable
-            )
+            move_into_place(self._partial, self._target, exclusive=self._exclusive, durable=is_durable)
         # the new file is complete, whatever is left beside it; interrupted conversions are obsolete now
         with suppress(OSError):
             for path in conversions(self._target):

@@ -77,15 +77,12 @@ def origin_of(url: str) -> Origin:
 def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
     """Return the error for a redirect to another server."""
     scheme, host, port = origin_of(target)
-    return LinkRefusedError(
-        f"the server redirects {repr(key) if key else 'a request'} to another one, {scheme}://{host}:{port}, which is "
-        "not followed",
-        store=location,
-        path=node_of(key) if key else None,
-        remedy="Open the file at its new URL, or pass "
-        'read_options=ReadOptions(external_links="follow") if you trust the server.',
-        remedy_cli="Open the file at its new URL, or use --external-links follow if you trust the server.",
-    )
+    what, path = (repr(key), node_of(key)) if key else ("a request", None)
+    problem = f"the server redirects {what} to another one, {scheme}://{host}:{port}, which is not followed"
+    how, how_cli = 'pass read_options=ReadOptions(external_links="follow")', "use --external-links follow"
+    advice = "Open the file at its new URL, or {} if you trust the server."
+    remedy, remedy_cli = advice.format(how), advice.format(how_cli)
+    return LinkRefusedError(problem, store=location, path=path, remedy=remedy, remedy_cli=remedy_cli)
 
 
 class WebStore(RemoteStore):
@@ -136,17 +133,16 @@ class WebStore(RemoteStore):
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         # near ranges are read with one request; several ranges in a request are not supported by S3 and many servers
         extents = {number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None}
-        runs = list(coalesced(extents))
-        others = {number: each for number, each in enumerate(ranges) if each[1] is None}
+        runs: list[tuple[Range, Mapping[int, Range]]] = [*coalesced(extents)]
+        runs += [(each, {number: each}) for number, each in enumerate(ranges) if each[1] is None]
 
         async def requested() -> list[bytes]:
-            every = [*(extent for extent, _ in runs), *others.values()]
-            return await asyncio.gather(*(self._range(key, *extent) for extent in every))
+            return await asyncio.gather(*(self._range(key, *extent) for extent, _ in runs))
 
-        values = self._run(requested())
-        parts = dict(zip(others, values[len(runs) :], strict=True))
-        for ((first, _), run), value in zip(runs, values, strict=False):
-            parts |= {number: value[start - first : stop - first] for number, (start, stop) in run.items()}
+        parts = {}
+        for ((first, _), run), value in zip(runs, self._run(requested()), strict=True):
+            for number, (start, stop) in run.items():
+                parts[number] = value[start - first : None if stop is None else stop - first]
         return [parts[number] for number in range(len(ranges))]
 
     async def _range(self, key: str, start: int, stop: int | None) -> bytes:
