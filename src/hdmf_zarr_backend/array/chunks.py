@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.array.shards import ENTRY_BYTES, ShardReader, inner_grid
+from hdmf_zarr_backend.array.shards import ENTRY_BYTES, Index, ShardReader, inner_grid
 from hdmf_zarr_backend.encoding import zarr2, zarr3
 from hdmf_zarr_backend.encoding.blosc_blocks import DecodedRange, find_blocks, stated_bytes
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, reading_codec
@@ -196,25 +196,14 @@ def copy_part(source: Array, inner: Sequence[Positions], target: Array, outer: S
     target[separately(outer, target.shape)] = source[separately(inner, source.shape)]
 
 
-Index = tuple[int, ...]
-
 # Decoded bytes, and number, of the chunks that are fetched together from a remote store: recordings have chunks of
 # 16 MiB, and a slice of several should take the time of one request.
 FETCHED_BYTES, FETCHED_CHUNKS = 2**27, 512
-DECODERS = min(8, cpus())
-"""Threads that decode; more would wait for memory."""
-
-PARALLEL_BYTES = 2**22
-"""Fewer bytes of values are decoded by one thread, which takes no CPU time for others."""
-
-WINDOW_BYTES = 2**16
-"""Chunks are kept for windows from this size on: for smaller ones, looking for an overlap takes as long as reading."""
-
-BLOCKWISE_BYTES = 2**20
-"""A smaller chunk is always decoded completely."""
-
-FEW = 16
-"""The most chunks of an array that may get larger chunks: 16 small ones are quickly written again."""
+DECODERS = min(8, cpus())  # threads that decode; more would wait for memory
+PARALLEL_BYTES = 2**22  # fewer bytes of values are decoded by one thread, which takes no CPU time for others
+WINDOW_BYTES = 2**16  # chunks are kept for windows from here on: below, looking for an overlap takes as long as reading
+BLOCKWISE_BYTES = 2**20  # a smaller chunk is always decoded completely
+FEW = 16  # the most chunks of an array that may get larger chunks: 16 small ones are quickly written again
 
 
 # ---- decoded chunks --------------------------------------------------------------------------------------------------
@@ -454,19 +443,18 @@ class ChunkReader:
         if masked is not None:
             return self.read(masked[0])[masked[1]]
         axes = normalise(key, self.array.shape)
-        size, count = self.codec.dtype.itemsize, 1
-        for axis, chunk in zip(axes, self.array.chunks, strict=True):
-            size *= axis.length
-            count *= axis.chunks(chunk)
+        lengths = tuple(axis.length for axis in axes)
+        size = math.prod(lengths) * self.codec.dtype.itemsize
+        count = math.prod(axis.chunks(chunk) for axis, chunk in zip(axes, self.array.chunks, strict=True))
         advice = "Read a smaller part at a time. "
         with at(self.store, self.path):  # before memory is allocated
             limits = self._rules.limits
             limits.check("max_read_bytes", size, f"{size:,} bytes are requested at once", advice)
             limits.check("max_read_chunks", count, f"{count:,} chunks are requested at once", advice)
-        result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
+        result = np.empty(lengths, self.codec.dtype)
         parts, is_kept = overlaps(axes, self.array.chunks), False
         if result.nbytes >= WINDOW_BYTES:
-            parts, is_kept = self._kept(axes, parts)
+            parts, is_kept = self._kept(axes, parts, count)
         # codecs of numbers run without the lock of the interpreter, but those of other packages may not be made for
         # threads; changes are under a lock that this thread has
         is_shareable = self.changed is None and not self.codec.is_object and not self.codec.plug_ins
@@ -484,8 +472,8 @@ class ChunkReader:
         if is_kept or not (self._load_blocks(part, result) or self._load_into(part, result)):
             copy_part(self.chunk(part.chunk), part.inner, result, part.outer)
 
-    def _kept(self, axes: list[Axis], parts: Iterator[Overlap]) -> tuple[Iterator[Overlap], bool]:
-        """Return the parts of a selection, and whether their chunks are kept even if they are large or complete."""
+    def _kept(self, axes: list[Axis], parts: Iterator[Overlap], count: int) -> tuple[Iterator[Overlap], bool]:
+        """Return the parts of a selection, and whether their ``count`` chunks are kept, however large or complete."""
         # They are if it begins inside of the one before, as windows do: the next window begins inside of this one. The
         # first selection after such windows may begin others, as in each batch of a data loader.
         bounds = [(axis.start, axis.stop, axis.step) for axis in axes if axis.indices is None]
@@ -493,7 +481,6 @@ class ChunkReader:
         is_window = 0 < len(before) == len(bounds) == len(axes) and before[1:] == bounds[1:]
         is_window = is_window and before[0][0] < bounds[0][0] < before[0][1]
         is_kept, self._was_window = is_window or self._was_window, is_window
-        count = math.prod(axis.chunks(chunk) for axis, chunk in zip(axes, self.array.chunks, strict=True))
         is_kept &= self.cache.fits(count, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
         listed = list(parts) if is_kept else []
         names = {join(self.path, self.array.chunk_name(part.chunk)) for part in listed}

@@ -129,9 +129,7 @@ def _attribute_content(value: Any) -> AttributeContent:
     return AttributeContent(element, array.shape, plain_values(array, element, lambda _: Target(None)))
 
 
-def _noted_attribute(
-    stored: AttributeContent | None, note: dict[str, Any], resolve: Resolve
-) -> AttributeContent | None:
+def _noted(stored: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
     """Return an attribute with the type in its note, from a conversion from HDF5; ``stored`` is without it."""
     # a note has ``type``, and ``space``, or ``shape`` and ``value``
     if "type" not in note:
@@ -364,7 +362,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         with at(self.source, path):
             if isinstance(found, dict):
                 noted = as_dict(found.get("attributes")).items()
-                of_type = {name: _noted_attribute(None, as_dict(value), self._resolve) for name, value in noted}
+                of_type = {name: _noted(None, as_dict(value), self._resolve) for name, value in noted}
                 named = {name: value for name, value in of_type.items() if value is not None}
                 return DatatypeContent(named, from_note(found.get("type")))
             attributes = self._attributes(path, found)
@@ -432,7 +430,7 @@ class ZarrContent(Mapping[str, NodeContent]):
                 attributes[names[key]] = AttributeContent(element_of(numpy_dtype(str(remark["dtype"]))), None, None)
         notes = as_dict(hdf5_note(node).get("attributes"))
         for name, note in notes.items():
-            noted = _noted_attribute(attributes.get(name), as_dict(note), self._resolve)
+            noted = _noted(attributes.get(name), as_dict(note), self._resolve)
             if noted is not None:
                 attributes[name] = noted
         was_text = "value" in as_dict(notes.get(SPECLOC))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.array.chunks import FEW, ChunkCache, ChunkReader, fill_array, memory_bytes
-from hdmf_zarr_backend.array.shards import WaitingShards, is_inside, shard_grid, shard_of
+from hdmf_zarr_backend.array.shards import Index, WaitingShards, is_inside, shard_grid, shard_of
 from hdmf_zarr_backend.encoding.chunks import Array, cell_texts
 from hdmf_zarr_backend.encoding.codecs import field_types
 from hdmf_zarr_backend.encoding.data_types import itemsize, split_code
@@ -32,16 +32,10 @@ from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.transaction import Change, Writer
 
 Encode = Callable[[Any], Any]
-Index = tuple[int, ...]
 
-# Above it, chunks are written early; an error undoes them.
-WAITING_BYTES = 64 * 2**20
-"""Largest number of bytes of changed chunks in memory."""
-
+WAITING_BYTES = 64 * 2**20  # of changed chunks in memory; above it, chunks are written early, and an error undoes them
 _INDEX_ROWS = 2**16  # that are read at a time to check their order, since an index may be larger than the memory
-
-REWRITTEN_BYTES = 32 * 2**20
-"""Decoded bytes of stored chunks that are cut or get larger elements, and are fetched together from a remote store."""
+REWRITTEN_BYTES = 32 * 2**20  # decoded bytes of chunks to cut or widen that are fetched together from a remote store
 
 
 @dataclass(slots=True, eq=False)
@@ -521,8 +515,7 @@ SMALL_BYTES = 2**12  # the block size of ext4, NTFS and APFS
 """A chunk of fewer bytes is small: its file takes a block of the disk anyway."""
 
 # Chunks in the MB range, as DANDI advises after a file of 34 GB with 1.5 million objects (dandi-cli#1520).
-LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
-"""Bounds of new chunks; within these, one chunk holds the complete array."""
+LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20  # bounds of new chunks; within these, one chunk holds the complete array
 
 _OBJECT_BYTES = 64  # estimated stored bytes of an object
 

@@ -29,17 +29,12 @@ from hdmf_zarr_backend.store.transaction import Change
 Index = tuple[int, ...]
 Offsets = npt.NDArray[np.uint64]
 
-# offset and length of an inner chunk that is not stored, by the specification
-_ABSENT = 2**64 - 1
-ENTRY_BYTES = 16
-"""Bytes of the entry of a chunk in the index of its shard."""
-
+_ABSENT = 2**64 - 1  # offset and length of an inner chunk that is not stored, by the specification
+ENTRY_BYTES = 16  # bytes of the entry of a chunk in the index of its shard
 # A shard of 512 MB with chunks of 64 KB has an index of 128 KB: these are at most some MB for each array.
 _KEPT_INDICES = 64
 _RUNS_AT_ONCE = 8
-
-SPOOLED_BYTES = 16 * 2**20
-"""Bytes of encoded chunks that are kept in memory; more are kept in an anonymous temporary file."""
+SPOOLED_BYTES = 16 * 2**20  # of encoded chunks that are kept in memory; more are kept in an anonymous temporary file
 
 
 class ShardReader:

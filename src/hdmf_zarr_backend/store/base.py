@@ -34,18 +34,10 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import DEFAULT_RULES, ReadRules
 
-DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
-"""Names of the metadata documents of nodes."""
-
-JOURNAL = ".hdmf_zarr_journal"
-"""Key of the first record of a pending change (`store.journal`); the other keys begin with the same letters."""
-
-Write: TypeAlias = Callable[[bytes], Any]
-"""Appends to a value that is written piece by piece."""
-
-Range = tuple[int, int | None]
-"""Start and end of a range of bytes; ``(-n, None)`` are the last n bytes."""
-
+DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})  # names of the metadata documents of nodes
+JOURNAL = ".hdmf_zarr_journal"  # key of the first record of a pending change; the others begin with the same letters
+Write: TypeAlias = Callable[[bytes], Any]  # appends to a value that is written piece by piece
+Range = tuple[int, int | None]  # start and end of a range of bytes; ``(-n, None)`` are the last n bytes
 
 _SAMPLE_BYTES = 2**16
 _PIECE_BYTES = 8 * 2**20

@@ -269,11 +269,8 @@ class NewFolder(LocalStore):
         super()._make_parent(path)
 
 
-RECORD = ".hdmf_conversion.json"
-"""Name of the record in the folder, or its key in a bucket."""
-
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-"""Where Linux has an id of the present start of the machine."""
+RECORD = ".hdmf_conversion.json"  # name of the record in the folder, or its key in a bucket
+_BOOT = Path("/proc/sys/kernel/random/boot_id")  # where Linux has an id of the present start of the machine
 
 
 def may_resume(store: Store) -> bool:

@@ -44,17 +44,10 @@ from hdmf_zarr_backend.store.remote import at_once
 
 A = TypeVar("A")
 
-LAST_RECORD = f"{JOURNAL}.commit"
-"""The key of the record that is set right before the commit."""
-
-VERSION = 2
-"""Version of the format of the records."""
-
-Root: TypeAlias = Mapping[str, bytes | None]
-"""Documents of the root in an order that matters, None for one that is deleted."""
-
-FAILURES = (ZarrBackendError, OSError)
-"""The errors of stores."""
+LAST_RECORD = f"{JOURNAL}.commit"  # the key of the record that is set right before the commit
+VERSION = 2  # version of the format of the records
+Root: TypeAlias = Mapping[str, bytes | None]  # documents of the root in an order that matters, None for one to delete
+FAILURES = (ZarrBackendError, OSError)  # the errors of stores
 
 _ID = re.compile(r"[0-9A-Za-z]{1,64}")
 

@@ -44,9 +44,7 @@ from hdmf_zarr_backend.store.base import (
 NO_LINKS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 """Flags for opening one of our files for writing: a symbolic link is refused, and a pipe does not block."""
 
-READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)
-"""Flags for opening the file of a value for reading."""
-
+READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)  # flags for opening the file of a value for reading
 PARTIAL = ".partial"
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _NO_FILE = (errno.ENXIO, errno.EISDIR, errno.ESPIPE)  # what opening or reading a socket, a folder and a pipe raises

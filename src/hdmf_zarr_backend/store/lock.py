@@ -488,5 +488,4 @@ class KeyLock(WriterLock):
                 threading.Thread(target=self.release, daemon=True).start()
 
 
-_tokens: set[str] = set()
-"""The tokens of the locks that this process holds."""
+_tokens: set[str] = set()  # the tokens of the locks that this process holds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError, ZarrBackendError
@@ -12,11 +12,8 @@ from hdmf_zarr_backend.options import ReadRules
 from hdmf_zarr_backend.store.base import Abilities, OpenValue, Range, Store, check_inside, library_errors_named, node_of
 from hdmf_zarr_backend.store.remote import request_pool, submit
 
-PUTS = 32
-"""Puts that may run at once."""
-
-PUT_BYTES = 64 * 2**20
-"""Bytes of the values of the running puts; a larger value is put alone."""
+PUTS = 32  # puts that may run at once
+PUT_BYTES = 64 * 2**20  # bytes of the values of the running puts; a larger value is put alone
 
 _PUT_ERRORS = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
 
@@ -142,7 +139,7 @@ class InlinedStore(Store):
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         return super().get_ranges(key, ranges) if key in self.values else self.store.get_ranges(key, ranges)
 
-    def _stream(self, key: str) -> Any:
+    def _stream(self, key: str) -> AbstractContextManager[Callable[[bytes], Any]]:
         return super()._stream(key) if self.stream_bytes is None else self.store._stream(key)
 
     # the other abstract methods

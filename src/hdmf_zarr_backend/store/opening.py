@@ -74,15 +74,12 @@ FileSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Store | _Of
 """A file as users name it: a path, a URL, or an object that holds it."""
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-
-NOWHERE = "object://"
-"""Prefix of the location of a store without an address, which other files cannot refer to."""
+NOWHERE = "object://"  # prefix of the location of a store without an address, which other files cannot refer to
 
 _OF_REFERENCES = frozenset({"fo", "fs", "remote_protocol", "target_options", "target_protocol"})
 """Options that only fsspec's own reader of references has."""
 
-FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)
-"""Suffixes of the names of local Zarr files that are not directories."""
+FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)  # of the names of local Zarr files that are not directories
 
 
 def open_store(

@@ -300,8 +300,7 @@ def _damaged(what: str, location: str) -> MetadataError:
 
 # ---- the record ----------------------------------------------------------------------------------------------------
 
-RECORD = "_hdmf"
-"""Key of the record beside ``refs``."""
+RECORD = "_hdmf"  # key of the record beside ``refs``
 
 _RECREATE = "Create the references again: `zarrio convert --to virtual --overwrite`, or restore that file as it was."
 

@@ -31,11 +31,8 @@ from hdmf_zarr_backend.store.base import (
     without_ranges,
 )
 
-_MAX_URL_LENGTH = 5_000
-"""Most characters of a URL, which servers and libraries limit too, after they are quoted."""
-
-REQUESTS = 32
-"""Requests of this process that may run at once."""
+_MAX_URL_LENGTH = 5_000  # most characters of a URL, which servers and libraries limit too, after they are quoted
+REQUESTS = 32  # requests of this process that may run at once
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -132,14 +129,9 @@ def in_thread(function: Callable[[], B]) -> Future[B]:
 
 # ---- ranges of bytes of one value -----------------------------------------------------------------------------------
 
-Extent = tuple[int, int]
-"""Start and end of a range of bytes."""
-
-RUN_BYTES = 8 * 2**20
-"""A longer run takes more time than several concurrent ones."""
-
-GAP_BYTES = 2**15
-"""Reading such a gap takes less time than another request."""
+Extent = tuple[int, int]  # start and end of a range of bytes
+RUN_BYTES = 8 * 2**20  # a longer run takes more time than several concurrent ones
+GAP_BYTES = 2**15  # reading such a gap takes less time than another request
 
 
 def coalesced(extents: Mapping[Name, Extent]) -> Iterator[tuple[Extent, dict[Name, Extent]]]:
@@ -160,8 +152,7 @@ def coalesced(extents: Mapping[Name, Extent]) -> Iterator[tuple[Extent, dict[Nam
 
 # ---- retries --------------------------------------------------------------------------------------------------------
 
-RETRY_SECONDS = 10.0
-"""How long a request is repeated to a server that is busy or silent."""
+RETRY_SECONDS = 10.0  # how long a request is repeated to a server that is busy or silent
 
 
 def retry_settings(config: Any, location: str) -> dict[str, Any]:

@@ -27,18 +27,8 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.store import files
 from hdmf_zarr_backend.store.base import DOCUMENTS, JOURNAL, Store, Write, os_errors
-from hdmf_zarr_backend.store.files import (
-    BESIDE,
-    NewFolder,
-    Resumption,
-    conversions,
-    discard,
-    move_into_place,
-    not_replaced,
-    partial_path,
-)
-from hdmf_zarr_backend.store.files import RECORD as FOLDER_RECORD
 from hdmf_zarr_backend.store.journal import (
     FAILURES,
     LAST_RECORD,
@@ -62,8 +52,7 @@ from hdmf_zarr_backend.store.remote import REQUESTS
 
 A = TypeVar("A")
 
-BATCH_BYTES = 8 * 2**20
-"""Values that replace others wait for each other up to this size, so that one record has all their old values."""
+BATCH_BYTES = 8 * 2**20  # values that replace others wait up to this size, so that one record has all their old values
 
 
 class Writer:
@@ -101,7 +90,7 @@ class Writer:
         """Delete unfinished local files and folders, ignoring errors; not in a fork."""
         for path in paths if self.lock.is_held else ():
             with suppress(OSError):
-                discard(path)
+                files.discard(path)
 
     def change(self, *, root: Sequence[str] = ()) -> Change:
         """Return a new change in place. ``root`` names the documents that its commit is going to set.
@@ -122,7 +111,7 @@ class Writer:
             raise self._refusal(problem, "Close the file, and open it again to see what is in it.")
         return JournalledChange(self, root)
 
-    def new_file(self, mark: Root, *, exclusive: bool = False, resume: Resumption | None = None) -> Change:
+    def new_file(self, mark: Root, *, exclusive: bool = False, resume: files.Resumption | None = None) -> Change:
         """Return the change that makes a new file, in the place of the one that may be there unless ``exclusive``.
 
         With the ``mark``, the documents of the root say that the file is being written, and those are gone that readers
@@ -135,7 +124,7 @@ class Writer:
             return StagedChange(self, exclusive=exclusive)
         is_continued = resume is not None and resume.continues(self.store)
         if exclusive and not is_continued and self.store.exists():
-            raise not_replaced("a file was created there since, and is not replaced", self.store.location)
+            raise files.not_replaced("a file was created there since, and is not replaced", self.store.location)
         if not self.store.abilities.consolidates:
             return SessionChange(self, replaces=True)
         return MarkedChange(self, mark, resume, is_continued=is_continued)
@@ -194,13 +183,13 @@ def is_staged(store: Store) -> bool:
 def new_local_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterator[str]:
     """Yield a path beside a local file; the file written there replaces it when the block ends without an error."""
     with Writer(target, replaces=True, durable=durable) as writer:
-        partial = partial_path(target.root)
+        partial = files.partial_path(target.root)
         try:
             with os_errors(target.location, "written"):
                 yield partial
             writer.lock.check()
             with os_errors(target.root, "written"):
-                move_into_place(partial, target.root, exclusive=exclusive, durable=durable)
+                files.move_into_place(partial, target.root, exclusive=exclusive, durable=durable)
         except BaseException:
             writer.discard(partial)
             raise
@@ -441,12 +430,10 @@ class JournalledChange(Change):
     def create(self, *paths: str) -> None:
         fresh = [path for path in paths if not self.is_created(path)]
         are_there = of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
-        for path, exists in zip(fresh, are_there, strict=True):
-            # undoing the change would delete these keys
-            if exists:
-                problem = "the store has keys below a new node, although the metadata have no such node"
-                remedy = "Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
-                raise ConflictError(problem, store=self._store.location, path=absolute(path), remedy=remedy)
+        for path in compress(fresh, are_there):  # undoing the change would delete these keys
+            problem = "the store has keys below a new node, although the metadata have no such node"
+            remedy = "Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
+            raise ConflictError(problem, store=self._store.location, path=absolute(path), remedy=remedy)
         with self._mutex:
             self._created.update(fresh)
             self._journal.nodes += fresh
@@ -498,8 +485,7 @@ class JournalledChange(Change):
             if not self._may_be_set(key):
                 self.expect([key])
                 self._record()
-        stream: AbstractContextManager[Write] = self._queue._stream(key)
-        return stream
+        return self._queue._stream(key)
 
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
         with self._mutex:
@@ -706,17 +692,17 @@ class SessionChange(Change):
 class StagedChange(Change):
     """A new local folder or zip file, which is made beside its target and renamed."""
 
-    def __init__(self, writer: Writer, *, exclusive: bool, new: NewFolder | None = None) -> None:
+    def __init__(self, writer: Writer, *, exclusive: bool, new: files.NewFolder | None = None) -> None:
         self._writer = writer
         self._exclusive = exclusive
         self._target = writer.store.folder or writer.store.zip_file or ""
-        self._partial = partial_path(self._target) if new is None else new.root
+        self._partial = files.partial_path(self._target) if new is None else new.root
         self._close: Callable[[], object] = lambda: None  # of a zip file
         store: Store | None = new
         with os_errors(self._target, "written"):
             if store is None and writer.store.folder:
                 os.makedirs(self._partial)
-                store = NewFolder(self._partial, location=writer.store.location)
+                store = files.NewFolder(self._partial, location=writer.store.location)
             elif store is None:
                 from hdmf_zarr_backend.store.zip import NewZipStore  # on use: readers do not need zipfile
 
@@ -735,11 +721,11 @@ class StagedChange(Change):
         is_durable = self._writer.store.is_durable
         with os_errors(self._target, "written"):
             self._finish()
-            move_into_place(self._partial, self._target, exclusive=self._exclusive, durable=is_durable)
+            files.move_into_place(self._partial, self._target, exclusive=self._exclusive, durable=is_durable)
         # the new file is complete, whatever is left beside it; interrupted conversions are obsolete now
         with suppress(OSError):
-            for path in conversions(self._target):
-                self._writer.discard(path, path + BESIDE)
+            for path in files.conversions(self._target):
+                self._writer.discard(path, path + files.BESIDE)
 
     def _undo(self, error: BaseException | None) -> None:
         with suppress(OSError, ValueError):
@@ -755,7 +741,7 @@ class ResumableChange(StagedChange):
     which would come again, it is removed.
     """
 
-    def __init__(self, writer: Writer, resumption: Resumption, *, exclusive: bool) -> None:
+    def __init__(self, writer: Writer, resumption: files.Resumption, *, exclusive: bool) -> None:
         self._resumption = resumption
         target = writer.store.folder or ""
         with os_errors(target, "written"):
@@ -765,7 +751,7 @@ class ResumableChange(StagedChange):
     def _finish(self) -> None:
         # not deleted: without it, a run that ends before the rename would be started again by the next one
         with suppress(FileNotFoundError):  # an earlier run has moved it
-            os.replace(os.path.join(self._partial, FOLDER_RECORD), self._partial + BESIDE)
+            os.replace(os.path.join(self._partial, files.RECORD), self._partial + files.BESIDE)
 
     def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
         return self._new.kept(path, is_whole)
@@ -781,7 +767,7 @@ class ResumableChange(StagedChange):
         is_kept = isinstance(error, (StoreError, ResourceError, OSError)) and self._resumption.is_asked
         if not _advises_to_resume(error, self) and not is_kept:
             super()._undo(error)
-            self._writer.discard(self._partial + BESIDE)
+            self._writer.discard(self._partial + files.BESIDE)
 
 
 def _advises_to_resume(error: BaseException | None, change: Change) -> bool:
@@ -804,9 +790,7 @@ class MarkedChange(Change):
     however the writer ends, the file is complete or visibly incomplete.
     """
 
-    def __init__(
-        self, writer: Writer, mark: Root, resumption: Resumption | None = None, *, is_continued: bool = False
-    ) -> None:
+    def __init__(self, writer: Writer, mark: Root, resumption: files.Resumption | None, *, is_continued: bool) -> None:
         store = writer.store
         super().__init__(QueuedStore(store), writer)
         self._writer = writer
@@ -823,8 +807,8 @@ class MarkedChange(Change):
             store._delete(key for key in old if key not in mark)
         # after the chunks of another file are gone, so that all that are there beside a record are of this conversion
         if resumption is not None:
-            self._marked.add(FOLDER_RECORD)
-            set_root(store, {FOLDER_RECORD: dump(resumption.record)})
+            self._marked.add(files.RECORD)
+            set_root(store, {files.RECORD: dump(resumption.record)})
 
     def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
         # a bucket has complete values only
@@ -850,5 +834,5 @@ class MarkedChange(Change):
     def _undo(self, error: BaseException | None) -> None:
         # no put may run after the error was raised; the file stays visibly incomplete
         self._store.abandon()
-        if FOLDER_RECORD in self._marked:
+        if files.RECORD in self._marked:
             _advises_to_resume(error, self)

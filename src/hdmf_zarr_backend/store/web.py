@@ -51,11 +51,8 @@ _PORTS = {"http": 80, "https": 443}
 _SAFE = "/~!$&'()*+,;=:@"
 
 B = TypeVar("B")
-Origin = tuple[str, str, int]
-"""Scheme, host and port of a URL."""
-
-_Answer = tuple[Mapping[str, str], bytes]
-"""Headers and body of a response."""
+Origin = tuple[str, str, int]  # scheme, host and port of a URL
+_Answer = tuple[Mapping[str, str], bytes]  # headers and body of a response
 
 
 class StatusError(OSError):

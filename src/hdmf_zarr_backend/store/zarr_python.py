@@ -355,9 +355,9 @@ def opens(zarr_format: int | None) -> bool:
 
 def open_zarr_group(store: Store, zarr_format: int | None = None) -> Any:
     """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale."""
-    options = {} if _IS_ZARR_2 else {"use_consolidated": False}
+    open_group = zarr.open_group if _IS_ZARR_2 else partial(zarr.open_group, use_consolidated=False)
     remedy = "Check the path; a file of HDMF or NWB has a group at its root."
-    return _opened(zarr.open_group, store, "", zarr_format, remedy, **options)
+    return _opened(open_group, store, "", zarr_format, remedy)
 
 
 def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
@@ -366,14 +366,11 @@ def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
     return _opened(zarr.open_array, store, path, zarr_format, remedy)
 
 
-def _opened(
-    function: Callable[..., Any], store: Store, path: str, zarr_format: int | None, remedy: str, **options: Any
-) -> Any:
+def _opened(function: Callable[..., Any], store: Store, path: str, zarr_format: int | None, remedy: str) -> Any:
     try:
         if not opens(zarr_format):
             raise ValueError("it opens Zarr format 2 only")
-        if not _IS_ZARR_2:
-            options["zarr_format"] = zarr_format
+        options = {} if _IS_ZARR_2 else {"zarr_format": zarr_format}
         return function(_zarr_location(store.unwrapped), mode="r", path=path, **options)
     except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
         problem = f"zarr-python {zarr.__version__} cannot open this ({error})"
@@ -404,6 +401,5 @@ def _zarr_location(store: Store) -> Any:
         return zarr.storage.MemoryStore(buffers)
     if type(store) is ZipStore:
         return zarr.storage.ZipStore(store.location, mode="r")
-    raise NotZarrError(
-        "zarr has no view of this store", store=store.location, remedy="Open a directory, a zip file or a URL."
-    )
+    remedy = "Open a directory, a zip file or a URL."
+    raise NotZarrError("zarr has no view of this store", store=store.location, remedy=remedy)
