@@ -35,7 +35,6 @@ from hdmf_zarr_backend.encoding.fills import EMPTY_OBJECTS, fill_scalar
 from hdmf_zarr_backend.encoding.lindi import external_of
 from hdmf_zarr_backend.encoding.references import CELLS
 from hdmf_zarr_backend.encoding.reserved import as_dict
-from hdmf_zarr_backend.encoding.zarr3 import has_records
 from hdmf_zarr_backend.errors import RESTORE_CHUNK, ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.model.json_text import load
 from hdmf_zarr_backend.model.nodes import StoredArray, join
@@ -162,8 +161,7 @@ def _indices(item: Any, length: int) -> IntArray:
     outside = (array < -length) | (array >= length)
     if outside.any():
         raise _out_of_range(int(array[outside][0]), length)
-    # zarr 2 and 3.1 make floats of unsigned indices of 64 bits, and refuse those
-    indices = array.astype(np.intp)
+    indices = array.astype(np.intp)  # zarr 2 and 3.1 make floats of unsigned indices of 64 bits, and refuse those
     return np.where(indices < 0, indices + length, indices)
 
 
@@ -328,7 +326,7 @@ def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]
         raise ChunkError(problem, remedy=remedy)
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(stored, dtype)
-    if value is None and has_records(stored):
+    if value is None and zarr3.has_records(stored):
         rows = StructRows(stored.first_filter["fields"], numpy_dtype)
         return rows.cells(np.zeros(math.prod(shape[:-1]), rows.dtype)).reshape(shape)
     if value is None and dtype.kind == "O":
@@ -379,10 +377,8 @@ class ChunkReader:
         self._codec_inputs: Any = (None, None)
         self._rules = store.read_rules
         self._allowed: Any = None
-        # made on use: an array is looked at whose codec is not known
-        self._codec: ChunkCodec | None = None
-        # a request takes longer than decoding a chunk
-        self._is_remote = store.abilities.is_remote
+        self._codec: ChunkCodec | None = None  # made on use: an array is looked at whose codec is not known
+        self._is_remote = store.abilities.is_remote  # a request takes longer than decoding a chunk
         # a part of a file never costs more than all of it, as it would on a server
         self._opens = array.shards is None and store.folder is not None
         self._fetched_chunks: dict[Index, bytes | None] = {}

@@ -314,8 +314,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         self._resolver = Resolver(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
-        # links, nodes, and the notes of named types
-        self._found: dict[str, LinkContent | Node | dict[str, Any]] = {}
+        self._found: dict[str, LinkContent | Node | dict[str, Any]] = {}  # links, nodes, and the notes of named types
         hidden: set[str] = set()
         for node_path, node in self._hierarchy.walk():
             if not hidden.isdisjoint((node_path, split(node_path)[0])):

@@ -62,10 +62,8 @@ class _ChangedArray:
         self.early: set[Index] = set()  # the changed chunks that are written already
         # where elements become larger: a reader of the stored chunks, and the new type
         self.narrow: tuple[ChunkReader, np.dtype[Any]] | None = None
-        # all chunks are rewritten, with larger elements or as larger chunks
-        self.is_replaced = False
-        # the changed chunks of a sharded array, encoded, until these are written
-        self.shards = self._no_shards()
+        self.is_replaced = False  # all chunks are rewritten, with larger elements or as larger chunks
+        self.shards = self._no_shards()  # the changed chunks of a sharded array, encoded, until these are written
 
     def _no_shards(self) -> WaitingShards | None:
         array = self.reader.array
@@ -164,8 +162,7 @@ class Edits:
         self._open: dict[str, tuple[ChunkReader, Dataset[Attributes]]] = {}
         self._arrays: dict[str, _ChangedArray] = {}
         self._bytes = 0
-        # chunks that were written early were undone, and are not in memory any more
-        self._is_lost = False
+        self._is_lost = False  # chunks that were written early were undone, and are not in memory any more
         self.is_marked = False  # the root refuses readers
         self.has_failed = False  # the last write failed and was undone
         self.is_closed = False  # the file is closed, so that nothing more would be written
@@ -277,8 +274,7 @@ class Edits:
             is_stored = index in array.early or not array.is_new(index)
             return is_stored and stays.get(index, False) and index not in array.cut
 
-        # they are not kept in memory
-        reader = ChunkReader(self._store, array.path, stored, ChunkCache(0))
+        reader = ChunkReader(self._store, array.path, stored, ChunkCache(0))  # they are not kept in memory
         reader.changed = array.reader.changed
         for _ in reader.chunks(REWRITTEN_BYTES, is_read):
             pass
@@ -423,8 +419,7 @@ class Edits:
     def _rewritten(self, array: _ChangedArray) -> Iterator[tuple[Index, Array]]:
         """Yield the stored chunks of an array that are cut, or get larger elements, and are not changed otherwise."""
         old, dtype = array.narrow or (array.reader, array.reader.codec.dtype)
-        # each chunk is read once
-        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))
+        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
         # by this writer: a chunk that is absent has fill values
         old.changed = lambda index: None
         changed = array.chunks.keys() | array.removed

@@ -55,14 +55,12 @@ _OF_INDEX = (
 _IS_ZARR_2 = zarr.__version__.startswith("2.")
 _ITER_ELEMENTS = 65536
 # Attributes that methods of zarr-python 2 read; in version 3 they are all behind `_async_array`.
-_STATE_OF_ZARR_2 = frozenset(
-    {
-        "_attrs", "_blocks", "_cache_metadata", "_chunk_store", "_chunks", "_compressor", "_dimension_separator",
-        "_dtype", "_fill_value", "_filters", "_is_view", "_key_prefix", "_meta", "_meta_array", "_oindex", "_order",
-        "_partial_decompress", "_path", "_read_only", "_shape", "_store", "_synchronizer", "_transformed_chunk_store",
-        "_version", "_vindex", "_write_empty_chunks",
-    }
-)  # fmt: skip
+_STATE_OF_ZARR_2 = frozenset({
+    "_attrs", "_blocks", "_cache_metadata", "_chunk_store", "_chunks", "_compressor", "_dimension_separator", "_dtype",
+    "_fill_value", "_filters", "_is_view", "_key_prefix", "_meta", "_meta_array", "_oindex", "_order",
+    "_partial_decompress", "_path", "_read_only", "_shape", "_store", "_synchronizer", "_transformed_chunk_store",
+    "_version", "_vindex", "_write_empty_chunks",
+})  # fmt: skip
 
 
 class LazyArray(ZarrArray):  # type: ignore[misc]
@@ -676,8 +674,7 @@ def stored_view(data: Any) -> Any:
     if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or getattr(data, "is_view", False):
         return data
     given: Any = data
-    # not the consolidated documents of zarr-python 2
-    zarr_store = given.chunk_store if _IS_ZARR_2 else given.store
+    zarr_store = given.chunk_store if _IS_ZARR_2 else given.store  # not the consolidated documents of zarr-python 2
     number = 2 if _IS_ZARR_2 else data.metadata.zarr_format
     is_folder = isinstance(zarr_store, _storage.DirectoryStore if _IS_ZARR_2 else _storage.LocalStore)
     root = str(zarr_store.path if _IS_ZARR_2 else zarr_store.root) if is_folder else ""

@@ -189,8 +189,7 @@ class _CompoundDType(_Format2Only, ZDType[np.dtype[Any], Any]):
         raise DataTypeValidationError(f"{cls.__name__} stores structured types with '|O' fields, got {data!r}")
 
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
-        # lists, as in the document, for numpy's tuples
-        fields = json.loads(json.dumps(self.native.descr))
+        fields = json.loads(json.dumps(self.native.descr))  # lists, as in the document, for numpy's tuples
         return self._stated(fields, self.codec_id, zarr_format)
 
     def _check_scalar(self, data: object) -> bool:
@@ -213,12 +212,8 @@ class _CompoundDType(_Format2Only, ZDType[np.dtype[Any], Any]):
 
 
 LEGACY_TYPES: tuple[type[ZDType[Any, Any]], ...] = (
-    _LegacyVariableLengthBytes,
-    _LegacyVariableLengthUTF8,
-    _PickleObjectDType,
-    _MsgPackObjectDType,
-    _CompoundDType,
-)
+    _LegacyVariableLengthBytes, _LegacyVariableLengthUTF8, _PickleObjectDType, _MsgPackObjectDType, _CompoundDType,
+)  # fmt: skip
 """Data types of files of hdmf-zarr 0.13 and older; `zarr_legacy.enable_legacy_files` registers them."""
 
 # --- rows in format 3 -----------------------------------------------------------------------------------------------

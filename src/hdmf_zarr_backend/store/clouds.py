@@ -171,10 +171,8 @@ _READ_ONLY = {
     "cache": Abilities(write=False, change=False, is_remote=True, why="what is read through a cache is read only"),
     "dandi": Abilities(write=False, change=False, is_remote=True, why="the DANDI archive is read only by its URLs"),
 }
-_GROUPS = {
-    "https": "http", "tar": "zip", "libarchive": "zip",
-    "filecache": "cache", "blockcache": "cache", "simplecache": "cache",
-}  # fmt: skip
+_GROUPS = {"https": "http", **dict.fromkeys(("tar", "libarchive"), "zip")}
+_GROUPS |= dict.fromkeys(("filecache", "blockcache", "simplecache"), "cache")
 
 
 class FsspecStore(RemoteStore):

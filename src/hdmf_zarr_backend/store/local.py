@@ -250,8 +250,7 @@ class LocalStore(Store):
             prefix = stack.pop()
             names = {entry.name: entry for entry in self._entries(prefix)}
             yield from (prefix + name for name in names if name in DOCUMENTS)
-            # an array may have a million chunks, and no documents below it
-            is_array = ".zarray" in names
+            is_array = ".zarray" in names  # an array may have a million chunks, and no documents below it
             # chunks of format 3 are below "c" or a number, which may also be names of members of a group
             if not is_array and "zarr.json" in names and any(name == "c" or name.isdigit() for name in names):
                 with suppress(ValueError, RecursionError):  # of a document that is not JSON: reading it raises them

@@ -212,8 +212,7 @@ class ProcessLock(WriterLock):
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
-        # with the process, since a fork has a copy of the memory, and of this table
-        self._name = (self._pid, location)
+        self._name = (self._pid, location)  # with the process, since a fork has a copy of the memory, and of this table
         mine = Holder.here()
         first = _OF_THIS_PROCESS.setdefault(self._name, mine)  # atomic among threads
         if first is not mine:
@@ -265,8 +264,7 @@ class FileLock(WriterLock):
             self._is_held = True
             _held.add(self)
             if self.follows:
-                # if this fails, the lock file stays, and the next writer tries it too
-                self._is_kept = True
+                self._is_kept = True  # if this fails, the lock file stays, and the next writer tries it too
                 with os_errors(target, "written"):
                     restore_old(target)
                     if replaces:

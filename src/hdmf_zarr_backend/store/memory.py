@@ -34,8 +34,7 @@ class MemoryStore(Store):
         self.mapping: Any = mapping  # a MutableMapping, unless it is read only
         self.location = location if location is not None else f"object://{id(mapping):x}"
         self.abilities = Abilities() if isinstance(mapping, MutableMapping) else _READ_ONLY
-        # another mapping may be a library's view of a file or a server
-        self.of_one_process = isinstance(mapping, dict)
+        self.of_one_process = isinstance(mapping, dict)  # another mapping may be a library's view of a file or a server
         self._start = f"{path}/" if path else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,8 +117,7 @@ class InlinedStore(Store):
         return self.values.get(key)
 
     def get(self, key: str) -> bytes | None:
-        # one look-up: other threads may move a value from here to the store meanwhile
-        value = self.values.get(key)
+        value = self.values.get(key)  # one look-up: other threads may move a value from here to the store meanwhile
         return value if value is not None else self.store.get(key)
 
     def open_value(self, key: str) -> OpenValue | None:
@@ -165,8 +163,7 @@ class QueuedStore(InlinedStore):
     def __init__(self, store: Store) -> None:
         self._pending: dict[str, bytes] = {}
         super().__init__(store, self._pending)
-        # a local put takes less time than a queue
-        self._is_remote = store.abilities.is_remote
+        self._is_remote = store.abilities.is_remote  # a local put takes less time than a queue
         self._failed: BaseException | None = None
         self._changed = threading.Condition()
 

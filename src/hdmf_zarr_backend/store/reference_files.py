@@ -174,8 +174,7 @@ class ReferenceStore(RemoteStore):
         likely = next(map(self._at, allowed), None) if is_new else None
         if likely is None or not likely.store.abilities.is_remote:
             return read(self._source(url))
-        # not in the pool: its threads may all be waiting for this one
-        compared = in_thread(partial(self._source, url))
+        compared = in_thread(partial(self._source, url))  # not in the pool: its threads may all be waiting for this one
         try:
             data = read(likely)
         except ZarrBackendError:

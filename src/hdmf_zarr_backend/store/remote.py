@@ -43,8 +43,7 @@ _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 def request_pool(threads: int = REQUESTS) -> ThreadPoolExecutor:
     """Return the threads of this process that wait for requests, or as many as decode."""
-    # threads do not survive a fork, and a task for them would wait for ever
-    key = os.getpid(), threads
+    key = os.getpid(), threads  # threads do not survive a fork, and a task for them would wait for ever
     if key not in _pools:
         _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="hdmf-zarr-requests")
     return _pools[key]

@@ -18,13 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import compress
 from typing import Any, Self, TypeVar
 
-from hdmf_zarr_backend.errors import (
-    ConflictError,
-    MetadataError,
-    ResourceError,
-    StoreError,
-    WorkerLostError,
-)
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, ResourceError, StoreError, WorkerLostError
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.store import files
@@ -822,8 +816,7 @@ class MarkedChange(Change):
     def _complete(self, root: Root) -> None:
         self._writer.lock.check()
         left = dict.fromkeys(self._marked - root.keys())
-        # not the queue: the document that readers trust must be the last one
-        self._store = self._writer.store
+        self._store = self._writer.store  # not the queue: the document that readers trust must be the last one
         try:
             super()._complete({**root, **left})
         except FAILURES:

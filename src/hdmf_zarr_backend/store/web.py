@@ -172,8 +172,7 @@ class WebStore(RemoteStore):
             except StatusError as error:
                 if error.status not in _WITHOUT_HEAD:
                     raise
-        # a URL that is presigned for GET allows nothing else
-        headers, _ = await self._request("GET", key, "0-0", 1)
+        headers, _ = await self._request("GET", key, "0-0", 1)  # a URL that is presigned for GET allows nothing else
         self._has_head = False
         return _state_in(headers, headers.get("Content-Range", "").rpartition("/")[2])
 
@@ -274,8 +273,7 @@ class WebStore(RemoteStore):
                 _forked.append(self._client)
             timeout = aiohttp.ClientTimeout(**self._settings["timeout"])
             options = {"timeout": timeout, **self._settings["session"]}
-            # a cookie of one server is not for another, where a redirect may lead
-            jar = aiohttp.DummyCookieJar()
+            jar = aiohttp.DummyCookieJar()  # a cookie of one server is not for another, where a redirect may lead
             connector = aiohttp.TCPConnector(limit=REQUESTS, ssl=not self._settings["trusts_all"])
             self._client = aiohttp.ClientSession(connector=connector, cookie_jar=jar, auto_decompress=False, **options)
             self._pid = os.getpid()
