@@ -325,7 +325,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def __iter__(self) -> Iterator[Any]:
         # By chunks: hdmf iterates over columns of text to find out whether they hold references. By element, 2,000 rows
         # are 4,004 reads of an array of zarr 3, and 4.5 s.
-        rows = max(1, min(_ITER_ELEMENTS // max(1, self.size // max(1, len(self))), _ITER_ELEMENTS))
+        rows = _ITER_ELEMENTS // max(1, self.size // max(1, len(self)))
         rows = max(rows // self.chunks[0], 1) * self.chunks[0]
         for start in range(0, len(self), rows):
             yield from self[start : start + rows]

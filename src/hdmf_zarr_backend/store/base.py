@@ -441,7 +441,7 @@ def _refusal(error: OSError, path: str, doing: str) -> str:
         while not os.access(os.path.dirname(named), os.X_OK):
             named = os.path.dirname(named)
         return f"Check the permissions of {named!r}: you may not read it."
-    folder = named if os.path.isdir(named) else os.path.dirname(named)
+    folder = named
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     if error.errno == errno.EROFS:

@@ -104,10 +104,7 @@ class Record:
 
     @classmethod
     def decode(cls, text: bytes | None, location: str) -> Record | None:
-        """Return the record of ``text``; None without one, and for one that is cut off, since nothing followed it.
-
-        MetadataError if it is damaged, or names keys that are not allowed.
-        """
+        """Return the record of ``text``, None if it is cut off; MetadataError if it is damaged, or has bad keys."""
         with _damage_named(location):
             parts = None if text is None else _parts(text, "old")
             if parts is None:

@@ -21,17 +21,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.model.links import (
-    ARCHIVES,
-    SERVER_SCHEMES,
-    WEB_SCHEMES,
-    authority,
-    ends_with,
-    inside_of,
-    is_url,
-    location_of,
-    split_location,
-)
+from hdmf_zarr_backend.model import links
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store import reference_files
 from hdmf_zarr_backend.store import zip as zip_files
@@ -92,7 +82,7 @@ def open_store(
     options, address = dict(storage_options or {}), _path_of(file)
     if address is None and options:
         raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
-    store = _of_object(file) if address is None else _of_location(location_of(address[0]), address[1] | options)
+    store = _of_object(file) if address is None else _of_location(links.location_of(address[0]), address[1] | options)
     if read_options is not None:
         store.read_rules = read_options.rules()
     return store
@@ -104,7 +94,7 @@ def path_or_store(file: Any) -> str | Store:
     if address is None:
         return _of_object(file)
     path, own = address
-    return open_store(file) if own else location_of(path)
+    return open_store(file) if own else links.location_of(path)
 
 
 def _path_of(file: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
@@ -127,25 +117,25 @@ def _path_of(file: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
 
 def _of_location(location: str, options: dict[str, Any]) -> Store:
     """Return the store of an absolute path or a URL; its suffix names a file in a folder."""
-    is_local = not is_url(location)
+    is_local = not links.is_url(location)
     scheme, _, rest = location.partition("://")
-    if not is_local and scheme in SERVER_SCHEMES and not rest.strip("/"):
-        whose = "host" if scheme in WEB_SCHEMES else "bucket"
+    if not is_local and scheme in links.SERVER_SCHEMES and not rest.strip("/"):
+        whose = "host" if scheme in links.WEB_SCHEMES else "bucket"
         remedy = f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr."
         raise UsageError(f"{location!r} does not name a file", store=location, remedy=remedy)
-    if scheme in ARCHIVES and "::" not in location and "fo" not in options:
+    if scheme in links.ARCHIVES and "::" not in location and "fo" not in options:
         remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
         raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
     chain, _, inner = location.partition("::")
-    is_one_file = ends_with(inner, reference_files.SUFFIX) and "::" not in inner
+    is_one_file = links.ends_with(inner, reference_files.SUFFIX) and "::" not in inner
     if chain == "reference" and is_one_file and not options.keys() & _OF_REFERENCES:
         # fsspec would follow references to any file, also from a server to this machine
-        return ReferenceStore(location_of(inner), options)
+        return ReferenceStore(links.location_of(inner), options)
     # a folder may have any name, also "a.zip"; what a URL is, only a request could tell
     is_file = not _is_folder(location) if is_local else "::" not in location
-    if is_file and ends_with(location, reference_files.SUFFIX):
+    if is_file and links.ends_with(location, reference_files.SUFFIX):
         return ReferenceStore(location, options)
-    if is_file and ends_with(location, zip_files.SUFFIX):
+    if is_file and links.ends_with(location, zip_files.SUFFIX):
         return ZipStore(location) if is_local else RemoteZipStore(location, *open_parent(location, options))
     return open_folder(location, options)
 
@@ -161,7 +151,7 @@ def _is_folder(path: str) -> bool:
 
 def open_parent(location: str, options: Mapping[str, Any]) -> tuple[Store, str]:
     """Return the store of the folder of a file that the user has named, and the key of the file in it."""
-    folder, name = split_location(location)
+    folder, name = links.split_location(location)
     store = open_folder(folder, options)
     store.named_key = name
     return store, name
@@ -195,7 +185,7 @@ def open_neighbour(store: Store, location: str) -> Store:
     origin = store.unwrapped
     neighbour = origin.neighbour(location)
     if neighbour is None:
-        alike = authority(location) == authority(origin.location)
+        alike = links.authority(location) == links.authority(origin.location)
         try:
             neighbour = open_store(location, origin.options if alike else {})
             neighbour.check_url()
@@ -242,7 +232,7 @@ def may_exist(location: str) -> bool:
     """Return whether the target of a link may exist; for a URL, True without a request."""
     if location.startswith(NOWHERE):
         return False
-    if is_url(location) or os.path.isdir(location):
+    if links.is_url(location) or os.path.isdir(location):
         return True
     return location.endswith(FILE_SUFFIXES) and os.path.isfile(location)
 
@@ -260,16 +250,16 @@ def check_abilities(store: Store, mode: str) -> None:
 
 def check_apart(source: str, target: str) -> None:
     """Refuse a target that is the source, contains the source, or is inside of the source."""
-    if not is_url(target) and (inside := inside_of(target)) is not None:
+    if not links.is_url(target) and (inside := links.inside_of(target)) is not None:
         raise StoreError(inside[0], store=target, remedy=inside[1])
-    is_local = not is_url(source) and not is_url(target)
+    is_local = not links.is_url(source) and not links.is_url(target)
     one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
     one, other = sorted((f"{one}{os.sep}", f"{other}{os.sep}"))
     if other.startswith(one):
         problem = "source and target are the same file, or one is inside the other"
         raise StoreExistsError(problem, store=target, remedy="Choose another target.")
     folder = os.path.dirname(target)
-    if not is_url(target) and not os.path.isdir(folder):
+    if not links.is_url(target) and not os.path.isdir(folder):
         raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")
 
 

@@ -55,10 +55,7 @@ def cpus() -> int:
 
 
 def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
-    """Yield ``function(item)`` of each item in order, with up to `REQUESTS` of them running at once.
-
-    If one fails, the error is raised after the others that are running have ended.
-    """
+    """Yield ``function(item)`` of each item in order, up to `REQUESTS` at once; an error, after those that run ended."""
     running: deque[Future[B]] = deque()
     try:
         for item in items:

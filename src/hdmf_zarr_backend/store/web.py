@@ -44,9 +44,7 @@ _WITHOUT_HEAD = (401, 403, 405, 501)
 _BUSY = (408, 425, 429, 500, 502, 503, 504)
 _MOST_REDIRECTS = 10
 _RETRIES = 15
-_PAUSES: dict[str, Any] = {
-    "init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=3), "base": 2.0
-}  # fmt: skip
+_PAUSES: dict[str, Any] = {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=3), "base": 2.0}
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "/~!$&'()*+,;=:@"
 

@@ -22,16 +22,8 @@ import zarr.storage
 from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UnsafeDataError
 from hdmf_zarr_backend.model.json_text import dump, load
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.store import clouds
 from hdmf_zarr_backend.store.base import Abilities, Range, Store, is_document, node_of
-from hdmf_zarr_backend.store.clouds import (
-    ANY_STORE,
-    FsspecStore,
-    ObjectStore,
-    is_local_filesystem,
-    object_settings,
-    store_of_bucket,
-    url_of_bucket,
-)
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.memory import MemoryStore, not_shared
 from hdmf_zarr_backend.store.remote import RemoteStore, at_once
@@ -50,13 +42,9 @@ B = TypeVar("B")
 _zarr: Any = zarr  # to the type checker, which sees one release
 
 _UNKNOWN_ARRAY = {
-    "zarr_format": 3,
-    "node_type": "array",
-    "data_type": "uint8",
-    "fill_value": 0,
+    "zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "codecs": [{"name": "bytes"}],
     "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-    "codecs": [{"name": "bytes"}],
-}
+}  # fmt: skip
 """What the document of an array says until its own is set, besides its shape."""
 
 _READ_ONLY = Abilities(write=False, change=False, why="this store was opened for reading, or cannot be written")
@@ -239,7 +227,7 @@ def store_of_zarr(source: Any) -> Store | None:
     is_of_obstore = type(source).__module__.partition(".")[0] == "obstore"
     if _IS_ZARR_2:
         if is_of_obstore:
-            return store_of_bucket(source)
+            return clouds.store_of_bucket(source)
         is_store = isinstance(source, _zarr.storage.BaseStore)
         return _of_zarr_2(source, path, is_read_only=is_read_only) if is_store else None
     if _is_icechunk(source) and isinstance(getattr(source, "store", None), zarr.abc.store.Store):
@@ -248,7 +236,7 @@ def store_of_zarr(source: Any) -> Store | None:
         source = zarr.storage.ObjectStore(source)
     # by obstore itself, which reads near ranges with one request, and streams values
     if isinstance(source, zarr.storage.ObjectStore) and not source.read_only:
-        bucket = store_of_bucket(source.store, path)
+        bucket = clouds.store_of_bucket(source.store, path)
         if bucket is not None:
             return bucket
     return _of_zarr_3(source, path) if isinstance(source, zarr.abc.store.Store) else None
@@ -260,7 +248,7 @@ def _of_zarr_3(store: zarr.abc.store.Store, path: str) -> Store:
         root = store.root
     elif isinstance(store, zarr.storage.FsspecStore):
         # fsspec's local file system makes no folders by default, so zarr cannot write to a new "file://" path
-        root = store.path if is_local_filesystem(getattr(store.fs, "sync_fs", store.fs)) else None
+        root = store.path if clouds.is_local_filesystem(getattr(store.fs, "sync_fs", store.fs)) else None
     if root is not None:
         folder = LocalStore(os.path.abspath(os.path.join(str(root), path)))
         if store.read_only:
@@ -280,14 +268,14 @@ def _location(store: Any) -> str:
     if isinstance(store, zarr.storage.FsspecStore):
         return str(store.fs.unstrip_protocol(store.path)).rstrip("/")
     inner = store.store if isinstance(store, zarr.storage.ObjectStore) else store
-    url = url_of_bucket(inner) or getattr(inner, "url", None)  # the last: of a web server
+    url = clouds.url_of_bucket(inner) or getattr(inner, "url", None)  # the last: of a web server
     return url.rstrip("/") if isinstance(url, str) else f"object://{id(inner):x}"
 
 
 def _of_zarr_2(store: Any, path: str, *, is_read_only: bool = False) -> Store:
     is_url = isinstance(store, _zarr.storage.FSStore)
     adapted: Store
-    if isinstance(store, _zarr.storage.DirectoryStore) or (is_url and is_local_filesystem(store.fs)):
+    if isinstance(store, _zarr.storage.DirectoryStore) or (is_url and clouds.is_local_filesystem(store.fs)):
         adapted = LocalStore(os.path.abspath(os.path.join(str(store.path), path)))
     elif isinstance(store, _zarr.storage.ZipStore) and not path:
         adapted = ZipStore(os.path.abspath(str(store.path)))
@@ -388,13 +376,13 @@ def _zarr_location(store: Store) -> Any:
         return store.root
     if isinstance(store, ZarrPythonStore):
         return zarr.storage.StorePath(store.store, store.path)
-    settings = object_settings(store.location, store.options) if isinstance(store, WebStore) else None
+    settings = clouds.object_settings(store.location, store.options) if isinstance(store, WebStore) else None
     if settings is not None:
-        return zarr.storage.ObjectStore(ObjectStore(store.location, settings, {}).opened, read_only=True)
-    if isinstance(store, ObjectStore):
+        return zarr.storage.ObjectStore(clouds.ObjectStore(store.location, settings, {}).opened, read_only=True)
+    if isinstance(store, clouds.ObjectStore):
         return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
-    if isinstance(store, (FsspecStore, WebStore)):
-        options = {name: value for name, value in store.options.items() if name not in ANY_STORE}
+    if isinstance(store, (clouds.FsspecStore, WebStore)):
+        options = {name: value for name, value in store.options.items() if name not in clouds.ANY_STORE}
         return zarr.storage.FsspecStore.from_url(store.location, storage_options=options, read_only=True)
     if isinstance(store, MemoryStore):
         buffers: Any = {key: zarr.buffer.cpu.Buffer.from_bytes(value) for key, value in store.mapping.items()}
