@@ -42,8 +42,8 @@ B = TypeVar("B")
 _zarr: Any = zarr  # to the type checker, which sees one release
 
 _UNKNOWN_ARRAY = {
-    "zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0, "codecs": [{"name": "bytes"}],
-    "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+    "zarr_format": 3, "node_type": "array", "data_type": "uint8", "fill_value": 0,
+    "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "codecs": [{"name": "bytes"}],
 }  # fmt: skip
 """What the document of an array says until its own is set, besides its shape."""
 
