@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import compress
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from hdmf_zarr_backend.errors import ConflictError, MetadataError, ResourceError, StoreError, WorkerLostError
 from hdmf_zarr_backend.model.json_text import dump
@@ -43,8 +43,6 @@ from hdmf_zarr_backend.store.local import PARTIAL, LocalStore, check_sync
 from hdmf_zarr_backend.store.lock import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.store.memory import InlinedStore, QueuedStore
 from hdmf_zarr_backend.store.remote import REQUESTS
-
-A = TypeVar("A")
 
 BATCH_BYTES = 8 * 2**20  # values that replace others wait up to this size, so that one record has all their old values
 
