@@ -55,7 +55,7 @@ def cpus() -> int:
 
 
 def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
-    """Yield ``function(item)`` of each item in order, up to `REQUESTS` at once; an error when the running ones ended."""
+    """Yield ``function(item)`` of each item in order, up to `REQUESTS` at once; an error when the others ended."""
     running: deque[Future[B]] = deque()
     try:
         for item in items:
