@@ -56,18 +56,7 @@ from hdmf_zarr_backend.model.element import (
     Text,
 )
 from hdmf_zarr_backend.model.links import OWN_SOURCES, THIS_FILE
-from hdmf_zarr_backend.model.nodes import (
-    Attributes,
-    Dataset,
-    Group,
-    Node,
-    StoredArray,
-    absolute,
-    join,
-    lengths_of,
-    relative,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, StoredArray, absolute, join, relative, split
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.opening import open_store
@@ -220,8 +209,7 @@ class ArrayReader:
                 self._checked.add(path)
             reader = ChunkReader(self._store, path, stored, self.cache)
             block = reader.read((*selection, *[slice(None)] * (len(stored.shape) - len(selection))))
-            lengths = lengths_of(selection)
-            return _block_values(block, means.element, lengths, self._resolve)
+            return _block_values(block, means.element, block.shape[: len(selection)], self._resolve)
 
     def _fill(self, stored: StoredArray, means: Described) -> Values | None:
         from hdmf_zarr_backend.encoding.fills import fill_scalar

@@ -321,10 +321,9 @@ class Resumption:
         if not begun:
             discard(path)  # the new folder has this name
             drop(path + BESIDE)
-        try:
-            now: str | None = _BOOT.read_text(encoding="ascii").strip()
-        except OSError:
-            now = None  # not Linux
+        now: str | None = None
+        with suppress(OSError):  # not Linux
+            now = _BOOT.read_text(encoding="ascii").strip()
         # a restart, as after a power cut, may have lost the ends of chunks. Files that were not checked since then stay
         # doubtful for later runs too
         boot = begun[0] if begun else now

@@ -346,10 +346,9 @@ def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_u
         return
     # after a power cut, it may be a part of a document, which is nobody's commit
     try:
-        is_document = isinstance(parse_fast(text), dict)
+        if not isinstance(parse_fast(text), dict):
+            return
     except ValueError:
-        is_document = False
-    if not is_document:
         return
     problem = f"another program has changed the file since a change was interrupted: {first!r} is not the one before it"
     keep = f"To keep what is there, delete the keys that begin with {JOURNAL!r}, and run `zarrio verify`."
