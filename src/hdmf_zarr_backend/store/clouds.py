@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from inspect import signature
@@ -22,19 +23,7 @@ from urllib.parse import quote, urljoin
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.links import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES, is_url
-from hdmf_zarr_backend.store.base import (
-    Abilities,
-    FileState,
-    Range,
-    Store,
-    Write,
-    check_value_size,
-    library_errors,
-    library_errors_named,
-    raise_if_not_absent,
-    size_limit,
-    status_of,
-)
+from hdmf_zarr_backend.store import base
 from hdmf_zarr_backend.store.local import LocalStore
 from hdmf_zarr_backend.store.memory import not_shared
 from hdmf_zarr_backend.store.remote import RemoteStore, at_once, no_such_option, retry_settings, state_of
@@ -51,7 +40,7 @@ ANY_STORE = frozenset({"client_options", "retry_config", "credential_provider"})
 class ObjectStore(RemoteStore):
     """One Zarr file of an object store."""
 
-    abilities = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
+    abilities = base.Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
     opens_by_url = True
     stream_bytes = (_PARTS_AT_ONCE + 1) * _PART_BYTES
 
@@ -86,10 +75,10 @@ class ObjectStore(RemoteStore):
     def _get(self, key: str) -> bytes:
         response = self.opened.get(key)
         # before the body is read: a crafted file must not fill the memory
-        check_value_size(self, key, int(response.meta["size"]))
+        base.check_value_size(self, key, int(response.meta["size"]))
         return bytes(response.bytes())
 
-    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
+    def _get_ranges(self, key: str, ranges: Sequence[base.Range]) -> list[bytes]:
         client, parts = self.opened, []
         # near ranges become one request, but none of them may count from the end
         if ranges and all(stop is not None for _, stop in ranges):
@@ -102,7 +91,7 @@ class ObjectStore(RemoteStore):
                 parts.append(client.get_range(key, start=start, end=stop) if start < stop else b"")
         return list(map(bytes, parts))
 
-    def _state(self, key: str) -> FileState:
+    def _state(self, key: str) -> base.FileState:
         head = self.opened.head(key)
         return state_of(head["size"], head.get("e_tag"), head["last_modified"])
 
@@ -110,7 +99,7 @@ class ObjectStore(RemoteStore):
         self.opened.put(key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
 
     @contextmanager
-    def _stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[base.Write]:
         """Yield a function that appends to a new value of ``key``: an upload in parts, left unfinished by an error."""
         from obstore import open_writer
 
@@ -137,7 +126,7 @@ class ObjectStore(RemoteStore):
             try:
                 self.opened.delete(list(some))
             except FileNotFoundError as error:
-                raise_if_not_absent(error)
+                base.raise_if_not_absent(error)
                 # except on S3, keys after an absent one may not have been deleted
                 for key in some if len(some) > 1 else ():
                     delete([key])
@@ -163,13 +152,13 @@ _NO_SUCH_RANGE = 416
 # how servers report, through libraries without an error for it, that a key to be created exists
 _EXISTS = ("PreconditionFailed", "pre-conditions", "412")
 
-# by the protocol that a chain begins with
-_READ_ONLY = {
-    "http": Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only"),
-    "reference": Abilities(write=False, change=False, is_remote=True, why="a file of references is read only"),
-    "zip": Abilities(write=False, change=False, why="an archive behind a URL is read only"),
-    "cache": Abilities(write=False, change=False, is_remote=True, why="what is read through a cache is read only"),
-    "dandi": Abilities(write=False, change=False, is_remote=True, why="the DANDI archive is read only by its URLs"),
+_OF_OTHERS = base.Abilities(write=False, change=False, is_remote=True)
+_READ_ONLY = {  # by the protocol that a chain begins with
+    "http": replace(_OF_OTHERS, listing=False, why="a web server is read only"),
+    "reference": replace(_OF_OTHERS, why="a file of references is read only"),
+    "zip": replace(_OF_OTHERS, is_remote=False, why="an archive behind a URL is read only"),
+    "cache": replace(_OF_OTHERS, why="what is read through a cache is read only"),
+    "dandi": replace(_OF_OTHERS, why="the DANDI archive is read only by its URLs"),
 }
 _GROUPS = {"https": "http", **dict.fromkeys(("tar", "libarchive"), "zip")}
 _GROUPS |= dict.fromkeys(("filecache", "blockcache", "simplecache"), "cache")
@@ -191,7 +180,8 @@ class FsspecStore(RemoteStore):
         # the collected bytes, and the copies that the library makes for a request; elsewhere it writes a complete value
         self.stream_bytes = 3 * _PART_BYTES if first in _IN_PARTS else None
         self._counts_from_end = first not in AZURE_SCHEMES
-        abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
+        writable = base.Abilities(is_remote=first not in ("memory", "file"))
+        abilities = _READ_ONLY.get(_GROUPS.get(first, first), writable)
         # a cache in front of a web server cannot list its keys either
         behind = location.rpartition("::")[2]
         if abilities.listing and abilities.is_remote and behind.startswith("http") and first != "reference":
@@ -228,7 +218,7 @@ class FsspecStore(RemoteStore):
             self._client, self._root = url_to_fs(self.location, **self._options())
         except FileNotFoundError as error:
             # not an absent key: the archive or the file of references, which fsspec opens here, is missing
-            raise_if_not_absent(error)
+            base.raise_if_not_absent(error)
             problem = f"the file in this URL does not exist: {error}"
             raise StoreNotFoundError(problem, store=self.location, remedy="Check the URL.") from error
         # an unknown protocol, missing options, or another file than an archive
@@ -293,7 +283,7 @@ class FsspecStore(RemoteStore):
 
     def check_url(self) -> None:
         """Make sure that fsspec can open the URL, without a request if it is not in an archive."""
-        with library_errors_named(self.location, "", "read"):
+        with base.library_errors_named(self.location, "", "read"):
             self._filesystem  # noqa: B018 - creates it
 
     def _path(self, key: str) -> str:
@@ -307,18 +297,18 @@ class FsspecStore(RemoteStore):
 
     def _get(self, key: str) -> bytes:
         try:
-            most = getattr(self.read_rules.limits, size_limit(key))
+            most = getattr(self.read_rules.limits, base.size_limit(key))
             return bytes(self._filesystem.cat_file(self._path(key), start=0, end=most + 1))
         except _ABSENT:
             raise
-        except library_errors() as error:
+        except base.library_errors() as error:
             # RFC 9110, section 14.1.2: an empty value satisfies no range that counts from the start
-            is_of_range = status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
+            is_of_range = base.status_of(error) == _NO_SUCH_RANGE or "range" in str(error).lower()
             if is_of_range and self._state(key).size == 0:
                 return b""
             raise
 
-    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
+    def _get_ranges(self, key: str, ranges: Sequence[base.Range]) -> list[bytes]:
         path = self._path(key)
         if len(ranges) == 1:
             return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
@@ -329,7 +319,7 @@ class FsspecStore(RemoteStore):
                 raise part
         return [bytes(part) for part in parts]
 
-    def _state(self, key: str) -> FileState:
+    def _state(self, key: str) -> base.FileState:
         info = self._filesystem.info(self._path(key))
         changed = info.get("LastModified") or info.get("mtime") or info.get("created")
         return state_of(info["size"], info.get("ETag") or info.get("etag"), changed)
@@ -347,7 +337,7 @@ class FsspecStore(RemoteStore):
         return path
 
     @contextmanager
-    def _stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[base.Write]:
         if self.stream_bytes is None:
             with super()._stream(key) as append:
                 yield append
@@ -367,10 +357,10 @@ class FsspecStore(RemoteStore):
             # a fork that ends inside of the block must not abort the upload of its parent
             if owner == os.getpid():
                 # aborted, since garbage collection would complete it, and create an object
-                with suppress(*library_errors()):  # if the server is unreachable, it drops the parts itself
+                with suppress(*base.library_errors()):  # if the server is unreachable, it drops the parts itself
                     file.discard()
                 file.closed = True
-                with suppress(*library_errors()):
+                with suppress(*base.library_errors()):
                     file.close()  # closes connections
             raise
 
@@ -389,7 +379,7 @@ class FsspecStore(RemoteStore):
             try:
                 self._filesystem.rm_file(self._path(key))
             except _ABSENT as error:
-                raise_if_not_absent(error)
+                base.raise_if_not_absent(error)
 
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         filesystem = self._filesystem
@@ -398,7 +388,7 @@ class FsspecStore(RemoteStore):
         try:
             entries = filesystem.find(top, detail=True)
         except _ABSENT as error:
-            raise_if_not_absent(error)
+            base.raise_if_not_absent(error)
             return
         start = len(self._root.strip("/"))
         for path, entry in entries.items():
@@ -408,7 +398,7 @@ class FsspecStore(RemoteStore):
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
 
 
-def open_folder(location: str, options: Mapping[str, Any]) -> Store:
+def open_folder(location: str, options: Mapping[str, Any]) -> base.Store:
     """Return the store of a folder or a URL, without regard to suffixes."""
     if not is_url(location):
         return LocalStore(location)

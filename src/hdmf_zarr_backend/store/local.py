@@ -23,23 +23,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.json_text import parse_fast
-from hdmf_zarr_backend.store.base import (
-    DOCUMENTS,
-    JOURNAL,
-    FileState,
-    OpenValue,
-    Range,
-    Store,
-    Write,
-    check_value_size,
-    close_read,
-    disk_failure,
-    is_document,
-    is_outside,
-    node_of,
-    os_errors,
-    outside_error,
-)
+from hdmf_zarr_backend.store import base
 
 NO_LINKS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 """Flags for opening one of our files for writing: a symbolic link is refused, and a pipe does not block."""
@@ -51,7 +35,7 @@ _NO_FILE = (errno.ENXIO, errno.EISDIR, errno.ESPIPE)  # what opening or reading 
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
 
-class LocalStore(Store):
+class LocalStore(base.Store):
     """A local directory."""
 
     stream_bytes = 0
@@ -76,8 +60,8 @@ class LocalStore(Store):
         return {**self.__dict__, "_folders": set()}
 
     def _path(self, key: str) -> str:
-        if is_outside(key) or (os.sep == "\\" and "\\" in key):
-            raise outside_error(key, self.location)
+        if base.is_outside(key) or (os.sep == "\\" and "\\" in key):
+            raise base.outside_error(key, self.location)
         return f"{self.root}/{key}"
 
     def get(self, key: str) -> bytes | None:
@@ -94,13 +78,13 @@ class LocalStore(Store):
             with open(file, "rb", buffering=0, closefd=False) as rest:
                 return value + rest.readall()
         except OSError as error:
-            raise disk_failure(error, self.location, key, "read") from error
+            raise base.disk_failure(error, self.location, key, "read") from error
         finally:
-            close_read(file)
+            base.close_read(file)
 
-    def open_value(self, key: str) -> OpenValue | None:
+    def open_value(self, key: str) -> base.OpenValue | None:
         opened = self._open(key)
-        return None if opened is None else OpenValue(*opened, key)
+        return None if opened is None else base.OpenValue(*opened, key)
 
     def _open(self, key: str) -> tuple[int, int] | None:
         """Open the file of a value, and return it with its size."""
@@ -108,14 +92,14 @@ class LocalStore(Store):
         if file is None:
             return None
         try:
-            with os_errors(self.location, "read", key):
+            with base.os_errors(self.location, "read", key):
                 info = os.fstat(file)
             # a pipe would block, and a device may have no end
             if not stat.S_ISREG(info.st_mode):
                 raise self._not_a_file(key)
-            check_value_size(self, key, info.st_size)
+            base.check_value_size(self, key, info.st_size)
         except BaseException:
-            close_read(file)
+            base.close_read(file)
             raise
         return file, info.st_size
 
@@ -133,16 +117,16 @@ class LocalStore(Store):
             return None
 
     def _not_a_file(self, key: str) -> ZarrBackendError:
-        kind = StoreError if is_document(key) or key.startswith(JOURNAL) else ChunkError
+        kind = StoreError if base.is_document(key) or key.startswith(base.JOURNAL) else ChunkError
         problem = f"the key {key!r} is a folder, a pipe or a device, not a file"
-        return kind(problem, store=self.location, path=node_of(key), remedy="Restore it from a copy.")
+        return kind(problem, store=self.location, path=base.node_of(key), remedy="Restore it from a copy.")
 
     def _raise_unless_absent(self, error: OSError | UnicodeEncodeError, key: str, doing: str) -> None:
         """Raise the error of a call that failed, unless the key does not exist, or no file can have its name."""
         if isinstance(error, OSError) and error.errno not in _ABSENT:
-            raise disk_failure(error, self.location, key, doing) from error
+            raise base.disk_failure(error, self.location, key, doing) from error
 
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+    def get_ranges(self, key: str, ranges: Sequence[base.Range]) -> list[bytes] | None:
         descriptor = self._descriptor(key)
         if descriptor is None:
             return None
@@ -153,7 +137,7 @@ class LocalStore(Store):
         except OSError as error:
             if error.errno in _NO_FILE:
                 raise self._not_a_file(key) from error
-            raise disk_failure(error, self.location, key, "read") from error
+            raise base.disk_failure(error, self.location, key, "read") from error
 
     def _set(self, key: str, value: bytes) -> None:
         path = self._path(key)
@@ -174,7 +158,7 @@ class LocalStore(Store):
                 with suppress(OSError):
                     os.unlink(partial)
             if isinstance(error, OSError):
-                raise disk_failure(error, self.location, key, "written") from error
+                raise base.disk_failure(error, self.location, key, "written") from error
             raise
 
     def _replaces(self, key: str) -> bool:
@@ -199,10 +183,10 @@ class LocalStore(Store):
             self._folders.add(parent)
 
     @contextmanager
-    def _stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[base.Write]:
         path, owner = self._path(key), os.getpid()
         partial = _partial(path)
-        errors = functools.partial(os_errors, self.location, "written", key)
+        errors = functools.partial(base.os_errors, self.location, "written", key)
         with errors():
             self._make_parent(path)
             file = io.FileIO(create_file(partial), "wb")
@@ -249,7 +233,7 @@ class LocalStore(Store):
         while stack:
             prefix = stack.pop()
             names = {entry.name: entry for entry in self._entries(prefix)}
-            yield from (prefix + name for name in names if name in DOCUMENTS)
+            yield from (prefix + name for name in names if name in base.DOCUMENTS)
             is_array = ".zarray" in names  # an array may have a million chunks, and no documents below it
             # chunks of format 3 are below "c" or a number, which may also be names of members of a group
             if not is_array and "zarr.json" in names and any(name == "c" or name.isdigit() for name in names):
@@ -293,7 +277,7 @@ class LocalStore(Store):
         """Delete everything at and below ``path``; of a symbolic link the link itself, never its target."""
         top = self._path(path)
         self._folders.clear()
-        with os_errors(self.location, "deleted", path):
+        with base.os_errors(self.location, "deleted", path):
             if os.path.islink(top):
                 os.unlink(top)
                 return
@@ -330,19 +314,19 @@ class LocalStore(Store):
 
     def sync(self) -> None:
         if self.is_durable:
-            with os_errors(self.location, "written"):
+            with base.os_errors(self.location, "written"):
                 sync_files(self.root)
 
     def is_empty_folder(self) -> bool:
         return os.path.isdir(self.root) and not self._entries("")
 
-    def state(self, key: str) -> FileState | None:
+    def state(self, key: str) -> base.FileState | None:
         try:
             info = os.stat(os.path.join(self.root, key))
         except (OSError, UnicodeEncodeError) as error:
             self._raise_unless_absent(error, key, "read")
             return None
-        return FileState(info.st_size, None, info.st_mtime_ns)
+        return base.FileState(info.st_size, None, info.st_mtime_ns)
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
         names, paths = list(names), list(paths)
@@ -354,7 +338,7 @@ class LocalStore(Store):
             except UnicodeEncodeError:  # no file system has such a name
                 real = ""
             if not f"{real}/".startswith(f"{root}/") or (folder in paths and real == root):
-                raise outside_error(folder, self.location)
+                raise base.outside_error(folder, self.location)
 
 
 def _partial(path: str) -> str:
@@ -382,7 +366,7 @@ class OpenFolder:
         # half of the descriptors are for reading: a program may have hundreds of files open
         has_room = limit == resource.RLIM_INFINITY or self._descriptor <= limit // 2
         if self.is_open and (not has_room or identity not in (None, self._identity)):
-            close_read(self._descriptor)
+            base.close_read(self._descriptor)
             self._identity, self._descriptor = identity, -1
 
     @property
@@ -396,7 +380,7 @@ class OpenFolder:
 
     def __del__(self) -> None:
         if self.is_open:
-            close_read(self._descriptor)
+            base.close_read(self._descriptor)
 
     def open(self, key: str, flags: int) -> int:
         """Open a file in the directory."""
@@ -406,7 +390,7 @@ class OpenFolder:
 
     def check(self, location: str) -> None:
         """Make sure that this directory still has its path."""
-        with os_errors(location, "read"), suppress(FileNotFoundError):
+        with base.os_errors(location, "read"), suppress(FileNotFoundError):
             if self.is_open and os.path.samestat(os.stat(self._root), os.fstat(self._descriptor)):
                 return
         problem = "the file was replaced or removed while it was open"

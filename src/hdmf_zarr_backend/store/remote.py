@@ -19,17 +19,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
-from hdmf_zarr_backend.store.base import (
-    Abilities,
-    FileState,
-    Range,
-    Store,
-    check_inside,
-    check_value_size,
-    library_errors_named,
-    raise_if_not_absent,
-    without_ranges,
-)
+from hdmf_zarr_backend.store import base
 
 _MAX_URL_LENGTH = 5_000  # most characters of a URL, which servers and libraries limit too, after they are quoted
 REQUESTS = 32  # requests of this process that may run at once
@@ -97,7 +87,7 @@ def in_threads(function: Callable[[A], None], items: Iterable[A], threads: int) 
         raise error
 
 
-def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
+def get_at_once(store: base.Store, keys: Sequence[str]) -> dict[str, bytes]:
     """Return the values of those ``keys`` that exist in a store, requested at once."""
     values = at_once(store.get, keys) if len(keys) > 1 else map(store.get, keys)
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
@@ -194,10 +184,10 @@ def duration(value: Any) -> timedelta:
 # ---- the store -----------------------------------------------------------------------------------------------------
 
 
-class RemoteStore(Store):
+class RemoteStore(base.Store):
     """The contract of `store.base.Store` for stores that answer in milliseconds."""
 
-    abilities = Abilities(is_remote=True)
+    abilities = base.Abilities(is_remote=True)
 
     _absent: tuple[type[Exception], ...] = ()  # errors of the library for an absent key
     _client: Any = None  # what the library has opened, with its connections, which are those of the process `_pid`
@@ -221,13 +211,13 @@ class RemoteStore(Store):
         """
 
     @abstractmethod
-    def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+    def _get_ranges(self, key: str, ranges: Sequence[base.Range]) -> list[bytes] | None:
         """Return ranges of the value of ``key``."""
 
-    def _state(self, key: str) -> FileState | None:
+    def _state(self, key: str) -> base.FileState | None:
         """Return size, tag and time of the value of ``key``."""
         value = self._get(key)
-        return None if value is None else FileState(len(value))
+        return None if value is None else base.FileState(len(value))
 
     def _put_value(self, key: str, value: bytes) -> None:
         """Set ``key``; this and the next three are not called if `abilities` excludes them."""
@@ -248,12 +238,12 @@ class RemoteStore(Store):
 
     def _call(self, function: Callable[[], B], key: str, doing: str) -> B:
         """Call a function of the library; its errors name the store and ``key``, and what was ``doing``."""
-        check_inside(key, self.location)
+        base.check_inside(key, self.location)
         length = len(self.location) + len(key)
         if length > _MAX_URL_LENGTH:
             problem = f"a URL of {length:,} characters cannot be requested"
             raise StoreError(problem, store=f"{self.location[:100]}...", remedy="Use a shorter path or name.")
-        with library_errors_named(self.location, key, doing):
+        with base.library_errors_named(self.location, key, doing):
             return function()
 
     def _read(self, function: Callable[[], B | None], key: str) -> B | None:
@@ -263,7 +253,7 @@ class RemoteStore(Store):
             try:
                 return function()
             except self._absent as error:
-                raise_if_not_absent(error)
+                base.raise_if_not_absent(error)
                 return None
 
         return self._call(present, key, "read")
@@ -271,7 +261,7 @@ class RemoteStore(Store):
     def get(self, key: str) -> bytes | None:
         value = self._read(lambda: self._get(key), key)
         if value is not None:
-            check_value_size(self, key, len(value))
+            base.check_value_size(self, key, len(value))
         return value
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
@@ -280,7 +270,7 @@ class RemoteStore(Store):
     def get_each(self, keys: Sequence[str]) -> Iterator[bytes | None]:
         return at_once(self.get, keys)
 
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
+    def get_ranges(self, key: str, ranges: Sequence[base.Range]) -> list[bytes] | None:
         # Azure, rangehttpserver and http-server refuse the range of the last n bytes
         if not self._counts_from_end and any(stop is None for _, stop in ranges):
             state = self.state(key)
@@ -291,10 +281,10 @@ class RemoteStore(Store):
         for (start, stop), part in zip(ranges, parts or (), strict=False):
             # from a server without ranges, fsspec returns the complete value
             if len(part) > (-start if stop is None else max(0, stop - start)):
-                raise without_ranges(self.location, key)
+                raise base.without_ranges(self.location, key)
         return parts
 
-    def state(self, key: str) -> FileState | None:
+    def state(self, key: str) -> base.FileState | None:
         return self._read(lambda: self._state(key), key)
 
     def _set(self, key: str, value: bytes) -> None:
@@ -317,7 +307,7 @@ class RemoteStore(Store):
             remedy = "Files are read from it by their consolidated metadata alone; consolidate before the upload."
             raise StoreError("this server cannot list its keys", store=self.location, remedy=remedy)
         entries = self._call(lambda: self._list(prefix), prefix, "listed")
-        with library_errors_named(self.location, prefix, "listed"):
+        with base.library_errors_named(self.location, prefix, "listed"):
             yield from entries
 
     def sizes(self, prefix: str) -> dict[str, int]:
@@ -332,9 +322,9 @@ class RemoteStore(Store):
         return self._call(lambda: next(iter(self._list("")), None) is not None, "", "listed")
 
 
-def state_of(size: Any, tag: Any, changed: Any) -> FileState:
+def state_of(size: Any, tag: Any, changed: Any) -> base.FileState:
     """Return the state of a file as a server says it: its tag without quotes and prefix, its time in whole seconds."""
     plain = tag.removeprefix("W/").strip('"') or None if isinstance(tag, str) else None
     seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
     time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
-    return FileState(int(size), plain, time)
+    return base.FileState(int(size), plain, time)
