@@ -656,7 +656,7 @@ def test_what_a_writer_left_that_died_with_its_journal_is_deleted(tmp_path):
 
 
 def test_an_error_that_is_none_of_a_store_is_raised_after_the_commit_too(monkeypatch):
-    monkeypatch.setattr(transaction, "remove_journal", Mock(side_effect=TypeError("a mistake")))
+    monkeypatch.setattr(transaction.journal, "remove_journal", Mock(side_effect=TypeError("a mistake")))
     with pytest.raises(TypeError, match="a mistake"):
         changed(store := Steps(BEFORE), is_hidden=False)
     assert seen(store.values, is_hidden=False) == ("new", "new")

@@ -21,24 +21,9 @@ from typing import Any, Self
 from hdmf_zarr_backend.errors import ConflictError, MetadataError, ResourceError, StoreError, WorkerLostError
 from hdmf_zarr_backend.model.json_text import dump
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.store import files
+from hdmf_zarr_backend.store import files, journal
 from hdmf_zarr_backend.store.base import DOCUMENTS, JOURNAL, Store, Write, os_errors
-from hdmf_zarr_backend.store.journal import (
-    FAILURES,
-    LAST_RECORD,
-    LastRecord,
-    Record,
-    Root,
-    aside_key,
-    delete_leftovers,
-    digest,
-    of_each,
-    record_key,
-    recover,
-    remove_journal,
-    set_root,
-    warn_of_journal,
-)
+from hdmf_zarr_backend.store.journal import Root
 from hdmf_zarr_backend.store.local import PARTIAL, LocalStore, check_sync
 from hdmf_zarr_backend.store.lock import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.store.memory import InlinedStore, QueuedStore
@@ -66,7 +51,7 @@ class Writer:
         self.is_unfinished = False  # a change has to be undone or finished before the next one
         self.is_outdated = False  # a change is in the store, and the caller does not know that yet
         self.is_torn = False  # a part of a change that failed stays in the session
-        self.last: LastRecord | None = None  # of the change that is being committed
+        self.last: journal.LastRecord | None = None  # of the change that is being committed
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +80,7 @@ class Writer:
         if self.is_unfinished:
             try:
                 self.recover()
-            except FAILURES as error:
+            except journal.FAILURES as error:
                 remedy = "Close the file, and open it with mode 'r+' when the store takes values again."
                 raise self._refusal(f"an earlier change could not be undone yet ({error})", remedy) from error
         if self.is_outdated:
@@ -137,16 +122,16 @@ class Writer:
 
     def clean_up(self, report: Callable[[str], object] | None = None) -> None:
         """Undo or finish what a dead writer has left, and report that, by default as a JournalWarning."""
-        done = recover(self.store)
+        done = journal.recover(self.store)
         if done is not None:
-            report(done) if report is not None else warn_of_journal(self.store, done)
+            report(done) if report is not None else journal.warn_of_journal(self.store, done)
 
     def recover(self) -> None:
         """Undo the change that failed, or finish it if its commit is in the store."""
         self.is_unfinished = True
         self.lock.check()
         self.is_outdated |= self.last is not None and self.last.is_carried_out(self.store)
-        recover(self.store)
+        journal.recover(self.store)
         self.is_unfinished = False
 
 
@@ -161,8 +146,8 @@ def open_for_writing(
         writer.clean_up(report)
         # a writer that dies while it deletes its journal leaves the last record, and perhaps values put aside
         if writer.store.abilities.consolidates:
-            writer.store._delete([LAST_RECORD])
-            delete_leftovers(writer.store)
+            writer.store._delete([journal.LAST_RECORD])
+            journal.delete_leftovers(writer.store)
         yield writer
 
 
@@ -245,7 +230,7 @@ class Change:
     def copy(self, keys: Mapping[str, str]) -> None:
         """Give the values of some keys to others, below nodes that were announced; by links if the store has them."""
         store = self._store.unwrapped
-        of_each(store, lambda key: store._copy_value(key, keys[key]), [*keys])
+        journal.of_each(store, lambda key: store._copy_value(key, keys[key]), [*keys])
         self._has_put |= bool(keys)
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
@@ -297,7 +282,7 @@ class Change:
 
     def _complete(self, root: Root) -> None:
         """Set the documents of the root, that of the commit last."""
-        set_root(self._store, dict(reversed([*root.items()])))
+        journal.set_root(self._store, dict(reversed([*root.items()])))
         if self._deleted:
             self._store._delete(self._deleted)
 
@@ -329,7 +314,7 @@ class Puts(DirectChange):
 # ---- a change in place ----------------------------------------------------------------------------------------------
 
 
-class _Journal:
+class _Records:
     """The records of a change, each of which is in the store before one of its keys is changed.
 
     What is announced is going to be changed, and is in no record yet.
@@ -337,7 +322,7 @@ class _Journal:
 
     def __init__(self, writer: Writer) -> None:
         self.id = uuid.uuid4().hex
-        self.records = 0  # how many there are
+        self.count = 0  # how many there are
         self.recorded: set[str] = set()  # keys whose old values, or absence, are in the records
         self.aside: list[str] = []  # the keys of values that are kept outside of the records
         self.nodes: list[str] = []  # announced, and do not exist
@@ -351,23 +336,24 @@ class _Journal:
         nodes, streams, new = ([], [], set[str]()) if is_part else (self.nodes, self.streams, self.new)
         store, first = self._store, len(self.aside)
         streams = [key for key in streams if key not in new]
-        exist = of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
+        exist = journal.of_each(store, lambda key: store.get_range(key, 0, 1) is not None, streams)
         aside = {key: number for number, key in enumerate(compress(streams, exist), first)}
         values = {key: value for key, value in old.items() if value is not None}
         keys = dict.fromkeys((*old, *streams, *new))
         absent = [key for key in keys if key not in values and key not in aside]
-        root, hides = [key for key in root if key in old], {key: digest(text) for key, text in (mark or {}).items()}
-        record = Record(self.id, Holder.here(), values, absent, nodes, aside, root, hides, store.is_durable)
+        root = [key for key in root if key in old]
+        hides = {key: journal.digest(text) for key, text in (mark or {}).items()}
+        record = journal.Record(self.id, Holder.here(), values, absent, nodes, aside, root, hides, store.is_durable)
         self.is_broken = True
-        if not self.records:
+        if not self.count:
             # the recovery of the next writer reads on until it finds no record of this change: none may be left
             self._lock.check()
-            delete_leftovers(store)
-        self.records += 1
-        store._set(record_key(self.records - 1), record.encode())
+            journal.delete_leftovers(store)
+        self.count += 1
+        store._set(journal.record_key(self.count - 1), record.encode())
         # after the record, which names them: nobody would delete what a dead writer has put aside before it
         self.aside += record.aside_keys()
-        of_each(store, lambda key: store._copy_value(key, aside_key(self.id, aside[key])), [*aside])
+        journal.of_each(store, lambda key: store._copy_value(key, journal.aside_key(self.id, aside[key])), [*aside])
         store.sync()
         self.recorded.update(keys)
         if not is_part:
@@ -390,7 +376,7 @@ class JournalledChange(Change):
         self._writer = writer
         self._queue = QueuedStore(self._store)
         self._mutex = threading.RLock()
-        self._journal = _Journal(writer)
+        self._records = _Records(writer)
         self._created: set[str] = set()
         self._waiting: dict[str, bytes] = {}
         self._bytes = 0  # of what waits
@@ -415,20 +401,20 @@ class JournalledChange(Change):
 
     @property
     def is_open(self) -> bool:
-        return not self._is_over and self._journal.records > 0
+        return not self._is_over and self._records.count > 0
 
     # ---- what is going to change ------------------------------------------------------------------------------------
 
     def create(self, *paths: str) -> None:
-        fresh = [path for path in paths if not self.is_created(path)]
-        are_there = of_each(self._store, lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
+        store, fresh = self._store, [path for path in paths if not self.is_created(path)]
+        are_there = journal.of_each(store, lambda path: next(store.list_prefix(path), None) is not None, fresh)
         for path in compress(fresh, are_there):  # undoing the change would delete these keys
             problem = "the store has keys below a new node, although the metadata have no such node"
             remedy = "Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
-            raise ConflictError(problem, store=self._store.location, path=absolute(path), remedy=remedy)
+            raise ConflictError(problem, store=store.location, path=absolute(path), remedy=remedy)
         with self._mutex:
             self._created.update(fresh)
-            self._journal.nodes += fresh
+            self._records.nodes += fresh
 
     def is_created(self, path: str) -> bool:
         while path and path not in self._created:
@@ -444,7 +430,7 @@ class JournalledChange(Change):
             if not self._may_be_set(key):
                 self._bytes += len(value) - len(self._waiting.get(key, b""))
                 self._waiting[key] = value
-                self._journal.new.update([key] if is_new else ())
+                self._records.new.update([key] if is_new else ())
                 if self._bytes >= BATCH_BYTES:
                     self._record()
                 return
@@ -454,10 +440,10 @@ class JournalledChange(Change):
         """Return whether a key may be set now; the announcement of a new node is recorded before a key below it."""
         self._check_usable()
         if self.is_created(key):
-            if self._journal.nodes:
+            if self._records.nodes:
                 self._record()
             return True
-        return key in self._journal.recorded
+        return key in self._records.recorded
 
     def copy(self, keys: Mapping[str, str]) -> None:
         with self._mutex:
@@ -467,10 +453,10 @@ class JournalledChange(Change):
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         with self._mutex:
-            journal = self._journal
-            fresh = [key for key in keys if not self._may_be_set(key) and key not in journal.streams]
-            journal.streams += fresh
-            journal.new.update(fresh if are_new else ())
+            records = self._records
+            fresh = [key for key in keys if not self._may_be_set(key) and key not in records.streams]
+            records.streams += fresh
+            records.new.update(fresh if are_new else ())
 
     def stream(self, key: str) -> AbstractContextManager[Write]:
         with self._mutex:
@@ -488,10 +474,10 @@ class JournalledChange(Change):
             self._is_hidden = True
             # readers must refuse the file before the documents are deleted that they would use instead
             for is_deleted in (False, True):
-                set_root(self._store, {key: text for key, text in mark.items() if (text is None) == is_deleted})
+                journal.set_root(self._store, {key: text for key, text in mark.items() if (text is None) == is_deleted})
                 self._store.sync()
             self._stored_root |= mark
-            set_root(self._queue, differing)
+            journal.set_root(self._queue, differing)
             self._queue.drain()
 
     def drain(self) -> None:
@@ -507,12 +493,12 @@ class JournalledChange(Change):
         The documents are set by the caller, as is the ``root``, with which the record is the last one.
         """
         self._check_usable()
-        differing, journal, is_last = dict(documents or {}), self._journal, root is not None
-        root_keys = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in journal.recorded]
-        others = (key for key in dict.fromkeys((*self._waiting, *differing)) if key not in journal.new)
-        replaced = [key for key in others if key not in journal.recorded and not self.is_created(key)]
+        differing, records, is_last = dict(documents or {}), self._records, root is not None
+        root_keys = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in records.recorded]
+        others = (key for key in dict.fromkeys((*self._waiting, *differing)) if key not in records.new)
+        replaced = [key for key in others if key not in records.recorded and not self.is_created(key)]
         # a record has these too, so that one is needed even if no old value is replaced
-        has_more = any((journal.nodes, journal.streams, journal.new, mark, is_last and self._deleted))
+        has_more = any((records.nodes, records.streams, records.new, mark, is_last and self._deleted))
         if not (replaced or is_last or has_more):
             return differing
         old: dict[str, bytes | None] = {}
@@ -526,14 +512,14 @@ class JournalledChange(Change):
                 continue
             # by the size of the old values: 200 KiB in memory may replace 200 MiB
             elif size + len(value or b"") > BATCH_BYTES and size:
-                journal.put(old, root_keys, is_part=True)
+                records.put(old, root_keys, is_part=True)
                 self._put_waiting([key for key in old if key in self._waiting])
                 old, size = {}, 0
             old[key] = value
             size += 0 if key in root_keys else len(value or b"")
         root_differs = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
         if old.keys() - {*root_keys} or has_more or (root_differs and old):
-            journal.put(old, root_keys, mark)
+            records.put(old, root_keys, mark)
         self._put_waiting(list(self._waiting))
         self._bytes = 0
         return differing
@@ -548,7 +534,7 @@ class JournalledChange(Change):
         """Refuse to go on in a fork, or after a record that may not be in the store: that could not be undone."""
         if not self._writer.lock.is_held:
             self._writer.lock.check()
-        if self._journal.is_broken or self._is_over:
+        if self._records.is_broken or self._is_over:
             problem = "this change has ended, or a part of it could not be recorded, so that it cannot be continued"
             remedy = "Repeat the change when the store takes values again."
             raise StoreError(problem, store=self._store.location, remedy=remedy)
@@ -558,11 +544,11 @@ class JournalledChange(Change):
     def commit(self, documents: Mapping[str, bytes], root: Root) -> bool:
         with self._mutex:
             self.describe(documents)
-            self._root, journal = tuple(root), self._journal
-            parts = (self._waiting, journal.nodes, journal.streams, self._documents, root, self._deleted)
+            self._root, records = tuple(root), self._records
+            parts = (self._waiting, records.nodes, records.streams, self._documents, root, self._deleted)
             # a power cut may leave a part of a key, unless it is one of the root
             is_whole = bool(root) or not self._store.is_durable
-            if not journal.records and sum(map(len, parts)) <= 1 and is_whole:
+            if not records.count and sum(map(len, parts)) <= 1 and is_whole:
                 # one key is set or deleted, which needs no journal
                 store, writer = self._store, self._writer
                 only: Root = {**self._waiting, **self._documents, **root, **dict.fromkeys(self._deleted)}
@@ -571,66 +557,66 @@ class JournalledChange(Change):
                     self._set_commit(only, lambda: all(store.get(key) == value for key, value in only.items()))
                 except BaseException as error:
                     # after Ctrl-C, the key may be set
-                    writer.is_outdated = not isinstance(error, FAILURES)
+                    writer.is_outdated = not isinstance(error, journal.FAILURES)
                     raise
                 self._is_over = writer.is_outdated = True
                 store.sync()
                 return True
             documents = {key: text for key, text in self._documents.items() if key not in root}
             differing = self._record(documents, root=root)
-            if journal.records:
+            if records.count:
                 self._queue.drain()
-                set_root(self._queue, differing)
+                journal.set_root(self._queue, differing)
                 self._queue.drain()
                 self._commit(root)
             self._is_over = True
-        return journal.records > 0
+        return records.count > 0
 
     def _commit(self, root: Root) -> None:
         """Put the last record and the commit, and do what follows."""
-        store, writer, journal = self._store, self._writer, self._journal
+        store, writer, records = self._store, self._writer, self._records
         rest = {key: text for key, text in root.items() if self._stored_root.get(key) != text}
         commit = {key: rest.pop(key) for key in [*root][:1] if key in rest}
-        final = {key: digest(text) for key, text in commit.items()}
-        writer.last = last = LastRecord(journal.id, final, rest, self._deleted)
+        final = {key: journal.digest(text) for key, text in commit.items()}
+        writer.last = last = journal.LastRecord(records.id, final, rest, self._deleted)
         writer.is_unfinished = True
         if commit:
-            self._set_commit({LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
+            self._set_commit({journal.LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
         store.sync()
         writer.lock.check()
-        self._set_commit(commit or {LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
+        self._set_commit(commit or {journal.LAST_RECORD: last.encode()}, lambda: last.is_carried_out(store))
         store.sync()
         # from here on readers see the change, even if what follows fails
         self._is_over = writer.is_outdated = True
         try:
-            set_root(store, rest)
+            journal.set_root(store, rest)
             if rest:
                 store.sync()
             if self._deleted:
                 store._delete(self._deleted)
                 store.sync()
-            remove_journal(store, journal.records, journal.aside)
+            journal.remove_journal(store, records.count, records.aside)
             writer.is_unfinished = False
-        except FAILURES as error:
-            warn_of_journal(store, f"the change is written, but its journal could not be removed ({error})")
+        except journal.FAILURES as error:
+            journal.warn_of_journal(store, f"the change is written, but its journal could not be removed ({error})")
         writer.last = None
 
     def _set_commit(self, root: Root, is_committed: Callable[[], bool]) -> None:
         """Set a key of the commit; after an error, which may be a lost answer, ask the store whether that was done."""
         try:
-            set_root(self._store, root)
-        except FAILURES:
+            journal.set_root(self._store, root)
+        except journal.FAILURES:
             if not is_committed():
                 raise
 
     def _undo(self, error: BaseException | None) -> None:
         self._queue.abandon()
         self._waiting.clear()
-        if not self._journal.records:
+        if not self._records.count:
             return
         try:
             self._writer.recover()
-        except FAILURES as failed:
+        except journal.FAILURES as failed:
             if error is None:
                 raise
             old = "the file as it was, except values that were assigned to existing arrays"
@@ -790,17 +776,17 @@ class MarkedChange(Change):
         # without the consolidated document, readers would see the half of an interrupted change
         if JOURNAL in old:
             with suppress(MetadataError, ConflictError):  # it cannot be undone, and is deleted with the file
-                recover(store)
+                journal.recover(store)
             old = list(store.list_prefix(""))
         self._marked = {key for key, text in mark.items() if text is not None}
-        set_root(store, {key: text for key, text in mark.items() if text is not None or key in old})
+        journal.set_root(store, {key: text for key, text in mark.items() if text is not None or key in old})
         self._kept = sorted(old) if is_continued else []
         if not is_continued:
             store._delete(key for key in old if key not in mark)
         # after the chunks of another file are gone, so that all that are there beside a record are of this conversion
         if resumption is not None:
             self._marked.add(files.RECORD)
-            set_root(store, {files.RECORD: dump(resumption.record)})
+            journal.set_root(store, {files.RECORD: dump(resumption.record)})
 
     def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
         # a bucket has complete values only
@@ -817,7 +803,7 @@ class MarkedChange(Change):
         self._store = self._writer.store  # not the queue: the document that readers trust must be the last one
         try:
             super()._complete({**root, **left})
-        except FAILURES:
+        except journal.FAILURES:
             # the answer may be lost, and the put done
             if any(self._store.get(key) != text for key, text in root.items()):
                 raise

@@ -27,16 +27,8 @@ from urllib.request import getproxies, proxy_bypass
 from hdmf_zarr_backend.errors import LinkRefusedError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import is_small_number
+from hdmf_zarr_backend.store import remote
 from hdmf_zarr_backend.store.base import Abilities, FileState, Range, check_value_size, node_of, size_limit
-from hdmf_zarr_backend.store.remote import (
-    REQUESTS,
-    RemoteStore,
-    coalesced,
-    duration,
-    no_such_option,
-    retry_settings,
-    state_of,
-)
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ABSENT = (404, 410)
@@ -80,7 +72,7 @@ def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
     return LinkRefusedError(problem, store=location, path=path, remedy=remedy, remedy_cli=remedy_cli)
 
 
-class WebStore(RemoteStore):
+class WebStore(remote.RemoteStore):
     """One Zarr file, or the folder of a file, on a web server; read only.
 
     ``options`` are ``client_options`` and ``retry_config`` of obstore, and those of a request and, in
@@ -117,7 +109,7 @@ class WebStore(RemoteStore):
         names |= {"client_options", "client_kwargs", "retry_config"}
         unknown = next((name for name in self._settings["request"] if name not in names), None)
         if unknown is not None:
-            raise no_such_option(unknown, names, self.location, "aiohttp")
+            raise remote.no_such_option(unknown, names, self.location, "aiohttp")
         self._is_checked = True
 
     # ---- the contract -----------------------------------------------------------------------------------------------
@@ -128,7 +120,7 @@ class WebStore(RemoteStore):
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         # near ranges are read with one request; several ranges in a request are not supported by S3 and many servers
         extents = {number: (start, stop) for number, (start, stop) in enumerate(ranges) if stop is not None}
-        runs: list[tuple[Range, Mapping[int, Range]]] = [*coalesced(extents)]
+        runs: list[tuple[Range, Mapping[int, Range]]] = [*remote.coalesced(extents)]
         runs += [(each, {number: each}) for number, each in enumerate(ranges) if each[1] is None]
 
         async def requested() -> list[bytes]:
@@ -272,7 +264,7 @@ class WebStore(RemoteStore):
             timeout = aiohttp.ClientTimeout(**self._settings["timeout"])
             options = {"timeout": timeout, **self._settings["session"]}
             jar = aiohttp.DummyCookieJar()  # a cookie of one server is not for another, where a redirect may lead
-            connector = aiohttp.TCPConnector(limit=REQUESTS, ssl=not self._settings["trusts_all"])
+            connector = aiohttp.TCPConnector(limit=remote.REQUESTS, ssl=not self._settings["trusts_all"])
             self._client = aiohttp.ClientSession(connector=connector, cookie_jar=jar, auto_decompress=False, **options)
             self._pid = os.getpid()
             weakref.finalize(self, _close, self._client, asyncio.get_running_loop(), self._pid)
@@ -286,7 +278,7 @@ def _state_in(headers: Mapping[str, str], size: str | None) -> FileState:
     moment = None
     with suppress(ValueError, TypeError):  # no date, or none that can be read
         moment = parsedate_to_datetime(headers.get("Last-Modified") or "")
-    return state_of(size, headers.get("ETag"), moment)
+    return remote.state_of(size, headers.get("ETag"), moment)
 
 
 _forked: list[Any] = []
@@ -315,7 +307,7 @@ _OF_FILES = frozenset({
 def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
     """Return the retries, and the arguments of aiohttp for a session and for each request to the server of the file."""
     request = {name: value for name, value in options.items() if name not in _OF_FILES}
-    retries = retry_settings(request.pop("retry_config", None), location)
+    retries = remote.retry_settings(request.pop("retry_config", None), location)
     client, session = (dict(request.pop(name, None) or {}) for name in ("client_options", "client_kwargs"))
     # what only the server of the file may get: a session would send it wherever a redirect leads
     request |= {name: session.pop(name) for name in ("auth", "cookies") if name in session}
@@ -344,10 +336,10 @@ def _proxy_of(origin: Origin, given: str | None = None) -> str | None:
 
 def _seconds(value: Any, location: str) -> float:
     try:
-        seconds = duration(value).total_seconds()
+        seconds = remote.duration(value).total_seconds()
     except (TypeError, ValueError, OverflowError):
         seconds = 0
     if seconds <= 0:
         remedy = 'For example {"client_options": {"timeout": "30s"}}.'
-        raise UsageError(f"{value!r} is not a duration", store=location, remedy=remedy)
+        raise UsageError(f"{value!r} is not a remote.duration", store=location, remedy=remedy)
     return seconds
