@@ -341,5 +341,5 @@ def _seconds(value: Any, location: str) -> float:
         seconds = 0
     if seconds <= 0:
         remedy = 'For example {"client_options": {"timeout": "30s"}}.'
-        raise UsageError(f"{value!r} is not a remote.duration", store=location, remedy=remedy)
+        raise UsageError(f"{value!r} is not a duration", store=location, remedy=remedy)
     return seconds
