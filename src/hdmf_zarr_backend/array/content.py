@@ -139,9 +139,8 @@ def _as_noted(stored: AttributeContent, element: Element) -> AttributeContent:
     """Return the attribute with the noted type, unless its value was changed since."""
     values, shape = stored.value, stored.shape
     assert values is not None and shape is not None
-    if element.kind == stored.dtype.kind or (
-        stored.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
-    ):
+    is_integer = stored.dtype.kind in ("int", "uint") and element.kind in ("enum", "bitfield")
+    if is_integer or element.kind == stored.dtype.kind:
         return replace(stored, dtype=element)
     if isinstance(element, ArrayOf) and shape[-len(element.shape) :] == element.shape:
         inner = _as_noted(stored, element.base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import StoreError, UsageError, ZarrBackendError
@@ -137,7 +137,7 @@ class InlinedStore(Store):
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         return super().get_ranges(key, ranges) if key in self.values else self.store.get_ranges(key, ranges)
 
-    def _stream(self, key: str) -> AbstractContextManager[Callable[[bytes], Any]]:
+    def _stream(self, key: str) -> Any:
         return super()._stream(key) if self.stream_bytes is None else self.store._stream(key)
 
     # the other abstract methods

@@ -463,7 +463,8 @@ class JournalledChange(Change):
             if not self._may_be_set(key):
                 self.expect([key])
                 self._record()
-        return self._queue._stream(key)
+        stream: AbstractContextManager[Write] = self._queue._stream(key)
+        return stream
 
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
         with self._mutex:
