@@ -510,11 +510,10 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
     lack = resource_failure(error, doing, store=location, path=path if key else None, what=what)
     if lack is not None:
         return lack
-    if isinstance(error, OSError) and error.errno is not None:
-        named = error.filename if isinstance(error.filename, str) else ""
-        # an error of this machine, as of a cache of fsspec; errors about a server name no absolute path
-        if error.errno in _FULL or os.path.isabs(named):
-            return disk_failure(error, location, key, doing)
+    # an error of this machine, as of a cache of fsspec; errors about a server name no absolute path
+    is_local = os.path.isabs(str(getattr(error, "filename", None) or ""))
+    if isinstance(error, OSError) and error.errno is not None and (is_local or error.errno in _FULL):
+        return disk_failure(error, location, key, doing)
     if _NO_RANGES.search(text):
         return without_ranges(location, key)
     names = {each.__name__ for each in type(error).__mro__}

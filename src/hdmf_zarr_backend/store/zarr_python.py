@@ -343,7 +343,7 @@ def opens(zarr_format: int | None) -> bool:
 
 def open_zarr_group(store: Store, zarr_format: int | None = None) -> Any:
     """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale."""
-    open_group = zarr.open_group if _IS_ZARR_2 else partial(zarr.open_group, use_consolidated=False)
+    open_group: Callable[..., Any] = zarr.open_group if _IS_ZARR_2 else partial(zarr.open_group, use_consolidated=False)
     remedy = "Check the path; a file of HDMF or NWB has a group at its root."
     return _opened(open_group, store, "", zarr_format, remedy)
 
