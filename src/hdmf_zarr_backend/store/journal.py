@@ -279,17 +279,16 @@ def pending(store: Store) -> Record | None:
 
 def recover(store: Store) -> str | None:
     """Undo an interrupted change, or finish it, under the lock; return a report, None without a journal."""
-    unwrapped: Store = store.unwrapped
-    text = unwrapped.get(JOURNAL) if unwrapped.abilities.consolidates else None
+    text = store.get(JOURNAL) if store.abilities.consolidates else None
     if text is None:
         return None
-    first, is_durable = Record.decode(text, store.location), unwrapped.is_durable
+    first, is_durable = Record.decode(text, store.location), store.is_durable
     if first is None:
-        remove_journal(unwrapped, 1, [])
+        remove_journal(store, 1, [])
         return "the journal of an interrupted change was cut off, as by a power cut, and was removed"
-    unwrapped.is_durable = is_durable or first.durable
+    store.is_durable = is_durable or first.durable
     try:
-        done = _recover(unwrapped, first.id)
+        done = _recover(store, first.id)
     except (StoreError, ChunkError) as error:
         error.problem = f"an interrupted change could not be undone or finished: {error.problem}"
         # a folder in the place of a chunk, whose old value the journal has
@@ -297,7 +296,7 @@ def recover(store: Store) -> str | None:
         error.remedy = f"{then} run `zarrio repair`."
         raise
     finally:
-        unwrapped.is_durable = is_durable
+        store.is_durable = is_durable
     return f"a change of this file by {first.holder} {done}"
 
 
