@@ -207,8 +207,7 @@ class _CompoundDType(_Format2Only, ZDType[np.dtype[Any], Any]):
     def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> None:
         return None
 
-    def to_json_scalar(self, data: object, *, zarr_format: Literal[2, 3]) -> None:
-        return None
+    to_json_scalar = from_json_scalar
 
 
 LEGACY_TYPES: tuple[type[ZDType[Any, Any]], ...] = (
