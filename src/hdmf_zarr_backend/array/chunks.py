@@ -649,9 +649,9 @@ class ChunkReader:
             self.cache.put(key, chunk)
         return chunk if self.cut is None else self.cut(index, chunk)
 
-    def forget(self, path: str) -> None:
-        """Forget the decoded chunks of the array at ``path``, which have been rewritten."""
-        self.cache.forget(path)
+    def forget(self) -> None:
+        """Forget the decoded chunks, which have been rewritten."""
+        self.cache.forget(self.path)
         if self._shards is not None:
             self._shards.forget()
 

@@ -73,7 +73,7 @@ class _ChangedArray:
 
     def forget(self) -> None:
         """Forget what was decoded, and what waits for its shard."""
-        self.reader.forget(self.path)
+        self.reader.forget()
         if self.shards is not None:
             self.shards.close()
             self.shards = self._no_shards()
@@ -300,7 +300,7 @@ class Edits:
             if held is not None or index in array.early:
                 changed[index] = reader.chunk(index) if held is None else held
         array.early -= changed.keys()
-        reader.forget(array.path)
+        reader.forget()
         describe()
         array.is_replaced = True
         for index, chunk in changed.items():
@@ -320,7 +320,7 @@ class Edits:
             self._drop(array, index)
             array.removed.add(index)
         array.early -= array.removed
-        reader.forget(array.path)
+        reader.forget()
         stored.chunks = chunks
         array.is_replaced, array.narrow = True, None
         for index in array.indices():
@@ -438,7 +438,7 @@ class Edits:
             for index, chunk in chunks:
                 self._put(array, index, array.reader.codec.encode(chunk))
         finally:  # some may be written before a failure
-            array.reader.forget(array.path)
+            array.reader.forget()
 
     def _put(self, array: _ChangedArray, index: Index, data: bytes) -> None:
         """Put the stored bytes of a chunk, or keep them until its shard is written."""
@@ -459,7 +459,7 @@ class Edits:
                 array.shards.write(shard, self.change)
         finally:  # those before a failure are written
             for array, _ in shards:
-                array.reader.forget(array.path)
+                array.reader.forget()
         if shards:
             self.change.drain()  # they are read from the store
 

@@ -490,7 +490,7 @@ class EditableArray(LazyArray):
             raise error
 
         if is_gone:
-            self._reader.forget(self.path)
+            self._reader.forget()
             self._reader.changed = refuse
 
     def __reduce__(self) -> Any:
