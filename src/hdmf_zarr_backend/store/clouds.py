@@ -180,13 +180,10 @@ class FsspecStore(RemoteStore):
         # the collected bytes, and the copies that the library makes for a request; elsewhere it writes a complete value
         self.stream_bytes = 3 * _PART_BYTES if first in _IN_PARTS else None
         self._counts_from_end = first not in AZURE_SCHEMES
-        writable = base.Abilities(is_remote=first not in ("memory", "file"))
-        abilities = _READ_ONLY.get(_GROUPS.get(first, first), writable)
-        # a cache in front of a web server cannot list its keys either
-        behind = location.rpartition("::")[2]
-        if abilities.listing and abilities.is_remote and behind.startswith("http") and first != "reference":
-            abilities = _READ_ONLY["http"]
-        self.abilities = abilities
+        kind = _GROUPS.get(first, first)
+        if kind not in ("reference", "zip") and location.rpartition("::")[2].startswith("http"):
+            kind = "http"  # a cache in front of a web server cannot list its keys either
+        self.abilities = _READ_ONLY.get(kind) or base.Abilities(is_remote=first not in ("memory", "file"))
 
     def __getstate__(self) -> dict[str, Any]:
         if self.location.startswith("memory://"):
