@@ -413,8 +413,7 @@ def restore(store: Store, record: Record) -> None:
             if next(store.list_prefix(path), None) is not None:
                 raise
     _delete(store, [key for key in record.absent if key not in record.root])
-    old = {key: value for key, value in record.old.items() if key not in record.root}
-    differing = {key: value for key, value in _differing(store, old).items() if value is not None}
+    differing = _differing(store, {key: value for key, value in record.old.items() if key not in record.root})
     of_each(store, lambda key: store._set(key, differing[key]), [*differing])
     for key, number in record.aside.items():
         copy = aside_key(record.id, number)
@@ -439,7 +438,7 @@ def _delete(store: Store, keys: Sequence[str]) -> None:
                     raise
 
 
-def _differing(store: Store, old: Root) -> Root:
+def _differing(store: Store, old: Mapping[str, A]) -> dict[str, A]:
     """Return those of the old values that the store has not, in their order."""
     stored = store.get_many(old)
     return {key: value for key, value in old.items() if stored.get(key) != value}
