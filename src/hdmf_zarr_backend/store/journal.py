@@ -430,12 +430,10 @@ def _delete(store: Store, keys: Sequence[str]) -> None:
     try:
         store._delete(keys)
     except StoreRefusedError:
-        for key in keys:
-            try:
-                store._delete([key])
-            except StoreRefusedError:
-                if store.get_range(key, 0, 1) is not None:
-                    raise
+        if len(keys) == 1 and store.get_range(keys[0], 0, 1) is not None:
+            raise
+        for key in keys if len(keys) > 1 else ():
+            _delete(store, [key])
 
 
 def _differing(store: Store, old: Mapping[str, A]) -> dict[str, A]:
