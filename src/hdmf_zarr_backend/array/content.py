@@ -323,7 +323,8 @@ class ZarrContent(Mapping[str, NodeContent]):
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
             member, noted_link = join(path, name), self._noted_link(path, name, noted)
-            if noted_link is not None and (name in node.members or absolute(member) in self._found):
+            is_link = isinstance(self._found.get(absolute(member)), LinkContent)
+            if noted_link is not None and (is_link or name in node.members):
                 self._found[absolute(member)] = noted_link
                 copies.add(member)
         for name, datatype in as_dict(note.get("datatypes")).items():
