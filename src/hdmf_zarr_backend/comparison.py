@@ -458,9 +458,7 @@ def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
 
 
 def _recognised(
-    path: FileSource,
-    storage_options: Mapping[str, Any] | None = None,
-    read_options: ReadOptions | None = None,
+    path: FileSource, storage_options: Mapping[str, Any] | None = None, read_options: ReadOptions | None = None
 ) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | tuple[str, Any] | Store]:
     """Return the format of a file, and what opens it."""
     source = path_or_store(path)

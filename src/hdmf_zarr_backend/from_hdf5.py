@@ -36,12 +36,7 @@ from hdmf_zarr_backend.errors import (
     WriteError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.hdf5.attributes import (
-    attribute_names,
-    noted_orders,
-    read_attribute,
-    storable_type,
-)
+from hdmf_zarr_backend.hdf5.attributes import attribute_names, noted_orders, read_attribute, storable_type
 from hdmf_zarr_backend.hdf5.files import SourceFile, check_allocated, reading
 from hdmf_zarr_backend.hdf5.plan import is_joined, plan_described
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5References

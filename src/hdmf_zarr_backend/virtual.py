@@ -35,11 +35,9 @@ from hdmf_zarr_backend.write.plan import WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.write.sources import IndexedSource, source_caches
 from hdmf_zarr_backend.write.writer import PlanWriter, planned_bytes
 
-MUCH_INLINED = 16 * 2**20
-"""Bytes of a dataset in the JSON above which a warning is issued, or another way is chosen."""
+MUCH_INLINED = 16 * 2**20  # bytes of a dataset in the JSON above which a warning is issued, or another way is chosen
 
-MOST_INLINED = 128 * 2**20
-"""Maximum bytes of values in one JSON file."""
+MOST_INLINED = 128 * 2**20  # maximum bytes of values in one JSON file
 
 
 def virtual_store(location: str, options: Mapping[str, Any], rules: ReadRules) -> ReferenceStore:

@@ -359,8 +359,7 @@ def without_target(resolver: Resolver, cache: ChunkCache | None = None) -> tuple
 
 
 _TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
-_Problem = tuple[str, str]
-"""Message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``."""
+_Problem = tuple[str, str]  # message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``
 
 
 @dataclass

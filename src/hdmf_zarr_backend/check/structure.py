@@ -51,8 +51,7 @@ from hdmf_zarr_backend.store.journal import pending
 from hdmf_zarr_backend.store.lock import writer_in
 from hdmf_zarr_backend.write.tasks import Index
 
-Documents = dict[str, Any]
-"""``{key: document}``."""
+Documents = dict[str, Any]  # ``{key: document}``
 
 _MAIN = (zarr2.GROUP, zarr2.ARRAY)
 _SEPARATOR = "dimension_separator"

@@ -28,8 +28,7 @@ from hdmf_zarr_backend.progress import Batch, Progress, terminal_progress
 
 T = TypeVar("T")
 
-EACH_FINDING = "print each finding, even if it is similar to others"
-"""The help of ``--verbose``."""
+EACH_FINDING = "print each finding, even if it is similar to others"  # the help of ``--verbose``
 
 # what two warnings may differ in and still be alike, as findings may in names and numbers
 _PATH = re.compile(r"(?<!\S)/\S+")
@@ -230,8 +229,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 """Options that several commands have; ``{}`` stands for what a command says about it."""
 
 
-Part: TypeAlias = Callable[[Any], object]
-"""Adds an argument, or several, to a parser or to a group of them."""
+Part: TypeAlias = Callable[[Any], object]  # adds an argument, or several, to a parser or to a group of them
 
 
 def argument(*flags: str, **settings: Any) -> Part:
@@ -266,8 +264,7 @@ def group(title: str, *parts: Part) -> Part:
     return add
 
 
-exclusive = partial(group, "")
-"""Returns options of which one can be given."""
+exclusive = partial(group, "")  # returns options of which one can be given
 
 
 def output(*, verbose: str = "", json: str) -> list[Part]:

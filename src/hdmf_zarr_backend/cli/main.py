@@ -102,11 +102,7 @@ def completion_command(arguments: Namespace) -> Exit:
     return Exit.OK
 
 
-@command(
-    "help",
-    "[COMMAND]",
-    argument("topic", nargs="?", metavar="COMMAND", help="show the help of this command"),
-)
+@command("help", "[COMMAND]", argument("topic", nargs="?", metavar="COMMAND", help="show the help of this command"))
 def help_command(arguments: Namespace) -> Exit:
     """Show all commands, or the options of one.
 

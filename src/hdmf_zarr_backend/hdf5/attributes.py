@@ -51,16 +51,7 @@ from hdmf_zarr_backend.encoding.references import (
     is_reference,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.model.element import (
-    REFERENCE,
-    REGION,
-    ArrayOf,
-    Compound,
-    Element,
-    Reference,
-    Sequence,
-    Text,
-)
+from hdmf_zarr_backend.model.element import REFERENCE, REGION, ArrayOf, Compound, Element, Reference, Sequence, Text
 
 
 def storable_type(tid: Any) -> Element:

@@ -62,19 +62,14 @@ _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ
 class Description:
     """Type, shape and storage of an HDF5 dataset, with the note to keep; maxshape and chunks are those in HDF5."""
 
-    kind: Kind
-    """``compound`` for rows with text or references, ``number`` for other structured data."""
-    dtype: np.dtype[Any]
-    """Of plain elements, packed and without metadata."""
+    kind: Kind  # ``compound`` for rows with text or references, ``number`` for other structured data
+    dtype: np.dtype[Any]  # of plain elements, packed and without metadata
     element: Element
-    fields: tuple[tuple[str, Element], ...] = ()
-    """Of a compound, as rows have them in Zarr."""
-    inner: tuple[int, ...] = ()
-    """Shape of an element that is an array; these are further axes of the Zarr array."""
+    fields: tuple[tuple[str, Element], ...] = ()  # of a compound, as rows have them in Zarr
+    inner: tuple[int, ...] = ()  # shape of an element that is an array; these are further axes of the Zarr array
     maxshape: tuple[int | None, ...] | None = None
     chunks: tuple[int, ...] | None = None
-    fill_value: Any = None
-    """None if the file defines none, or zero."""
+    fill_value: Any = None  # None if the file defines none, or zero
     note: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -171,8 +166,7 @@ class DatasetForm(NamedTuple):
     """The HDF5 dataset that an array becomes: of the shape ``()`` for a scalar."""
 
     stored_as: elements.Form
-    element: Element
-    """The type recorded in the note of the array, else the type of its elements in Zarr."""
+    element: Element  # the type recorded in the note of the array, else the type of its elements in Zarr
     shape: tuple[int, ...]
 
 

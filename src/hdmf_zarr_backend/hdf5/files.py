@@ -50,8 +50,7 @@ from hdmf_zarr_backend.store.zip import RangeFile
 
 _lock = threading.Lock()
 
-BLOCK = 2**18
-"""Bytes of one request."""
+BLOCK = 2**18  # bytes of one request
 
 _BLOCKS = 128
 _FORM = "bytes"
@@ -223,8 +222,7 @@ H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, Overflow
 """What h5py and NumPy raise for errors of HDF5, and for sizes, types and names of damaged files."""
 
 _LONGEST_CHAIN = 64
-_Source = tuple[str, int]
-"""A file, and the address of a dataset in it."""
+_Source = tuple[str, int]  # a file, and the address of a dataset in it
 
 
 # ---- errors ---------------------------------------------------------------------------------------------------------
@@ -424,8 +422,7 @@ def check_allocated(dataset: Any, rules: ReadOptions) -> None:
 # ---- open files ------------------------------------------------------------------------------------------------------
 
 
-Address: TypeAlias = tuple[int, int]
-"""Number of an open file, and the address of an object in it."""
+Address: TypeAlias = tuple[int, int]  # number of an open file, and the address of an object in it
 
 
 class OpenGroups:

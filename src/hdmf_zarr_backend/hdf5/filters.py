@@ -46,8 +46,7 @@ Pipeline: TypeAlias = list[list[Any]]
 
 DEFLATE, SHUFFLE, FLETCHER32, SCALE_OFFSET = 1, 2, 3, 6
 BZIP2, LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD = 307, 32000, 32001, 32004, 32008, 32015
-BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})
-"""Filters of every HDF5 library; others are plugins."""
+BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})  # filters of every HDF5 library; others are plugins
 
 OPTIONAL, MANDATORY = 1, 0
 # by the filter's number of the codec; 3 is Snappy, which numcodecs does not include
@@ -62,8 +61,7 @@ class CodecPipeline:
     """The codecs that decode the chunks of an HDF5 dataset, one for each filter, in the order in which they encode."""
 
     codecs: tuple[Config, ...] = ()
-    reframed: bool = False
-    """Whether the last codec is ``lz4``, whose chunks need another frame in Zarr."""
+    reframed: bool = False  # whether the last codec is ``lz4``, whose chunks need another frame in Zarr
 
     @property
     def filters(self) -> list[Config] | None:

@@ -533,14 +533,12 @@ class VirtualSource:
     location: str
     fill: Array
     values: ArraySource
-    encoded: Callable[[Index], bytes | None]
-    """Returns the chunk at an index as the array stores it."""
+    encoded: Callable[[Index], bytes | None]  # returns the chunk at an index as the array stores it
     stored: Callable[[], Iterable[Piece]] = tuple
     """Returns the stored chunks; those without bytes in the file are encoded."""
     inlined: int = 0
     """Bytes of values that cannot be read from the HDF5 file as they are, and are stored in the references."""
-    is_complete: bool = False
-    """Whether every chunk is stored."""
+    is_complete: bool = False  # whether every chunk is stored
     filters: list[Config] | None = None
     compressor: Config | None = None
 

@@ -27,13 +27,7 @@ from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
 from hdmf_zarr_backend.encoding.hdf5_values import Array, plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
-from hdmf_zarr_backend.hdf5.attributes import (
-    attribute_names,
-    memory_type,
-    numpy_type,
-    read_values,
-    storable_type,
-)
+from hdmf_zarr_backend.hdf5.attributes import attribute_names, memory_type, numpy_type, read_values, storable_type
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.files import (
     H5_ERRORS,

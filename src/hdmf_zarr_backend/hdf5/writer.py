@@ -89,8 +89,7 @@ from hdmf_zarr_backend.store.base import Store, resource_failure
 from hdmf_zarr_backend.store.local import NO_LINKS
 from hdmf_zarr_backend.write.tasks import region_of, runner, task_bytes_for, whole_chunk
 
-_MANY_ATTRIBUTES = 1000
-"""With more attributes on one object, the format of HDF5 1.8 is used."""
+_MANY_ATTRIBUTES = 1000  # with more attributes on one object, the format of HDF5 1.8 is used
 
 
 @dataclass
@@ -99,8 +98,7 @@ class Hdf5Writer:
 
     path: str
     placement: Placement
-    typed: Mapping[str, Mapping[str, Any]]
-    """Attributes whose types are not in the file."""
+    typed: Mapping[str, Mapping[str, Any]]  # attributes whose types are not in the file
     allows_null: bool
     options: WriteOptions
     layouts: Mapping[str, Layout]
@@ -112,8 +110,7 @@ class Hdf5Writer:
         self._is_new = False
         self._types: set[bytes] = set()
         self._references: dict[str, Any] = {}
-        self.json_attributes: list[str] = []
-        """Attributes that HDF5 has no type for, and their objects."""
+        self.json_attributes: list[str] = []  # attributes that HDF5 has no type for, and their objects
 
     def write(self) -> None:
         """Write everything."""
@@ -387,8 +384,7 @@ class OutputFile(io.FileIO):
 
 # ---- values ----------------------------------------------------------------------------------------------------------
 
-BLOCK_BYTES = 8 * 2**20
-"""Bytes of one block; more if one chunk of the array or of the dataset is larger."""
+BLOCK_BYTES = 8 * 2**20  # bytes of one block; more if one chunk of the array or of the dataset is larger
 
 Lengths = tuple[int, ...]
 Encoded: TypeAlias = list[tuple[Index, bytes]]
@@ -409,10 +405,8 @@ class _Target:
     chunks: Index | None = None
     pipeline: CodecPipeline | None = None
     is_kept: bool = False
-    dtype: np.dtype[Any] = field(init=False)
-    """NumPy type of the values."""
-    memory: Any = field(init=False)
-    """Their memory type."""
+    dtype: np.dtype[Any] = field(init=False)  # NumPy type of the values
+    memory: Any = field(init=False)  # their memory type
 
     def __post_init__(self) -> None:
         tid = self.dataset.get_type()
@@ -470,8 +464,7 @@ class Filler:
     refer: Callable[[ZarrReference, LinkedFile], Any]
     options: WriteOptions
     advance: Callable[[str, int], None]
-    nulls: set[str] = field(default_factory=set)
-    """The datasets with null references."""
+    nulls: set[str] = field(default_factory=set)  # the datasets with null references
     caches: dict[str, ChunkCache] = field(default_factory=dict)
     """Of each file, for chunks that belong to two blocks; they take a quarter of the budget."""
 
@@ -653,16 +646,11 @@ class BlockTask:
     store: Store
     path: str
     node: Dataset[Attributes]
-    region: Region
-    """The block, along the axes of the dataset."""
-    cache: ChunkCache
-    """For chunks of the array that belong to two blocks."""
-    chunks: Index
-    """Chunk shape of the dataset, empty without chunks."""
-    pipeline: CodecPipeline | None
-    """Encodes the chunks; None to return values instead."""
-    number: int
-    """An identifier for the caller."""
+    region: Region  # the block, along the axes of the dataset
+    cache: ChunkCache  # for chunks of the array that belong to two blocks
+    chunks: Index  # chunk shape of the dataset, empty without chunks
+    pipeline: CodecPipeline | None  # encodes the chunks; None to return values instead
+    number: int  # an identifier for the caller
 
     @property
     def nbytes(self) -> int:

@@ -39,8 +39,7 @@ _TIME, _ROWS = "time", "num_rows"
 _REGIONS = {"electrodes": "electrode", "rois": "roi"}
 """Members of a series that have the row of a table for each channel -> the name of that axis."""
 
-_LABELS = {"timestamps": _TIME, "starting_time": _TIME, **_REGIONS}
-"""Members of a series -> the axis that they label."""
+_LABELS = {"timestamps": _TIME, "starting_time": _TIME, **_REGIONS}  # members of a series -> the axis that they label
 
 _NEUTRAL = {"conversion": 1.0, "offset": 0.0}
 

@@ -44,8 +44,7 @@ from hdmf_zarr_backend.store.opening import FileSource, open_store
 VALUE_BYTES, REMOTE_VALUE_BYTES = 64 * 10**6, 16 * 10**6
 """Most bytes of values that are read for a page, of a file on this machine and of one at a URL."""
 
-Span: TypeAlias = tuple[float, float]
-"""The first and the last time, in seconds."""
+Span: TypeAlias = tuple[float, float]  # the first and the last time, in seconds
 
 UNREADABLE = "cannot be read"
 _TEXT_LENGTH = 400
@@ -682,8 +681,7 @@ _COLOURS = 8
 _LETTER = 6.6  # width of a letter of a label
 
 
-Rectangle: TypeAlias = tuple[float, float, float, float]
-"""Left, top, width and height, in pixels."""
+Rectangle: TypeAlias = tuple[float, float, float, float]  # left, top, width and height, in pixels
 
 
 def lay_out(sizes: Sequence[float], whole: Rectangle) -> list[Rectangle]:

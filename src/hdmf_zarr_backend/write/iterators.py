@@ -76,8 +76,7 @@ def _set_text(planned: PlannedArray, kind: str | None) -> None:
     planned.node.attributes[NOTES] = notes if kind is None else {**notes, "text": kind}
 
 
-WAITING_BYTES = 64 * 2**20
-"""Maximum bytes of chunks that are not full yet."""
+WAITING_BYTES = 64 * 2**20  # maximum bytes of chunks that are not full yet
 
 # an axis without a maximum counts as this long where chunks are chosen, so that it is divided first
 _GROWING = 2**40

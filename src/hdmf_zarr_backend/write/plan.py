@@ -118,8 +118,7 @@ _USE_FORMAT_3 = {
     "remedy_cli": "Use --zarr-format 3, or leave --shards out.",
 }
 
-ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None
-"""The requested shards of a file."""
+ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None  # the requested shards of a file
 
 
 def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
@@ -322,8 +321,7 @@ def _elements(stored: StoredArray) -> tuple[Any, ...]:
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LETTERS = 200
-_LONGEST_KEY_NAME = 64
-"""Bytes of the names of documents and most chunks, while they are written."""
+_LONGEST_KEY_NAME = 64  # bytes of the names of documents and most chunks, while they are written
 
 
 def checked_name(name: str) -> str:

@@ -30,13 +30,7 @@ import numpy as np
 from hdmf_zarr_backend.array.chunks import fill_array
 from hdmf_zarr_backend.array.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec
-from hdmf_zarr_backend.errors import (
-    StoreError,
-    UsageError,
-    WorkerLostError,
-    WriteError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import StoreError, UsageError, WorkerLostError, WriteError, ZarrBackendError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import StoredArray, absolute, chunk_region, indices_of, join, lengths_of
 from hdmf_zarr_backend.options import MEMORY_BUDGET
@@ -47,11 +41,9 @@ from hdmf_zarr_backend.write.sources import Array, ArraySource
 
 Index = tuple[int, ...]
 
-TASK_BYTES = 50 * 2**20
-"""The most bytes of values that one task handles; a memory budget may reduce it."""
+TASK_BYTES = 50 * 2**20  # the most bytes of values that one task handles; a memory budget may reduce it
 
-HOLDS = 3
-"""A task holds up to this many copies of its values: as read, as converted, and encoded."""
+HOLDS = 3  # a task holds up to this many copies of its values: as read, as converted, and encoded
 
 
 @dataclass(slots=True)
@@ -235,8 +227,7 @@ def _check_paused(client: Any) -> None:
         raise WorkerLostError(problem, remedy="Start workers with more memory, and run again.")
 
 
-WINDOW = 2
-"""Tasks that are submitted for each worker; more would only take memory."""
+WINDOW = 2  # tasks that are submitted for each worker; more would only take memory
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
