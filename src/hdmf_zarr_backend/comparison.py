@@ -234,12 +234,9 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent, runs: _Runs 
     findings = Findings(a.dtype, b.dtype, path)
     for of_a, of_b, picks in parts:
         left, right = _read(a, of_a), _read(b, of_b)
-        if isinstance(left, UNREADABLE) or isinstance(right, UNREADABLE):
-            reason_a, reason_b = (
-                f"{values.problem}. {values.remedy}" if isinstance(values, UNREADABLE) else None
-                for values in (left, right)
-            )
-            yield Difference(path, "unreadable", reason_a, reason_b)
+        if isinstance(left, str) or isinstance(right, str):
+            why_a, why_b = (values if isinstance(values, str) else None for values in (left, right))
+            yield Difference(path, "unreadable", why_a, why_b)
             break
         if picks is not None:
             left, right = left[picks[0]], right[picks[1]]
@@ -275,12 +272,12 @@ def _positions(runs: _Runs, file: Literal[0, 1]) -> Values:
     return np.repeat(runs[:, file] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
 
 
-def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError | UnsupportedFileError:
-    """Return values, or the error of those that cannot be read."""
+def _read(dataset: DatasetContent, selection: Selection) -> Values | str:
+    """Return values, or why they cannot be read."""
     try:
         return dataset.read(selection)
     except UNREADABLE as error:
-        return error
+        return f"{error.problem}. {error.remedy}"
 
 
 def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
@@ -449,21 +446,21 @@ def open_content(path: FileSource, *, as_hdf5: bool = False) -> FileContent:
     return _opened(*_recognised(path), as_hdf5=as_hdf5)
 
 
-def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
+def _opened(kind: str, source: tuple[Any, ...], *, as_hdf5: bool) -> FileContent:
     if kind == "HDF5":
         from hdmf_zarr_backend.hdf5.reader import Hdf5Content  # on use: it imports h5py
 
-        return Hdf5Content(*(source if isinstance(source, tuple) else (source,)))
-    return ZarrContent(source, as_hdf5=as_hdf5)
+        return Hdf5Content(*source)
+    return ZarrContent(*source, as_hdf5=as_hdf5)
 
 
 def _recognised(
     path: FileSource, storage_options: Mapping[str, Any] | None = None, read_options: ReadOptions | None = None
-) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | tuple[str, Any] | Store]:
-    """Return the format of a file, and what opens it."""
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the format of a file, ``HDF5``, ``Zarr 2`` or ``Zarr 3``, and what opens it."""
     source = path_or_store(path)
     if isinstance(source, str) and is_hdf5(source):
-        return "HDF5", source
+        return "HDF5", (source,)
     store = open_store(source, None if isinstance(source, Store) else storage_options, read_options)
     try:
         with at(store):
@@ -472,7 +469,7 @@ def _recognised(
                 raise nothing_to_read(store)
     except IsHdf5Error:
         return "HDF5", (store.location, store.options)
-    return "Zarr 3" if zarr3.DOCUMENT in documents else "Zarr 2", store
+    return "Zarr 3" if zarr3.DOCUMENT in documents else "Zarr 2", (store,)
 
 
 @known_arguments
@@ -539,17 +536,15 @@ def compare(
     return result
 
 
-def _compare_files(
-    left: FileContent, right: FileContent, counts: Counter[str], *, with_values: bool
-) -> Iterator[Difference]:
-    paths = _matched(left, right)
-    tables = _Tables(left, right, paths) if with_values else None
-    extra = set(right) - set(paths.values())
-    for path in sorted({*left, *extra}):
+def _compare_files(a: FileContent, b: FileContent, counts: Counter[str], *, with_values: bool) -> Iterator[Difference]:
+    paths = _matched(a, b)
+    tables = _Tables(a, b, paths) if with_values else None
+    extra = set(b) - set(paths.values())
+    for path in sorted({*a, *extra}):
         if path in extra:
-            yield Difference(path, "extra", None, right[path].kind)
+            yield Difference(path, "extra", None, b[path].kind)
         elif path not in paths:
-            yield Difference(path, "missing", left[path].kind, None)
+            yield Difference(path, "missing", a[path].kind, None)
         else:
             (parent, _, name), (new_parent, _, new_name) = path.rpartition("/"), paths[path].rpartition("/")
             if new_parent != paths.get(parent, parent):
@@ -557,8 +552,8 @@ def _compare_files(
             elif name != new_name:
                 yield Difference(path, "renamed", name, new_name)
             # how many specifications are cached depends on the extensions that the writer had imported
-            counts[left[path].kind] += not f"{path}/".startswith(_SPECIFICATIONS)
-            yield from _compare_nodes(path, left[path], right[paths[path]], tables)
+            counts[a[path].kind] += not f"{path}/".startswith(_SPECIFICATIONS)
+            yield from _compare_nodes(path, a[path], b[paths[path]], tables)
 
 
 def _matched(left: FileContent, right: FileContent) -> dict[str, str]:

@@ -612,9 +612,7 @@ class Request:
                     nbytes += value_bytes(placed.node.stored)
         with new_local_file(store, exclusive=not self.overwrite, durable=self.options.durable) as path:
             is_nwb = self.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
-            writer = Hdf5Writer(
-                path, placement, typed=typed, allows_null=not is_nwb, options=self.options, layouts=layouts
-            )
+            writer = Hdf5Writer(path, placement, typed, allows_null=not is_nwb, options=self.options, layouts=layouts)
             with reporting(self.options.receiver, nbytes):
                 writer.write()
         is_counted = _is_content(main.hierarchy)

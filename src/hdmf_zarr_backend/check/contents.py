@@ -215,10 +215,9 @@ class ChunkCheck:
         has_other_chunks: bool = False,
     ) -> None:
         self._store, self._report, self._has_other_chunks = store, report, has_other_chunks
-        arrays = hierarchy.arrays()
-        self._arrays = [
-            (path, node) for path, node in arrays if path not in reported or math.prod(node.stored.grid) > 1
-        ]
+        self._arrays = {
+            path: node for path, node in hierarchy.arrays() if path not in reported or math.prod(node.stored.grid) > 1
+        }
         self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
         self.lost: dict[str, set[Index]] = {}  # by path: stored, and their bytes do not decode
         self.present: Counter[str] = Counter()  # by path: how many of the others are stored
@@ -227,7 +226,7 @@ class ChunkCheck:
     def nbytes(self) -> int:
         """Bytes of the values in all chunks that could be decoded."""
         total = 0
-        for _, node in self._arrays:
+        for node in self._arrays.values():
             with suppress(ZarrBackendError):
                 total += math.prod(node.stored.grid) * chunk_bytes(node.stored)
         return total
@@ -255,11 +254,10 @@ class ChunkCheck:
             progress.advance(absolute(task.path), decoded.done)
             done += decoded.done
         progress.advance("/", max(0, self.nbytes - done))  # chunks that are not stored
-        arrays = dict(self._arrays)
         for path, indices in missing.items():
-            self._add_missing(path, counts[path], [arrays[path].stored.chunk_text(index) for index in indices])
+            self._add_missing(path, counts[path], [self._arrays[path].stored.chunk_text(index) for index in indices])
         for (path, kind, message, advice), indices in damaged.items():
-            labels = [arrays[path].stored.chunk_text(index) for index in indices[:_MOST_NAMED]]
+            labels = [self._arrays[path].stored.chunk_text(index) for index in indices[:_MOST_NAMED]]
             is_named = len(indices) == 1 and labels[0] in message
             shown = message if is_named else f"{message}: {few(labels, count=len(indices))}"
             self._report.add(path, kind, shown, advice=advice, chunks=tuple(labels))
@@ -272,7 +270,7 @@ class ChunkCheck:
         self._report.add(path, kind, f"{number} {what}: {few(labels, count=count)}", chunks=tuple(labels))
 
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
-        for path, node in self._arrays:
+        for path, node in self._arrays.items():
             try:
                 # an array that cannot be decoded at all, for an unknown codec or type, is one finding and not one for
                 # each chunk
@@ -288,7 +286,7 @@ class ChunkCheck:
                     self._report.problems.append(problem)
                 continue
             count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))
-            indices = iter(self._present(path, node.stored))
+            indices = self._present(path, node.stored)
             while batch := list(islice(indices, count)):
                 yield DecodeTask(self._store, path, node, batch)
 

@@ -273,10 +273,8 @@ class _Check:
             remains = [key for key in self._store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
             if remains:
                 self._has_remains = True
-                message = f"there are {len(remains):,} documents of Zarr format 3, but none of the root"
-                self._report.add(
-                    "", "format-3-incomplete", f"{message}: programs that read format 3 cannot open the file"
-                )
+                what = f"there are {len(remains):,} documents of Zarr format 3, but none of the root"
+                self._report.add("", "format-3-incomplete", f"{what}: programs that read format 3 cannot open the file")
 
     # ---- the consolidated document ----------------------------------------------------------------------------------
 
@@ -340,12 +338,10 @@ class _Check:
                 kind, message = "chunk-missing", f"the chunk {name!r} {_ONLY}"
             self._add_difference(_Difference(key, path, kind, message, is_good))
 
-    def _add_difference(self, difference: _Difference) -> None:
-        self._differences.append(difference)
-        advice = _UNTRUSTED if is_outside(difference.key) else ""
-        self._report.add(
-            difference.path, difference.kind, difference.message, is_repairable=difference.is_good, advice=advice
-        )
+    def _add_difference(self, found: _Difference) -> None:
+        self._differences.append(found)
+        advice = _UNTRUSTED if is_outside(found.key) else ""
+        self._report.add(found.path, found.kind, found.message, is_repairable=found.is_good, advice=advice)
 
 
 # ---- one document ---------------------------------------------------------------------------------------------------
@@ -454,10 +450,8 @@ def _why_not_of_this_file(key: str, consolidated: Documents, documents: Document
         return "it is not the name of a document"
     if _array_above(consolidated, path) is not None:
         return "an array has no members"
-    mains = {join(path, main) for main in _MAIN}
-    if name == zarr2.ATTRIBUTES and not any(
-        mains & keys for keys in (consolidated.keys(), documents.keys(), {*damaged})
-    ):
+    mains, sources = [join(path, main) for main in _MAIN], (consolidated, documents, damaged)
+    if name == zarr2.ATTRIBUTES and not any(main in keys for main in mains for keys in sources):
         return "it belongs to no node"
     try:
         if name == zarr3.DOCUMENT:

@@ -117,7 +117,7 @@ def validate_parsed(
         names = _names(catalog, included, parsed.hierarchy, namespace)
         # hdmf's validator takes a link to nothing for a missing object, or does not see it
         problems, remarks = without_target(Resolver(store, parsed.hierarchy))
-        findings = _findings(store, parsed, catalog, names, remarks)
+        findings = _found(store, parsed, catalog, names, remarks)
         findings += [Finding(problem.path, None, "target", problem.message) for problem in problems]
     versions = {name: str(catalog.get_namespace(name).version) for name in names}
     stated = parsed.hierarchy.root.attributes.get("nwb_version")
@@ -138,7 +138,7 @@ def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -
         report.add(error.path or "/", "schema-damaged", f"the cached namespaces cannot be used ({error.problem})")
         return
     try:
-        findings = _findings(store, ParsedFile(hierarchy, consolidated=False), catalog, names, report.remarks)
+        findings = _found(store, ParsedFile(hierarchy, consolidated=False), catalog, names, report.remarks)
     except ZarrBackendError as error:
         report.add(error.path or "/", "schema", error.problem)
         return
@@ -198,13 +198,11 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: st
 # ---- the validator of hdmf ------------------------------------------------------------------------------------------
 
 
-def _findings(
-    store: Store, parsed: ParsedFile, catalog: Any, namespaces: list[str], remarks: list[Problem]
-) -> list[Finding]:
+def _found(store: Store, parsed: ParsedFile, catalog: Any, names: list[str], remarks: list[Problem]) -> list[Finding]:
     """Return what hdmf's validator finds, or its error; what it misses may be behind a link that ``remarks`` name."""
     links = {remark.path for remark in remarks if remark.kind == "link-refused"}
     links |= {f"{path.rpartition('/')[0] or '/'}: a type" for path in links}
-    for namespace, paths in _of_other_namespaces(parsed.hierarchy, catalog, namespaces).items():
+    for namespace, paths in _of_other_namespaces(parsed.hierarchy, catalog, names).items():
         were = "object was" if len(paths) == 1 else "objects were"
         message = f"{namespace!r} is not known: {len(paths):,} {were} not checked"
         remarks.append(Problem(absolute(paths[0]), "type-unknown", message))
@@ -213,7 +211,7 @@ def _findings(
     findings = [Finding("/", "nwb_version", "version", refused)] if refused else []
     with warnings.catch_warnings(action="ignore"):  # links to nothing: they are findings
         session = ReadSession(store, parsed, BuildManager(TypeMap(catalog)))
-        for name in namespaces:
+        for name in names:
             try:
                 check_link_paths(session.root(), store.read_rules, store.location)
                 errors = ValidatorMap(catalog.get_namespace(name)).validate(session.root())

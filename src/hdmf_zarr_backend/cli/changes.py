@@ -217,7 +217,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
                 remedy = "Give one file and a target; or sources and a folder, with a / at its end if it is new."
                 raise UsageError(problem, remedy=remedy)
     pairs: dict[str, str] = {}
-    for source in cli.files(arguments, *kinds, paths=paths, of_one_kind=True):
+    for source in cli.files(arguments, *kinds, sources=paths):
         target = name = _target_name(source, arguments)
         if folder is not None:
             target = f"{folder.removesuffix('/')}/{name}" if is_url(folder) else os.path.join(folder, name)

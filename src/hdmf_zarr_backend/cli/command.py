@@ -408,14 +408,12 @@ def is_folder_of_files(path: str) -> bool:
     return not is_url(path) and os.path.isdir(path) and not is_named and not is_zarr(path)
 
 
-def files(
-    arguments: Namespace, *kinds: FileKind, paths: list[str] | None = None, of_one_kind: bool = False
-) -> list[str]:
-    """Return the files that the paths mean: of a folder those of these kinds in it, or of the first that it has."""
+def files(arguments: Namespace, *kinds: FileKind, sources: list[str] | None = None) -> list[str]:
+    """Return the files that the paths mean: of a folder those of these kinds; of ``sources`` of the first it has."""
     # without files: the folder, which may be a damaged file. Folders in it are not searched, of which a warning tells
     given, chosen = set(map(os.path.abspath, arguments.paths)), []
     arguments.unsearched = []
-    for path in arguments.paths if paths is None else paths:
+    for path in arguments.paths if sources is None else sources:
         if not is_folder_of_files(path):
             chosen.append(path)
             continue
@@ -429,7 +427,7 @@ def files(
             advice = f"give the paths of folders too, such as {others[0]}"
             complain(f"{path}: {counted(len(others), 'folder')} in it {were} not searched; {advice}", is_warning=True)
         arguments.unsearched += others
-        present = [kind for kind in kinds if kind in known.values()][: 1 if of_one_kind else None]
+        present = [kind for kind in kinds if kind in known.values()][: None if sources is None else 1]
         chosen += [entry for entry in entries if known.get(entry) in present] or [path]
     return chosen
 
@@ -457,7 +455,7 @@ def each_file(
     work: Callable[[str, Progress], T],
     show: Callable[[str, T], None],
     *,
-    labels: tuple[str, str] | None,
+    labels: tuple[str, str] | None = None,
     as_json: Callable[[T], dict[str, Any]],
     is_good: Callable[[T], bool] = lambda _: True,
     found: Callable[[T], str] = lambda _: "problems found",

@@ -269,9 +269,8 @@ def build_parser() -> ArgumentParser:
         prog="zarrio", usage="zarrio COMMAND [options]", description=_ABOUT, epilog=_EXIT_CODES,
         formatter_class=_HelpFormatter, allow_abbrev=False,
     )  # fmt: skip
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}", help="show the version and exit"
-    )
+    version = f"%(prog)s {__version__}"
+    parser.add_argument("--version", action="version", version=version, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="zarrio")
     for each in COMMANDS:
         child = commands.add_parser(

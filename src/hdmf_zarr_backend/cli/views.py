@@ -116,16 +116,13 @@ def inspect_command(arguments: Namespace) -> cli.Exit:
     # each file when it is read: the first of many is not kept back until the last
     def show(path: str, outline: Outline) -> None:
         space = [""] if path != paths[0] else []
-        lines, width = [outline.heading(path)], _output_width()
+        title, width = outline.heading(path), _output_width()
+        lines = [title]
         if width is not None:
-            lines = textwrap.wrap(
-                lines[0], width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-            )
+            lines = textwrap.wrap(title, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         print("\n".join([*space, *map(printable, lines), "", *_tree_lines(outline, arguments)]))
 
-    return cli.each_file(
-        arguments, paths, work, show, labels=None, as_json=lambda outline: outline.document(depth=arguments.depth)
-    )
+    return cli.each_file(arguments, paths, work, show, as_json=lambda outline: outline.document(depth=arguments.depth))
 
 
 def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
@@ -266,21 +263,19 @@ def compare_command(arguments: Namespace) -> cli.Exit:
 
     # --ignore chunks --ignore filters, and --ignore chunks,filters
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
-    differences = compare(
-        arguments.a, arguments.b, ignore=ignored, values=not arguments.structure, **cli.reading(arguments)
-    )
-    counts = summarise(differences)
+    result = compare(arguments.a, arguments.b, ignore=ignored, values=not arguments.structure, **cli.reading(arguments))
+    counts = summarise(result)
     if arguments.json:
         names = ("path", "attribute", "kind", "place", "count", "a", "b")
         entries = [
             {name: getattr(each, name) for name in names}
             | {name: value for name in ("largest", "common") if (value := getattr(each, name)) is not None}
-            for each in differences
+            for each in result
         ]
         cli.print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": entries})
     else:
-        cli.show(differences, arguments)
-    return cli.Exit.FOUND if differences else cli.Exit.OK
+        cli.show(result, arguments)
+    return cli.Exit.FOUND if result else cli.Exit.OK
 
 
 # ---- report ---------------------------------------------------------------------------------------------------------
@@ -434,16 +429,13 @@ def verify_command(arguments: Namespace) -> cli.Exit:
     from hdmf_zarr_backend.check.verify import verify
 
     options = {"executor": cli.executor_of(arguments), "dandi": arguments.dandi, **cli.reading(arguments)}
-
+    good = f"without {'problems' if arguments.dandi else 'damage'}{' and remarks' if arguments.strict else ''}"
     return cli.each_file(
         arguments,
         cli.files(arguments, "HDF5", "Zarr"),
         lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         lambda path, report: cli.show(report, arguments, path),
-        labels=(
-            f"without {'problems' if arguments.dandi else 'damage'}{' and remarks' if arguments.strict else ''}",
-            "not checked",
-        ),
+        labels=(good, "not checked"),
         found=lambda report: "remarks found" if report.is_sound else "problems found",
         as_json=lambda report: {
             "level": report.level,
@@ -492,7 +484,6 @@ def validate_command(arguments: Namespace) -> cli.Exit:
     from hdmf_zarr_backend.check.validate import validate  # imported here: hdmf is slow to import
 
     use_cached, options = not arguments.installed, cli.reading(arguments)
-
     return cli.each_file(
         arguments,
         cli.files(arguments, "HDF5", "Zarr"),

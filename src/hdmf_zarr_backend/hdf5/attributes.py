@@ -57,12 +57,11 @@ from hdmf_zarr_backend.model.element import REFERENCE, REGION, ArrayOf, Compound
 def storable_type(tid: Any) -> Element:
     """Return the `Element` of an ``h5py.h5t.TypeID`` whose values can be stored."""
     element = from_hdf5(tid)
-    arrays = (part for part in _parts(tid) if part.get_class() == h5t.ARRAY)
-    if isinstance(element, (ArrayOf, Compound, Sequence)) and any(
-        part.get_super().get_class() == h5t.ARRAY for part in arrays
-    ):
-        problem = "elements that are arrays of arrays cannot be stored"
-        raise ValueRefusedError(problem, remedy="Store the values in an array type with more axes.")
+    if isinstance(element, (ArrayOf, Compound, Sequence)):
+        arrays = (part for part in _parts(tid) if part.get_class() == h5t.ARRAY)
+        if any(part.get_super().get_class() == h5t.ARRAY for part in arrays):
+            problem = "elements that are arrays of arrays cannot be stored"
+            raise ValueRefusedError(problem, remedy="Store the values in an array type with more axes.")
     return element
 
 
@@ -217,9 +216,7 @@ def _from_json(text: Any) -> Any:
     # write the same text for its value, so that it is written back to HDF5 as it was.
     try:
         value = json.loads(text)
-        (in_zarr,) = decode_attributes(
-            encode_attributes({"": value}, notes={}), resolve=lambda reference: None
-        ).values()
+        (in_zarr,) = decode_attributes(encode_attributes({"": value}, notes={}), resolve=lambda _: None).values()
         is_own = as_json(in_zarr) == text_of(text) and _in_own_type(in_zarr, None) is None
     except (ValueError, TypeError, RecursionError, ZarrBackendError):
         return None

@@ -254,10 +254,8 @@ def encode_region(space: Any) -> Any:
             for axis in range(blocks.shape[2])]  # fmt: skip
     # HDF5's blocks do not overlap, so the selection is the product of its axes if it has as many elements
     if math.prod(map(len, axes)) == int(np.prod(blocks[:, 1] - blocks[:, 0] + 1, axis=1).sum()):
-        evens = map(even_slice, axes)
-        return [
-            {"index": axis} if even is None else {"slice": list(even)} for axis, even in zip(axes, evens, strict=True)
-        ]
+        pairs = ((axis, even_slice(axis)) for axis in axes)
+        return [{"index": axis} if even is None else {"slice": list(even)} for axis, even in pairs]
     points = {tuple(low + step) for low, high in blocks for step in np.ndindex(*(high - low + 1))}
     return {"points": sorted([int(n) for n in point] for point in points)}
 

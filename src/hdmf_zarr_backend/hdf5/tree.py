@@ -433,10 +433,9 @@ class Placement:
         """Return the path of a reference's target in the HDF5 file, and the Zarr file that has it, None where none."""
         if reference.node_path in self._types and self._resolver.locate(file, reference.source) == self.main.location:
             return reference.node_path, self.main.location
-        target = self._find(file, reference)
-        return (
-            (None, None) if target is None else (self._paths.get((target[0].location, target[1])), target[0].location)
-        )
+        if (target := self._find(file, reference)) is None:
+            return None, None
+        return self._paths.get((target[0].location, target[1])), target[0].location
 
 
 def holds(location: str, path: str) -> bool:

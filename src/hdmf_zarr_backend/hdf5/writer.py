@@ -259,14 +259,10 @@ class Hdf5Writer:
         # without the index of HDF5 1.8, adding one attribute goes through all that are there
         if len(values) > _MANY_ATTRIBUTES and not self._is_new:
             raise NewerFormatNeededError
-        here, refer = h5o.open(*self._groups.within(path)), functools.partial(self._refer, file=file)
-        return [
-            name
-            for name, value in values.items()
-            if write_attribute(
-                here, name, value, as_dict(remarks.get(name)), refer, self._named_type, is_new=self._is_new
-            )
-        ]
+        write = functools.partial(write_attribute, h5o.open(*self._groups.within(path)), is_new=self._is_new)
+        refer = functools.partial(self._refer, file=file)
+        noted = ((name, value, as_dict(remarks.get(name))) for name, value in values.items())
+        return [name for name, value, note in noted if write(name, value, note, refer, self._named_type)]
 
     def _refer(self, reference: ZarrReference, file: LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""

@@ -34,6 +34,7 @@ with library_of("xarray", "to_xarray()"):
     import xarray
 
 xr: Any = xarray  # to the type checker too: some releases have types
+indexing: Any = xr.core.indexing
 
 _TIME, _ROWS = "time", "num_rows"
 _REGIONS = {"electrodes": "electrode", "rois": "roi"}
@@ -305,9 +306,7 @@ class _Stored(xr.backends.BackendArray):  # type: ignore[misc]
         self.dtype = array.dtype
 
     def __getitem__(self, key: Any) -> Any:
-        return xr.core.indexing.explicit_indexing_adapter(
-            key, self.shape, xr.core.indexing.IndexingSupport.OUTER, self._read
-        )
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
     def _read(self, key: Any) -> Any:
         if self._rows is not None:
@@ -318,8 +317,8 @@ class _Stored(xr.backends.BackendArray):  # type: ignore[misc]
 
 def _lazy(dims: Sequence[str], array: LazyArray, rows: LazyArray | None = None) -> Any:
     """Return a variable that is read on use and then kept, not of dask: xarray refuses to group by labels of dask."""
-    stored = xr.core.indexing.LazilyIndexedArray(_Stored(array, len(dims), rows))
-    return xr.Variable(dims, xr.core.indexing.MemoryCachedArray(xr.core.indexing.CopyOnWriteArray(stored)))
+    stored = indexing.LazilyIndexedArray(_Stored(array, len(dims), rows))
+    return xr.Variable(dims, indexing.MemoryCachedArray(indexing.CopyOnWriteArray(stored)))
 
 
 class _TimeIndex(xr.indexes.RangeIndex):  # type: ignore[misc]
@@ -334,9 +333,7 @@ class _TimeIndex(xr.indexes.RangeIndex):  # type: ignore[misc]
             default if end is None else round((end - self.start) / self.step, 6)
             for end, default in ((label.start, 0), (label.stop, self.size))
         )
-        return xr.core.indexing.IndexSelResult(
-            {self.dim: slice(max(math.ceil(first), 0), max(math.floor(last) + 1, 0))}
-        )
+        return indexing.IndexSelResult({self.dim: slice(max(math.ceil(first), 0), max(math.floor(last) + 1, 0))})
 
     def isel(self, indexers: Any) -> Any:
         index = super().isel(indexers)
@@ -369,7 +366,7 @@ class _StoredIndex(xr.Index):  # type: ignore[misc]
         rows = xr.indexes.PandasIndex(index[order], self.dim).sel(labels, method, tolerance).dim_indexers[self.dim]
         has_dims = isinstance(rows, xr.Variable | xr.DataArray)  # as the labels have
         chosen = rows.copy(data=order[rows.values]) if has_dims else order[rows]
-        return xr.core.indexing.IndexSelResult({self.dim: np.sort(chosen) if is_slice else chosen})
+        return indexing.IndexSelResult({self.dim: np.sort(chosen) if is_slice else chosen})
 
     def isel(self, indexers: Any) -> Any:
         variable = self.variable.isel(indexers)

@@ -97,9 +97,8 @@ class NodeReader:
         """Return the other file to which a member of a group is a link, ``""`` if it is none."""
         group = self.hierarchy.get(path)
         links = self.resolver.main.links(path, group) if isinstance(group, Group) else ()
-        return next(
-            (link.target.source for link in links if link.name == name and link.target.source not in OWN_SOURCES), ""
-        )
+        sources = (link.target.source for link in links if link.name == name)
+        return next((source for source in sources if source not in OWN_SOURCES), "")
 
     def numbers(self, group: str, name: str, *selection: slice) -> Values | None:
         """Return a dataset in a group, or a part of it, if it is numbers along at most one axis, and not too many."""
@@ -251,9 +250,8 @@ class DataView:
         self._waiting = 0  # series that are still to be drawn
         self.remarks: list[Remark] = []
         paths: list[str] = []  # of series
-        for path, node in sorted(
-            reader.hierarchy.walk(without=reader.outline.spec_path), key=lambda item: natural(item[0])
-        ):
+        nodes = reader.hierarchy.walk(without=reader.outline.spec_path)
+        for path, node in sorted(nodes, key=lambda item: natural(item[0])):
             kind = data_type_of(node) or ""
             if isinstance(node, Dataset):
                 self._pictures += [path] if kind in _PICTURES else []

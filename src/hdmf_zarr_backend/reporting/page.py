@@ -265,9 +265,7 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     for ordinal, figures in (("first", a), ("second", b)):
         body.append(f"<h2>{ordinal}: {escape(without_secrets(figures.outline.location))}</h2>{_cards(figures)}")
     sizes = {"all": [a.stored, b.stored]}
-    members = [
-        {f"/{item.name}": item.sum.size for item in figures.sizes.members if item.sum.size} for figures in (a, b)
-    ]
+    members = [{f"/{item.name}": item.sum.size for item in each.sizes.members if item.sum.size} for each in (a, b)]
     by_path = {path: [each.get(path, 0) for each in members] for path in {*members[0], *members[1]}}
     sizes |= sorted(by_path.items(), key=lambda item: (-max(item[1]), item[0]))
     rows = []

@@ -262,9 +262,8 @@ class GrowingArray:
         selection = full_key(block.selection, len(self.array.shape))
         bounds = _bounds(selection, np.shape(block.data))
         shape = tuple(max(n, bound) for n, bound in zip(self.array.shape, bounds, strict=True))
-        for axis, (n, bound, most, item) in enumerate(
-            zip(self.array.shape, bounds, self._maxshape, selection, strict=True)
-        ):
+        limits = zip(self.array.shape, bounds, self._maxshape, selection, strict=True)
+        for axis, (n, bound, most, item) in enumerate(limits):
             if most is not None and bound > most:
                 raise ValueError(f"it reaches beyond the maxshape {self._maxshape}")
             if self._has_blocks and bound > n and isinstance(item, slice) and item == slice(None):

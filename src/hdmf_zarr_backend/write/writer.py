@@ -103,9 +103,8 @@ def new_file(
         raise ReadOnlyStoreError(unwrapped.abilities.why, store=store.location, remedy="Write to another place.")
     # refused before the lock is taken, and before anything exists at the location
     check_names(plan.hierarchy.flat(), unwrapped)
-    with (
-        nullcontext(writer) if writer is not None else Writer(unwrapped, replaces=True, durable=options.durable) as own
-    ):
+    opened = nullcontext(writer) if writer is not None else Writer(unwrapped, replaces=True, durable=options.durable)
+    with opened as own:
         # The mark of a file that is being written: the documents of the root, then the others by which it would be
         # read. The attributes come first: without them the root would look complete.
         root = Group(attributes={NOTES: {WRITING: asdict(Holder.here())}})
@@ -301,12 +300,10 @@ class PlanWriter:
         array = ChunkTask(self._change, path, stored, source)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
-    def _blocks(self, path: str, planned: PlannedArray, sink: Sink[Any], waiting_bytes: int) -> Iterator[None]:
+    def _blocks(self, path: str, planned: PlannedArray, sink: Sink[Any], most: int) -> Iterator[None]:
         """Write the blocks of an iterator, yielding after each, and then the document of the array."""
         stored = planned.node.stored
-        array = GrowingArray(
-            self._change, path, stored, maxshape=planned.maxshape, sink=sink, waiting_bytes=waiting_bytes
-        )
+        array = GrowingArray(self._change, path, stored, maxshape=planned.maxshape, sink=sink, waiting_bytes=most)
         blocks = iter(planned.iterator)
         with at(self._location, path):
             while (block := _next(blocks)) is not None:
