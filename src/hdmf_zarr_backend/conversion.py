@@ -413,20 +413,16 @@ class Request:
         if to not in ("zarr", "hdf5"):
             raise UsageError(f"to={to!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
         if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and to == "hdf5"):
-            raise UsageError(
-                f"{zarr_format!r} is not a Zarr format of the target",
-                remedy=f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr.",
-                remedy_cli=f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr.",
-            )
+            problem = f"{zarr_format!r} is not a Zarr format of the target"
+            remedy = f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr."
+            cli = f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr."
+            raise UsageError(problem, remedy=remedy, remedy_cli=cli)
         if source_format == to == "hdf5":
-            raise UsageError(
-                "the source is HDF5 already",
-                store=_location_of(self.source),
-                remedy=f"{_TO_ZARR} or pass to='zarr'. {_COPY}",
-                remedy_cli=f"{_TO_ZARR} or use --to zarr; for several sources, name a folder with --output. {_COPY}",
-            )
-        nczarr = self.options.nczarr
-        possible = self.abilities.formats
+            remedy = f"{_TO_ZARR} or pass to='zarr'. {_COPY}"
+            cli = f"{_TO_ZARR} or use --to zarr; for several sources, name a folder with --output. {_COPY}"
+            store = _location_of(self.source)
+            raise UsageError("the source is HDF5 already", store=store, remedy=remedy, remedy_cli=cli)
+        nczarr, possible = self.options.nczarr, self.abilities.formats
         given = (options.get("shards") for _, options in _options_by_pattern(self.settings))
         shards = next((each for each in (self.shards, *given) if each is not None), None)
         is_free = zarr_format is None and not nczarr and shards is None and named_format() is None

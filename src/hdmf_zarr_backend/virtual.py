@@ -116,13 +116,11 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
         if not is_file:
             problem = f"{total:,} bytes of values would be read to open it, because only HDF5 can decode them: {named}"
             raise WriteError(problem, store=source, remedy="Download the file, and open it there.")
-        raise WriteError(
-            f"{total:,} bytes of values would have to be stored in the JSON file, because Zarr cannot read them "
-            f"from the HDF5 file, and at most {MOST_INLINED:,} are allowed: {named}",
-            store=source,
-            remedy='Convert without to="virtual", which copies the data.',
-            remedy_cli="Convert it without --to virtual, which copies the data.",
-        )
+        problem = f"{total:,} bytes of values would have to be stored in the JSON file, because Zarr cannot read them "
+        problem += f"from the HDF5 file, and at most {MOST_INLINED:,} are allowed: {named}"
+        remedy = 'Convert without to="virtual", which copies the data.'
+        cli = "Convert it without --to virtual, which copies the data."
+        raise WriteError(problem, store=source, remedy=remedy, remedy_cli=cli)
     for size, path in large if is_file else ():
         message = f"{size:,} bytes of {absolute(path)} in {source} are stored in the JSON file, because Zarr cannot "
         message += "read them from the HDF5 file."

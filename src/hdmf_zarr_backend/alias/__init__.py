@@ -131,18 +131,16 @@ def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3,
         # classes of hdmf-zarr that a program holds already would not be those of this package
         imported = sys.modules.get(NAME)
         if imported is not None:
-            raise AliasRefusedError(
-                f"hdmf_zarr was already imported, from {getattr(imported, '__file__', None)}",
-                remedy="Call install_hdmf_zarr_alias(replace=True) before the first import of hdmf_zarr, and of pynwb, "
-                "neuroconv and other packages that import it; or start the program with 'zarrio exec'.",
-            )
+            problem = f"hdmf_zarr was already imported, from {getattr(imported, '__file__', None)}"
+            remedy = "Call install_hdmf_zarr_alias(replace=True) before the first import of hdmf_zarr, and of pynwb, "
+            remedy += "neuroconv and other packages that import it; or start the program with 'zarrio exec'."
+            raise AliasRefusedError(problem, remedy=remedy)
         spec = None if replace else find_spec(NAME)
         if spec is not None:
-            raise AliasRefusedError(
-                f"hdmf_zarr is installed, at {spec.origin or spec.submodule_search_locations}",
-                remedy="Uninstall hdmf-zarr, or call install_hdmf_zarr_alias(replace=True) to take its place in this "
-                "process, or use the classes of hdmf_zarr_backend by their own names.",
-            )
+            problem = f"hdmf_zarr is installed, at {spec.origin or spec.submodule_search_locations}"
+            remedy = "Uninstall hdmf-zarr, or call install_hdmf_zarr_alias(replace=True) to take its place in this "
+            remedy += "process, or use the classes of hdmf_zarr_backend by their own names."
+            raise AliasRefusedError(problem, remedy=remedy)
         add_finder()
     if zarr_format is not None:
         name_format(zarr_format)

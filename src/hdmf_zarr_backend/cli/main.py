@@ -73,12 +73,10 @@ def _program(name: str) -> str:
     scripts = sysconfig.get_path("scripts")  # before PATH: zarrio may be called without activating its environment
     program = shutil.which(name, path=scripts) or shutil.which(name)
     if program is None:
-        raise UsageError(
-            f"there is no command {name!r} in {scripts} or in PATH",
-            remedy=f"Run a script with: zarrio exec python {name}"
-            if name.endswith(".py")
-            else "Install the package that has it, or run a module of it with 'python -m'.",
-        )
+        remedy = "Install the package that has it, or run a module of it with 'python -m'."
+        if name.endswith(".py"):
+            remedy = f"Run a script with: zarrio exec python {name}"
+        raise UsageError(f"there is no command {name!r} in {scripts} or in PATH", remedy=remedy)
     return program
 
 

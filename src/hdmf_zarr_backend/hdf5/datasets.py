@@ -216,10 +216,9 @@ def chosen_note(
     else:
         filters = pipeline_of(layout.filters, layout.compressor_config(), numpy_dtype(stored.data_type))
         if filters is None or not usable(filters):
-            raise UsageError(
-                f"HDF5 has no filter here for the codecs {[*(layout.filters or ()), layout.compressor_config()]}",
-                remedy='Use "zlib" or "none", or install hdf5plugin, which has filters for "zstd" and "blosc".',
-            )
+            problem = f"HDF5 has no filter here for the codecs {[*(layout.filters or ()), layout.compressor_config()]}"
+            remedy = 'Use "zlib" or "none", or install hdf5plugin, which has filters for "zstd" and "blosc".'
+            raise UsageError(problem, remedy=remedy)
     others = {key: value for key, value in (note or {}).items() if key != "layout"}
     return {**others, "chunks": list(chunks), "filters": filters}
 

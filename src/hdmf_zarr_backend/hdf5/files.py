@@ -246,13 +246,10 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
         names = [] if dataset is None else _raw_names(dataset.get_create_plist())
         missing = [name for name in names if not os.path.exists(_raw_location(name, location))]
         if missing:
-            raise DamagedFileError(
-                f"its values are in the external file {missing[0]!r}, which does not exist",
-                store=location,
-                path=path,
-                remedy="Restore that file. HDF5 looks for a relative name in the working directory, or in the folder "
-                "that the variable HDF5_EXTFILE_PREFIX names.",
-            ) from error
+            problem = f"its values are in the external file {missing[0]!r}, which does not exist"
+            remedy = "Restore that file. HDF5 looks for a relative name in the working directory, or in the folder "
+            remedy += "that the variable HDF5_EXTFILE_PREFIX names."
+            raise DamagedFileError(problem, store=location, path=path, remedy=remedy) from error
         problem = f"HDF5 cannot read this ({str(error).strip(chr(39)) or type(error).__name__})"
         remedy = "If a filter is missing, install hdf5plugin; otherwise the file is damaged there (h5dump says more)."
         raise UnreadableHdf5Error(problem, store=location, path=path, remedy=remedy) from error

@@ -164,8 +164,7 @@ def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
     """Return a function that converts the values of a field to JSON."""
     if isinstance(element, Number) and isinstance(element.layout, Opaque):
         element = replace(element, layout=None)  # rows of Zarr have the number; its tag is in the note
-    is_odd = isinstance(element, Number) and element.layout is not None
-    if not isinstance(element, Number) or is_odd or element.kind == "complex":
+    if not isinstance(element, Number) or element.layout is not None or element.kind == "complex":
         return encoder(element, reference)
     if element.kind != "float":
         return _json_number
@@ -212,11 +211,9 @@ def take_chunks(dataset: Any, description: Description, planned: PlannedArray, *
     # are copied as they are if the planned codecs are those of the dataset (``keep``).
     node, old = planned.node, planned.source
     is_small = node.stored.size * description.dtype.itemsize <= WHOLE_BYTES
-    if (
-        (is_small and node.stored.chunks != _chunks_of(description))
-        or not isinstance(old, IndexedSource)
-        or old.dtype != description.dtype
-    ):
+    if not isinstance(old, IndexedSource) or old.dtype != description.dtype:
+        return
+    if is_small and node.stored.chunks != _chunks_of(description):
         return
     chunked = plan_raw(dataset, description)
     if chunked is None:
@@ -236,12 +233,9 @@ def take_chunks(dataset: Any, description: Description, planned: PlannedArray, *
 def is_joined(description: Description, planned: PlannedArray) -> bool:
     """Tell whether the chunks of an array consist of several small chunks of the HDF5 dataset."""
     chunks, stored = _chunks_of(description), planned.node.stored
-    return (
-        description.kind == "number"
-        and chunks is not None
-        and len(chunks) == len(stored.shape)
-        and any(length > min(chunk, n) for length, chunk, n in zip(stored.chunks, chunks, stored.shape, strict=True))
-    )
+    if description.kind != "number" or chunks is None or len(chunks) != len(stored.shape):
+        return False
+    return any(length > min(chunk, n) for length, chunk, n in zip(stored.chunks, chunks, stored.shape, strict=True))
 
 
 def _chunks_of(description: Description) -> tuple[int, ...] | None:

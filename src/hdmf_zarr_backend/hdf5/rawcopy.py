@@ -67,13 +67,11 @@ def _read_by_hdf5(dataset: Any, index: Index) -> tuple[bytes, int]:
         with phil:
             mask, data = dataset.id.read_direct_chunk(start)
     except (OSError, RuntimeError, ValueError) as error:
-        store, path = dataset.file.filename, dataset.name
-        raise resource_failure(error, "read", store=store, path=path, what=f"the chunk {index}") or ChunkError(
-            f"HDF5 cannot read the chunk {index} ({error})",
-            store=store,
-            path=path,
-            remedy="The HDF5 file is damaged, or has changed since the copy was planned.",
-        ) from error
+        where = {"store": dataset.file.filename, "path": dataset.name}
+        lack = resource_failure(error, "read", what=f"the chunk {index}", **where)
+        problem = f"HDF5 cannot read the chunk {index} ({error})"
+        remedy = "The HDF5 file is damaged, or has changed since the copy was planned."
+        raise lack or ChunkError(problem, remedy=remedy, **where) from error
     return bytes(data), int(mask)
 
 
@@ -108,11 +106,9 @@ class RawChunks:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._dataset is not None:
-            raise UsageError(
-                "an HDF5 file that is not a plain local file opened for reading cannot be sent to another process",
-                remedy='Use executor="threads", or open the file by its path in mode "r".',
-                remedy_cli="Leave --scheduler out.",
-            )
+            problem = "an HDF5 file that is not a plain local file opened for reading cannot be sent to another process"
+            remedy = 'Use executor="threads", or open the file by its path in mode "r".'
+            raise UsageError(problem, remedy=remedy, remedy_cli="Leave --scheduler out.")
         return self.__dict__
 
     def __len__(self) -> int:

@@ -271,21 +271,15 @@ class Hdf5Writer:
             # pynwb cannot read a null reference, so a checked NWB file gets an error that says which file to convert
             # first
             if other is not None and not self.allows_null:
-                first = (
-                    f"Convert {other} first, to an HDF5 file of the same name beside the target: links then lead to "
-                    "that file, and nothing of it is copied."
-                )
-                raise MissingTargetError(
-                    f"a reference leads to {reference.path} of {other}, which is not copied, and HDF5 references "
-                    "cannot leave their file",
-                    store=file.location,
-                    remedy=f"{first} Or pass check=False to write null references.",
-                    remedy_cli=f"{first} Or use --no-check to write null references.",
-                )
-            warn_broken(
-                f"A reference in {file.location} points to {reference.source}:{reference.path}, which is not in the "
-                f"new file; HDF5 references cannot leave their file."
-            )
+                what = f"a reference leads to {reference.path} of {other}, which is not copied"
+                problem = f"{what}, and HDF5 references cannot leave their file"
+                first = f"Convert {other} first, to an HDF5 file of the same name beside the target: links then lead "
+                first += "to that file, and nothing of it is copied. Or"
+                remedy = f"{first} pass check=False to write null references."
+                cli = f"{first} use --no-check to write null references."
+                raise MissingTargetError(problem, store=file.location, remedy=remedy, remedy_cli=cli)
+            target = f"{reference.source}:{reference.path}, which is not in the new file"
+            warn_broken(f"A reference in {file.location} points to {target}; HDF5 references cannot leave their file.")
             return None
         if reference.region is not None:
             space = h5d.open(*self._within(path)).get_space()

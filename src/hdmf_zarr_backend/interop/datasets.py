@@ -69,11 +69,9 @@ def lazy_array_of(dataset: Any) -> LazyArray:
         inner = getattr(array, "dataset", None)
         inner = getattr(array, "data", None) if inner is None else inner
         if inner is None or inner is array or isinstance(array, np.ndarray):
-            raise UsageError(
-                f"a {type(dataset).__name__} is not a dataset of a Zarr file",
-                remedy="Give the data of a container that was read with ZarrIO or NWBZarrIO. Convert an "
-                "HDF5 file first, or to virtual Zarr, without a copy.",
-            )
+            remedy = "Give the data of a container that was read with ZarrIO or NWBZarrIO. Convert an HDF5 file first, "
+            remedy += "or to virtual Zarr, without a copy."
+            raise UsageError(f"a {type(dataset).__name__} is not a dataset of a Zarr file", remedy=remedy)
         array = inner
     return array
 
@@ -151,10 +149,9 @@ def _inner_axes(node: Dataset[Attributes], field: str | None) -> int:
     data_type = node.stored.data_type
     fields = {str(item[0]): item[1:] for item in data_type} if isinstance(data_type, list) else {}
     if field not in (fields or {None}):
-        raise UsageError(
-            f"the dataset has no field {field!r}" if field else "this is a dataset of rows",
-            remedy=f"Name one of its fields: {', '.join(map(repr, fields))}." if fields else "Leave field out.",
-        )
+        problem = f"the dataset has no field {field!r}" if field else "this is a dataset of rows"
+        remedy = f"Name one of its fields: {', '.join(map(repr, fields))}." if fields else "Leave field out."
+        raise UsageError(problem, remedy=remedy)
     shape = fields[field][1:] if field is not None else ()
     return len(shape[0]) if shape else 0
 

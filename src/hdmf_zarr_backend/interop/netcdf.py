@@ -255,12 +255,10 @@ def add_nczarr(
     store = open_store(source, storage_options)
     abilities = store.abilities
     if not abilities.change:
-        raise ReadOnlyStoreError(
-            f"{abilities.why}: its attributes cannot be changed",
-            store=store.location,
-            remedy="Write the file again with WriteOptions(nczarr=True).",
-            remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
-        )
+        problem = f"{abilities.why}: its attributes cannot be changed"
+        remedy = "Write the file again with WriteOptions(nczarr=True)."
+        cli = "Convert the file again with `zarrio convert --nczarr`."
+        raise ReadOnlyStoreError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
     strict = options.strict_json
     with open_for_writing(store) as writer:
         parsed = parse(store)

@@ -231,11 +231,10 @@ class GrowingArray:
             axes = normalise(block.selection, shape)
             values = _shaped(data, axes)
         except (IndexError, ValueError, TypeError) as error:
-            raise ValueRefusedError(
-                f"a block of shape {np.shape(block.data)} does not fit its selection {block.selection!r} ({error})",
-                remedy="Give each block the shape of its selection, and one entry for each axis; for rows of different "
-                "lengths, use a ragged column with an index.",
-            ) from error
+            what = f"a block of shape {np.shape(block.data)} does not fit its selection {block.selection!r}"
+            remedy = "Give each block the shape of its selection, and one entry for each axis; for rows of different "
+            remedy += "lengths, use a ragged column with an index."
+            raise ValueRefusedError(f"{what} ({error})", remedy=remedy) from error
         self.array.shape = shape
         self._has_blocks = True
         for index, inner, outer in overlaps(axes, self.array.chunks):
@@ -307,11 +306,9 @@ class GrowingArray:
         # Files of this package have every chunk, so that a missing one is known to be lost. An iterator that was used
         # before gives no block at all, which would become an array of fill values.
         if self.array.size and not self._has_blocks and None not in self._maxshape:
-            raise ValueRefusedError(
-                f"the iterator has given no block of an array of shape {self.array.shape}",
-                remedy="Create a new iterator for each write; give ZarrDataIO(shape=..., dtype=...) for an array of "
-                "fill values.",
-            )
+            problem = f"the iterator has given no block of an array of shape {self.array.shape}"
+            others = "give ZarrDataIO(shape=..., dtype=...) for an array of fill values."
+            raise ValueRefusedError(problem, remedy=f"Create a new iterator for each write; {others}")
         while self._waiting:
             index, (chunk, _) = self._waiting.popitem(last=False)
             self._write(index, chunk, is_full=False)

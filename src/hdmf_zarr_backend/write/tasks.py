@@ -112,11 +112,9 @@ def task_on(change: Change, path: str) -> Iterator[None]:
         raise
     except OSError as error:
         where = {"store": change.location, "path": absolute(path)}
-        raise resource_failure(error, "read or written", what="a chunk", **where) or StoreError(
-            f"a chunk could not be read or written ({error})",
-            remedy="The data written so far are incomplete; check the disk, and run again.",
-            **where,
-        ) from error
+        lack = resource_failure(error, "read or written", what="a chunk", **where)
+        remedy = "The data written so far are incomplete; check the disk, and run again."
+        raise lack or StoreError(f"a chunk could not be read or written ({error})", remedy=remedy, **where) from error
 
 
 def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ArraySource, index: Index) -> tuple[bytes, int]:
@@ -409,11 +407,8 @@ def runner(executor: Any = None) -> Iterator[Runner]:
                 # a fork of a process with threads may hold a lock forever
                 pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
             else:
-                remedy = (
-                    'Give "threads", "processes", a number of threads, an Executor, a dask.distributed.Client or '
-                    '"tcp://...".'
-                )
-                raise UsageError(f"executor {given!r} is unknown", remedy=remedy)
+                known = '"threads", "processes", a number of threads, an Executor, a dask.distributed.Client'
+                raise UsageError(f"executor {given!r} is unknown", remedy=f'Give {known} or "tcp://...".')
             try:
                 yield Runner(pool, workers, needs_pickle=given == "processes")
             finally:
