@@ -94,9 +94,7 @@ class Hdf5Planner:
             notes[parent].setdefault(HDF5, {}).setdefault("links", {}).update(links)
         for path, note in notes.items():
             if note:
-                node = self.plan.hierarchy.get(path)
-                assert node is not None
-                node.attributes[NOTES] = note
+                self.plan.hierarchy.group(path).attributes[NOTES] = note
         planned, hierarchy = PlannedKeys(self.plan, self.tree.target), self.plan.hierarchy
         source = self.tree.main.location
         old = "1.x" if "nwb_version" in self.plan.arrays else None  # a dataset in NWB 1.x

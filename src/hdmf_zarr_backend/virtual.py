@@ -20,7 +20,6 @@ from hdmf_zarr_backend.errors import WriteError, warn
 from hdmf_zarr_backend.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.hdf5.files import changed
 from hdmf_zarr_backend.hdf5.rawcopy import VirtualSource, unwritten, virtual_source
-from hdmf_zarr_backend.hdf5.reader import Hdf5Data
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree
 from hdmf_zarr_backend.model.links import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
@@ -83,7 +82,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree) -> dict[str, VirtualSource]:
         stored, source = planned.node.stored, virtual_source(planned.source)
         is_read = source is None and isinstance(planned.source, IndexedSource)
         if is_read and describe(planned.node, planned.notes).form == "plain":
-            source = unwritten(Hdf5Data(placed.file, placed.raw).dataset(), stored.shape)
+            source = unwritten(placed.file.open(placed.raw), stored.shape)
         if source is None or source.shape != stored.shape:
             continue
         if is_in_3 and not is_expressible(source.filters, source.compressor):

@@ -360,15 +360,11 @@ _TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
 _Problem = tuple[str, str]  # message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``
 
 
-@dataclass
 class _Checker:
-    _resolver: Resolver
-    _report: Report
-    _cache: ChunkCache
-
-    def __post_init__(self) -> None:
+    def __init__(self, resolver: Resolver, report: Report, cache: ChunkCache) -> None:
+        self._resolver, self._report, self._cache = resolver, report, cache
         self._known: dict[tuple[Any, ...], _Problem | None] = {}
-        self._specs = spec_location(self._resolver.main.hierarchy.root.attributes.get(SPECLOC))
+        self._specs = spec_location(resolver.main.hierarchy.root.attributes.get(SPECLOC))
 
     def check_links(self, path: str, node: Group[Any]) -> None:
         """Check the links of a group, each entry by itself."""

@@ -71,12 +71,10 @@ class Repairs(View):
         """Return what the command prints in a ``form``, of a file ``name``: what was done, and what is left."""
         lines = [*map(printable, self.done), *problem_lines(self.left, form, "left: ")]
         lines += [f"remark: {remark}" for remark in self.kept]
-        restore = f" {_RESTORE_CHUNK}" if self.left else ""
-        return [*(lines or ["nothing to repair in the metadata"]), f"{_NOT_CHECKED}{restore}"]
-
-
-_NOT_CHECKED = "Chunks were not checked; run `zarrio verify` to check them."
-_RESTORE_CHUNK = "A damaged chunk must be restored from a copy of the file, or the source must be converted again."
+        note = "Chunks were not checked; run `zarrio verify` to check them."
+        if self.left:
+            note += " A damaged chunk must be restored from a copy of the file, or the source must be converted again."
+        return [*(lines or ["nothing to repair in the metadata"]), note]
 
 
 @known_arguments
@@ -324,10 +322,8 @@ def _drop_links(store: Store, structure: Structure, change: Change, repairs: Rep
         try:
             target = decode_links({LINKS: [entry]})[0].target
             resolver.find(resolver.main, target.source, target.node_path)
-        except DamagedFileError:
-            return False
-        except (ZarrBackendError, OSError):
-            return True  # its target could not be checked: a server may be down
+        except (ZarrBackendError, OSError) as error:  # a server that is down says nothing about the target
+            return not isinstance(error, DamagedFileError)
         return True
 
     changed: dict[str, bytes] = {}

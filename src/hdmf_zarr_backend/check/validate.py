@@ -156,12 +156,11 @@ def _is_nwb(attributes: Attributes) -> bool:
 def _cached(store: Store, hierarchy: Hierarchy) -> tuple[Any, set[str]]:
     """Return the catalogue of the cached namespaces of a file, and the names of those that others include."""
     # pynwb's classes of specifications know neurodata_type_def; hdmf's own know data_type_def
-    classes: tuple[Any, ...] = ()
+    catalog = NamespaceCatalog()
     if _is_nwb(hierarchy.root.attributes):
         with library_of("nwb", "validate, for an NWB file,"):
             from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespace
-        classes = (NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
-    catalog = NamespaceCatalog(*classes)
+        catalog = NamespaceCatalog(NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
     with warnings.catch_warnings(action="ignore"):  # hdmf warns of each namespace that the file has in another version
         try:
             loaded = load_cached_namespaces(catalog, store, hierarchy)

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.encoding.references import decode_reference
 from hdmf_zarr_backend.errors import DamagedFileError, IsHdf5Error, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.model.element import Target
 from hdmf_zarr_backend.model.links import ends_with
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, ancestors, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress, as_progress, reporting
@@ -263,25 +263,20 @@ def check_dandi(store: Store, report: Report) -> DandiAsset:
 
 def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
     """Return the checksum of a tree of values, as the package zarr_checksum computes it: folders like a Merkle tree."""
-    files: dict[str, list[Any]] = {"": []}
-    folders: dict[str, list[Any]] = {}
+    inside: dict[str, dict[str, list[Any]]]
+    inside = {folder: {"directories": [], "files": []} for folder in {"", *ancestors(digests)}}
     for key, digest in digests.items():
-        folder, _, name = key.rpartition("/")
-        files.setdefault(folder, []).append({"digest": digest, "name": name, "size": sizes[key]})
-        while folder and folder not in folders:
-            folders[folder] = []
-            folder = folder.rpartition("/")[0]
-    folders.setdefault("", [])
+        folder, name = split(key)
+        inside[folder]["files"].append({"digest": digest, "name": name, "size": sizes[key]})
     digest = ""
     # the checksum of a folder is in that of the folder above it
-    for folder in sorted(folders, key=lambda path: -path.count("/") - bool(path)):  # innermost folders first
-        inside = {"directories": folders[folder], "files": files.get(folder, [])}
-        count = len(inside["files"]) + sum(int(each["digest"].split("-")[1]) for each in inside["directories"])
-        size = sum(each["size"] for entries in inside.values() for each in entries)
-        listed = {kind: sorted(entries, key=itemgetter("name")) for kind, entries in inside.items()}
+    for folder in sorted(inside, key=lambda path: -path.count("/") - bool(path)):  # innermost folders first
+        listed = {kind: sorted(entries, key=itemgetter("name")) for kind, entries in inside[folder].items()}
+        count = len(listed["files"]) + sum(int(each["digest"].split("-")[1]) for each in listed["directories"])
+        size = sum(each["size"] for entries in listed.values() for each in entries)
         text = json.dumps(listed, separators=(",", ":"))
         digest = f"{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}-{count}--{size}"
+        parent, name = split(folder)
         if folder:
-            parent, _, name = folder.rpartition("/")
-            folders[parent].append({"digest": digest, "name": name, "size": size})
+            inside[parent]["directories"].append({"digest": digest, "name": name, "size": size})
     return digest

@@ -450,8 +450,7 @@ def _edited(arguments: Namespace, edit: Callable[[Any], list[str]]) -> cli.Exit:
 
     options = cli.storage_options(arguments)
     is_nwb = "core" in ZarrIO.get_namespaces(arguments.file, storage_options=options)
-    cls = NWBZarrIO if is_nwb else ZarrIO
-    with cls(arguments.file, "r+", storage_options=options) as io:
+    with (NWBZarrIO if is_nwb else ZarrIO)(arguments.file, "r+", storage_options=options) as io:
         done = edit(io)
     if arguments.json:
         cli.print_json({"source": arguments.file, "done": done})

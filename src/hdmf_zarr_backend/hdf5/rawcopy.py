@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
 import numpy.typing as npt
 from h5py import h5d
@@ -613,12 +614,12 @@ def virtual_source(source: object) -> VirtualSource | None:
     return _virtual_chunks(source, source.raw.file)
 
 
-def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
-    """Return the source of a contiguous numeric dataset that was never written, None for any other dataset."""
+def unwritten(node: Any, shape: Index) -> VirtualSource | None:
+    """Return the source of a contiguous numeric ``h5py.h5d.DatasetID`` that was never written, None for any other."""
     # such a dataset needs neither a reference nor bytes: chunks that are missing in Zarr read as the fill value
-    created = dataset.id.get_create_plist()
+    created, dataset = node.get_create_plist(), h5py.Dataset(node)
     is_in_one_piece = created.get_layout() == h5d.CONTIGUOUS and not created.get_external_count()
-    if not is_in_one_piece or dataset.id.get_offset() is not None or dataset.id.get_storage_size():
+    if not is_in_one_piece or node.get_offset() is not None or node.get_storage_size():
         return None
     description = describe(dataset)
     if description.kind != "number" or description.inner:

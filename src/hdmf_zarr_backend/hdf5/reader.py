@@ -65,12 +65,9 @@ Bounds: TypeAlias = list[tuple[int, int]]
 
 
 class Hdf5Data:
-    """The values of one dataset, which is opened when values are read; ``shape`` includes the axes of its elements.
+    """The values of a dataset, read block by block, with references as JSON; ``shape`` has the axes of elements too."""
 
-    With ``references``, those to objects are JSON, also in rows.
-    """
-
-    def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References | None = None) -> None:
+    def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References) -> None:
         self._file, self._raw, self._references = file, raw, references
         node = file.open(raw)
         storable_type(node.get_type())  # raises an error for types that NumPy lacks
@@ -102,26 +99,25 @@ class Hdf5Data:
         slices = [part.indices(length) for part, length in zip(given, shape, strict=False)]
         bounds = [(start, max(start, stop)) for start, stop, _ in slices] + [(0, n) for n in shape[len(given) :]]
         outer = len(shape) - len(self._dtype.shape)
-        node = self._file.open(self._raw)
-        with _reading_values(self._file.location, text_of(self._raw), node):
+        with _reading_values(self._file.location, text_of(self._raw), self._file.open(self._raw)):
             values = self._read(bounds[:outer])
         inner: tuple[Any, ...] = tuple(slice(start, stop) for start, stop in bounds[outer:])
         values = values[(..., *inner)]
         return values if values.ndim else values[()]
 
     def _read(self, bounds: Bounds) -> Array:
-        node, known = self._file.open(self._raw), self._references
+        node = self._file.open(self._raw)
         tid = node.get_type()
 
         def encoded(memory: Any) -> Array | None:
             # read as numbers: h5py would make an object of each reference, and open its target
             addresses = read_block(node, bounds, np.dtype("<u8"), memory)
-            return None if known is None else known.encode_addresses(addresses, self._file)
+            return self._references.encode_addresses(addresses, self._file)
 
-        if known is not None and tid.equal(h5t.STD_REF_OBJ) and (references := encoded(tid)) is not None:
+        if tid.equal(h5t.STD_REF_OBJ) and (references := encoded(tid)) is not None:
             return references
         values = read_block(node, bounds, self._dtype, memory_type(tid, self._dtype, writing=False))
-        for index in range(tid.get_nmembers()) if known is not None and tid.get_class() == h5t.COMPOUND else ():
+        for index in range(tid.get_nmembers()) if tid.get_class() == h5t.COMPOUND else ():
             member = tid.get_member_type(index)
             if member.equal(h5t.STD_REF_OBJ):
                 memory = h5t.create(h5t.COMPOUND, member.get_size())

@@ -376,7 +376,6 @@ class OutputFile(io.FileIO):
 
 BLOCK_BYTES = 8 * 2**20  # bytes of one block; more if one chunk of the array or of the dataset is larger
 
-Lengths = tuple[int, ...]
 Encoded: TypeAlias = list[tuple[Index, bytes]]
 
 _ENOUGH_BYTES = 2**20
@@ -601,7 +600,7 @@ def writing_at(store: str, path: str) -> Iterator[None]:
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def block_slices(stored: StoredArray, shape: Lengths, chunks: Lengths | None, block_bytes: int) -> Iterator[Region]:
+def block_slices(stored: StoredArray, shape: Index, chunks: Index | None, block_bytes: int) -> Iterator[Region]:
     """Yield regions that together cover a dataset."""
     # A region consists of complete HDF5 chunks, so each of those is compressed once. If possible it has complete Zarr
     # chunks too; one that belongs to several regions is decoded once if the cache still has it.
@@ -617,7 +616,7 @@ def block_slices(stored: StoredArray, shape: Lengths, chunks: Lengths | None, bl
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
 
 
-def _grown(block: Lengths, wanted: Lengths, unit: Lengths, bound: int) -> Lengths:
+def _grown(block: Index, wanted: Index, unit: Index, bound: int) -> Index:
     """Return ``block`` enlarged towards ``wanted``, the last axis first, in complete units, to ``bound`` elements."""
     grown = list(block)
     for axis in reversed(range(len(block))):

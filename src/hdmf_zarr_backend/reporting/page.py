@@ -157,8 +157,7 @@ class _FileFigures:
     def __init__(self, outline: Outline) -> None:
         self.outline = outline
         self.document = outline.document()
-        nodes: list[dict[str, Any]] = self.document["nodes"]
-        self.arrays = [node for node in nodes if node["kind"] == "array"]
+        self.arrays = [node for node in self.document["nodes"] if node["kind"] == "array"]
         # stored bytes, which a user pays for, and not the size of the values
         self.arrays.sort(key=lambda node: -int(node["stored_bytes"]))
         self.counts = outline.counts()

@@ -127,8 +127,7 @@ def plan_scalar(value: Any, builder_dtype: Any, options: Layout, reference: Enco
 
 def plan_scalar_row(value: Any, builder_dtype: Any, options: Layout, reference: Encode) -> PlannedArray:
     """Plan one row, or one value of an opaque type."""
-    array = np.atleast_1d(np.asarray(value))
-    planned = plan_array(array, builder_dtype, options, reference)
+    planned = plan_array(np.atleast_1d(np.asarray(value)), builder_dtype, options, reference)
     as_scalar(planned.node, planned.notes)
     return planned
 
@@ -164,12 +163,10 @@ def plan_rows(
             if isinstance(element, Time):
                 dtypes.check_units(dtypes.dtype_of(element).str)
         converters = [field_encoder(element, reference) for _, element in fields]
-    source = RowSource(data, length, converters, [name for name, _ in fields])
-    planned = PlannedArray(node, source, notes=notes)
     # noted only where it differs from the shape
     if options.maxshape is not None and options.maxshape[:1] != (length,):
-        planned.notes["maxshape"] = list(options.maxshape)[:1]
-    return planned
+        notes["maxshape"] = list(options.maxshape)[:1]
+    return PlannedArray(node, RowSource(data, length, converters, [name for name, _ in fields]), notes=notes)
 
 
 def plan_array(
@@ -245,8 +242,7 @@ def _fields_of_objects(rows: npt.NDArray[Any]) -> Fields:
         if column.ndim > 1 or column.dtype.names is not None:
             problem = f"the field {name!r} of rows with text has several values"
             raise ValueRefusedError(problem, remedy="Give a number or text for each field.")
-        is_bytes = column.dtype.kind == "S" or {bytes} == set(map(type, column))
-        text = ASCII if is_bytes else UTF8
+        text = ASCII if column.dtype.kind == "S" or {bytes} == set(map(type, column)) else UTF8
         fields.append((name, text if column.dtype.kind in "OSTU" else dtypes.element_of(column.dtype)))
     return fields
 

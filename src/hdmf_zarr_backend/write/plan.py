@@ -233,8 +233,7 @@ def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
     stored, before = planned.node.stored, _encoding(planned.node.stored)
     is_longer = len(stored.shape) == len(old.shape) and all(map(ge, stored.shape, old.shape))
     # what a compressor stores cannot be taken for that of another one
-    is_alike = is_longer and stored.chunks == old.chunks and _elements(stored) == _elements(old)
-    if is_alike:
+    if is_longer and stored.chunks == old.chunks and _elements(stored) == _elements(old):
         return
     # but without one, any chunk of the right size decodes: also a compressed one, whose size nobody knows before
     if not (old.compressor or old.filters or planned.has_given_codecs) and stored.data_type != "|O":

@@ -123,10 +123,7 @@ class ElementSource:
         if hasattr(self.data, "shape") and len(region) > 1:
             return np.asarray(unmasked(self.data[region]), dtype=object).reshape(-1).tolist()
         if len(region) == 1:
-            first = region[0]
-            if hasattr(self.data, "__getitem__"):
-                return list(self.data[first.start : first.stop])
-            return list(self.data)[first]
+            return list(self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]])
         rows = np.fromiter(_leaves(self.data, self.shape), object, math.prod(self.shape)).reshape(self.shape)
         return list(rows[region].reshape(-1))
 

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from multiprocessing import get_context
+from operator import methodcaller
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -311,7 +312,7 @@ class Sink(Generic[R]):
     def submit(self, task: Task[R]) -> None:
         """Give a task to the pool."""
         try:
-            future = self._pool.submit(run_task, task)
+            future = self._pool.submit(methodcaller("run"), task)
         except RuntimeError as error:  # BrokenExecutor, or a pool that was shut down
             _raise(error, task)
         self.running.append((future, task))
@@ -377,11 +378,6 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
 
 # by the names of their classes, so that dask need not be imported
 _DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", "KilledWorker", "CommClosedError"})
-
-
-def run_task(task: Task[R]) -> R:
-    """Run one task; at module level, so that it can be pickled."""
-    return task.run()
 
 
 @contextmanager

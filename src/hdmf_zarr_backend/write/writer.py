@@ -147,8 +147,7 @@ class PlanWriter:
 
     def _begin(self, paths: Iterable[str]) -> dict[str, PlannedArray]:
         """Give the new arrays their stored form, with shards that fit this store and the memory budget."""
-        # Shards depend on the store and on the memory budget, so arrays get their stored form here and not in the
-        # plan.
+        # here and not in the plan, because the store and the memory budget are known here
         warn_of_names(paths, self._location)
         shard_bytes = shard_bytes_for(self._change.reader, self._budget)
         adapt_plan(self._plan, location=self._location, shard_bytes=shard_bytes)
