@@ -224,11 +224,9 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent, runs: _Runs 
         return
     common = tuple(map(min, a.shape, b.shape)) if is_part else a.shape
     only = tuple(slice(0, 1) for _ in b.shape)  # where the axes differ, both have one element
-    parts: _Parts = (
-        ((part, part if len(part) == len(only) else only, None) for part in blocks(a, b, common))
-        if runs is None
-        else _row_blocks(a, b, runs)
-    )
+    parts: _Parts = ((part, part if len(part) == len(only) else only, None) for part in blocks(a, b, common))
+    if runs is not None:
+        parts = _row_blocks(a, b, runs)
     # the order of keys in the JSON of a cached specification means nothing
     as_json = path.startswith(_SPECIFICATIONS) and isinstance(a.dtype, Text) and isinstance(b.dtype, Text)
     findings = Findings(a.dtype, b.dtype, path)

@@ -197,14 +197,11 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
 
     def as_json(plan: DryRun) -> dict[str, Any]:
         nodes: dict[str, Any] = plan.hierarchy.flat()
-        arrays = [
-            {
-                **{name: value for name, value in asdict(array).items() if name != "nbytes"},
-                "bytes": array.nbytes,
-                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")]),
-            }
-            for array in plan.arrays.values()
-        ]
+        arrays = []
+        for array in plan.arrays.values():
+            entry = asdict(array)
+            size, keys = entry.pop("nbytes"), key_encoding(nodes[array.path.strip("/")])
+            arrays.append({**entry, "bytes": size, "chunk_key_encoding": keys})
         totals = {name: getattr(plan, name) for name in ("zarr_format", "objects", "documents")}
         sizes = {"bytes": plan.nbytes, "stored_bytes": plan.stored_bytes, "unknown": plan.unknown}
         return {**totals, **sizes, "arrays": arrays}

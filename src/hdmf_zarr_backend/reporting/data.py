@@ -420,10 +420,8 @@ class DataView:
             detail = f"median step {usual:.4g} s{rate}, from {steps.min():.4g} s to {steps.max():.4g} s"
             self._remark("timestamps are irregular", path, detail)
         if gaps and (not is_irregular or gaps < 0.01 * len(steps)):  # more of them are part of the irregularity
-            detail = (
-                f"{counted(gaps, 'step')} longer than 1.5 times the median of {usual:.4g} s, up to {steps.max():.4g} s"
-            )
-            self._remark("timestamps have gaps", path, detail)
+            longer = f"longer than 1.5 times the median of {usual:.4g} s, up to {steps.max():.4g} s"
+            self._remark("timestamps have gaps", path, f"{counted(gaps, 'step')} {longer}")
         if is_irregular or not usual:
             return _IRREGULAR if is_irregular else "timestamps", span
         # not the usual step: rounded times have two, and the rate is between them
@@ -644,8 +642,13 @@ def _unit(node: Dataset[Attributes]) -> str:
     return unit if isinstance(unit, str) and re.sub(r"[\s./-]", "", unit).lower() not in _NO_UNIT else ""
 
 
+def lengths_text(lengths: Iterable[int]) -> str:
+    """Return the lengths of axes as text."""
+    return f" {UNICODE.times} ".join(f"{n:,}" for n in lengths)
+
+
 def _form(node: Dataset[Attributes]) -> str:
-    return f"{f' {UNICODE.times} '.join(f'{n:,}' for n in describe_any(node).axes)} {type_label(node)}"
+    return f"{lengths_text(describe_any(node).axes)} {type_label(node)}"
 
 
 def _axis(span: Span | None, text: str) -> str:

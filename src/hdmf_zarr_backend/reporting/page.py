@@ -23,20 +23,10 @@ from hdmf_zarr_backend.encoding.reserved import SPECLOC
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments, without_secrets
 from hdmf_zarr_backend.model.links import without_query
 from hdmf_zarr_backend.model.nodes import Node, absolute
-from hdmf_zarr_backend.model.render import (
-    RUN,
-    UNICODE,
-    Description,
-    counted,
-    escape,
-    item_tree,
-    natural,
-    pattern,
-    size_text,
-)
+from hdmf_zarr_backend.model.render import RUN, Description, counted, escape, item_tree, natural, pattern, size_text
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.outline import TREE_STYLE, Outline, tree_html
-from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, opened, treemap_svgs
+from hdmf_zarr_backend.reporting.data import DataView, NodeReader, Remark, lengths_text, opened, treemap_svgs
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
 from hdmf_zarr_backend.store.opening import FileSource
 
@@ -212,7 +202,7 @@ def _arrays_section(figures: _FileFigures) -> str:
         first, stored = arrays[0], _total(arrays, "stored_bytes")
         size = None if first["bytes"] is None else _total(arrays, "bytes")
         shapes = sorted((array["shape"] for array in arrays), key=math.prod)
-        texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
+        texts = dict.fromkeys(lengths_text(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
         names = escape(first["path"])
         if len(arrays) > 1:
             # sorted as people count: trace_2 before trace_10
@@ -222,37 +212,27 @@ def _arrays_section(figures: _FileFigures) -> str:
             extent = f"{start} ... {posixpath.relpath(end, posixpath.commonpath([start, end]))}"
             names = _opening(f"{escape(extent)}, {len(arrays):,} arrays", lines)
         chunks = {_chunk_text(array) for array in arrays}
-        rows.append([
-            f'<td class="path">{names}</td>',
-            f"<td>{escape(first['dtype'])}</td>",
-            f'<td class="length">{" to ".join(texts)}</td>',
-            f'<td class="length">{chunks.pop() if len(chunks) == 1 else "different"}</td>',
-            f'<td class="number">{_total(arrays, "chunk_count"):,}</td>',
-            f'<td class="codecs">{escape(", ".join(first["codecs"]))}</td>',
-            f'<td class="number">{"" if size is None else size_text(size)}</td>',
-            f'<td class="number">{size_text(stored)}</td>',
-            f'<td class="number">{f"{size / stored:.2f}" if stored and size else ""}</td>',
-        ])  # fmt: skip
-    head = ["array", "type", "shape", "chunk shape", "#chunks", "codecs", "#size", "#stored", "#ratio"]
+        form = (escape(first["dtype"]), " to ".join(texts), chunks.pop() if len(chunks) == 1 else "different")
+        number, codecs = f"{_total(arrays, 'chunk_count'):,}", escape(", ".join(first["codecs"]))
+        ratio = f"{size / stored:.2f}" if stored and size else ""
+        rows.append((names, *form, number, codecs, "" if size is None else size_text(size), size_text(stored), ratio))
+    columns = {"array": "path", "type": "", "shape": "length", "chunk shape": "length", "chunks": "number"}
+    columns |= {"codecs": "codecs", "size": "number", "stored": "number", "ratio": "number"}
     rest = len(figures.arrays) - sum(map(len, groups[:_ARRAYS]))
     more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
-    return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}" if rows else ""
+    return f"<h2>Largest arrays</h2>{_table(columns, rows)}{more}" if rows else ""
 
 
 def _chunk_text(array: dict[str, Any]) -> str:
     """Return the shape of the chunks of an array."""
     if array["chunk_count"] == 1:
         return "whole array" if array["shape"] else ""
-    shards = f" in shards of {_lengths(array['shards'])}" if array["shards"] else ""
-    return _lengths(array["chunks"]) + shards
+    shards = f" in shards of {lengths_text(array['shards'])}" if array["shards"] else ""
+    return lengths_text(array["chunks"]) + shards
 
 
 def _total(arrays: Sequence[dict[str, Any]], name: str) -> int:
     return sum(array[name] or 0 for array in arrays)
-
-
-def _lengths(lengths: Sequence[int]) -> str:
-    return f" {UNICODE.times} ".join(f"{n:,}" for n in lengths)
 
 
 # ---- two files ------------------------------------------------------------------------------------------------------
@@ -267,20 +247,18 @@ def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Differen
     members = [{f"/{item.name}": item.sum.size for item in each.sizes.members if item.sum.size} for each in (a, b)]
     by_path = {path: [each.get(path, 0) for each in members] for path in {*members[0], *members[1]}}
     sizes |= sorted(by_path.items(), key=lambda item: (-max(item[1]), item[0]))
-    rows = []
-    for path, (one, other) in sizes.items():
-        texts = size_text(one), size_text(other), f"{other / one:.2f}" if one else ""
-        rows.append([f'<td class="path">{escape(path)}</td>', *(f'<td class="number">{text}</td>' for text in texts)])
-    body.append(f"<h2>Stored bytes</h2>{_table(['', '#first', '#second', '#second / first'], rows)}")
+    rows = [
+        (escape(path), size_text(one), size_text(other), f"{other / one:.2f}" if one else "")
+        for path, (one, other) in sizes.items()
+    ]
+    columns = {"": "path", "first": "number", "second": "number", "second / first": "number"}
+    body.append(f"<h2>Stored bytes</h2>{_table(columns, rows)}")
     if not differences:
         return [*body, '<h2>Differences</h2><p class="good">none</p>']
     counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(differences).items())
-    rows = [
-        [f'<td class="path">{escape(each.path)}</td>', f"<td>{escape(each.kind)}</td>", f"<td>{escape(each.text)}</td>"]
-        for each in differences[:_DIFFERENCES]
-    ]
-    more = _and_more(len(differences) - len(rows), "; <code>zarrio compare</code> lists them all")
-    table = _table(["node", "kind", "first | second"], rows)
+    texts = [(escape(each.path), escape(each.kind), escape(each.text)) for each in differences[:_DIFFERENCES]]
+    more = _and_more(len(differences) - len(texts), "; <code>zarrio compare</code> lists them all")
+    table = _table({"node": "path", "kind": "", "first | second": ""}, texts)
     return [*body, f"<h2>Differences</h2><p>{escape(counts)}</p>{table}{more}"]
 
 
@@ -339,12 +317,11 @@ def _problems(findings: Sequence[Problem | Finding], location: str, name: str = 
         advice = escape(start)
         for command, options, rest in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
             advice += _command(command, location, options.strip()) + escape(rest)
-        what = f"<td>{escape(first.message)}. {advice}</td>"
         title = f"{escape(where[0])} and {len(where) - 1:,} more"
         paths = escape(where[0]) if len(where) == 1 else _opening(title, list(map(escape, where)))
-        rows.append([f'<td class="path">{paths}</td>', f"<td>{escape(first.kind)}</td>", what])
+        rows.append((paths, escape(first.kind), f"{escape(first.message)}. {advice}"))
     rest = _and_more(sum(map(len, groups[_FINDINGS:])), f"; {_command(name, location)} lists all")
-    return (_table(("where", "kind", "what, and what to do"), rows) if rows else "") + rest
+    return (_table({"where": "path", "kind": "", "what, and what to do": ""}, rows) if rows else "") + rest
 
 
 def _schema(reader: NodeReader) -> str:
@@ -392,12 +369,13 @@ def _opening(title: str, lines: Sequence[str]) -> str:
     return f"<details><summary>{title}</summary><ul>{listed}{more}</ul></details>"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML cells; a title with ``#`` before it is that of a column of numbers."""
-    titles = "".join(
-        f'<th class="number">{title[1:]}</th>' if title.startswith("#") else f"<th>{title}</th>" for title in head
-    )
-    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+def _table(columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts, which are HTML; ``columns`` are titles with the class of their cells."""
+    marks = [f' class="{kind}"' if kind else "" for kind in columns.values()]
+    heads = [mark if "number" in mark else "" for mark in marks]
+    titles = "".join(f"<th{mark}>{title}</th>" for mark, title in zip(heads, columns, strict=True))
+    cells = ("".join(f"<td{mark}>{cell}</td>" for mark, cell in zip(marks, row, strict=True)) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
 
 

@@ -258,13 +258,9 @@ def plan_text(
     data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, builder_dtype: Any = None
 ) -> PlannedArray:
     """Plan an array of text; bytes that are not text stay bytes."""
-    holds_bytes = isinstance(first_leaf(data), bytes)
-    is_binary_fill = isinstance(options.fill_value, bytes) and not is_utf8(options.fill_value)
-    if (
-        kind == "bytes"
-        or (is_binary_fill and (holds_bytes or kind == "ascii"))
-        or (holds_bytes and not all_utf8(data, shape[0] if shape else 1))
-    ):
+    holds_bytes, fill = isinstance(first_leaf(data), bytes), options.fill_value
+    is_binary = (holds_bytes or kind == "ascii") and isinstance(fill, bytes) and not is_utf8(fill)
+    if kind == "bytes" or is_binary or (holds_bytes and not all_utf8(data, shape[0] if shape else 1)):
         return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)
     if kind != "ascii" and builder_dtype in TIME_WORDS:
