@@ -54,23 +54,13 @@ from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, g
 from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, few, size_text
 from hdmf_zarr_backend.options import CODECS, Limits, ReadOptions, WriteOptions, named_format
 from hdmf_zarr_backend.progress import reporting
+from hdmf_zarr_backend.store import opening
 from hdmf_zarr_backend.store.base import Abilities, Store
 from hdmf_zarr_backend.store.clouds import open_folder
 from hdmf_zarr_backend.store.files import RECORD, Resumption, may_resume
 from hdmf_zarr_backend.store.journal import warn_of_pending
 from hdmf_zarr_backend.store.local import LocalStore
-from hdmf_zarr_backend.store.opening import (
-    FILE_SUFFIXES,
-    FileSource,
-    check_abilities,
-    check_apart,
-    check_free,
-    is_hdf5,
-    is_of_hdf5,
-    open_store,
-    path_or_store,
-    remove_empty_folder,
-)
+from hdmf_zarr_backend.store.opening import FileSource
 from hdmf_zarr_backend.store.transaction import Writer, new_local_file, put_file
 from hdmf_zarr_backend.virtual import references
 from hdmf_zarr_backend.write.plan import (
@@ -280,7 +270,7 @@ def convert(
     >>> settings = {"acquisition/*/data": {"chunks": (300, 2), "compressor": "zstd"}}
     >>> report = convert("session.nwb", "rechunked.nwb.zarr", settings=settings)
     """
-    origin, goal = path_or_store(source), path_or_store(target)
+    origin, goal = opening.path_or_store(source), opening.path_or_store(target)
     location, target_location = _location_of(origin), _location_of(goal)
     reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
     request = Request(
@@ -299,7 +289,7 @@ def convert(
     if to == "hdf5" and (not isinstance(goal, str) or is_url(goal)):
         problem = "an HDF5 file is written to a local path"
         raise UsageError(problem, store=target_location, remedy="Upload it afterwards.")
-    check_apart(location, target_location)
+    opening.check_apart(location, target_location)
     with opened("threads" if writing.executor == "auto" else writing.executor) as executor:
         strict_json = writing.strict_json or request.abilities.strict_json
         request.options = replace(writing, executor=executor, strict_json=strict_json)
@@ -331,14 +321,14 @@ def _format_of(request: Request) -> Format:
     source = request.source
     if isinstance(source, Store) or is_url(source):
         store = request.open(source)
-        if ends_with(store.location, (*ZARR_SUFFIXES, *FILE_SUFFIXES)):  # without a request
+        if ends_with(store.location, (*ZARR_SUFFIXES, *opening.FILE_SUFFIXES)):  # without a request
             return "zarr"
         # a missing file is of the format that its name states
-        is_hdf5_file = is_of_hdf5(store) or (ends_with(store.location, HDF5_SUFFIXES) and not store.exists())
+        is_hdf5_file = opening.is_of_hdf5(store) or (ends_with(store.location, HDF5_SUFFIXES) and not store.exists())
         return "hdf5" if is_hdf5_file else "zarr"
-    if is_hdf5(source):
+    if opening.is_hdf5(source):
         return "hdf5"
-    if os.path.isdir(source) or (source.endswith(FILE_SUFFIXES) and os.path.isfile(source)):
+    if os.path.isdir(source) or (source.endswith(opening.FILE_SUFFIXES) and os.path.isfile(source)):
         return "zarr"
     if not os.path.lexists(source):
         raise not_found(source, source)
@@ -439,7 +429,7 @@ class Request:
 
     def open(self, file: str | Store, reading: ReadOptions | None = None) -> Store:
         """Open source or target; the options for URLs are for those of the two that are URLs."""
-        return open_store(file, self.storage if isinstance(file, str) and is_url(file) else None, reading)
+        return opening.open_store(file, self.storage if isinstance(file, str) and is_url(file) else None, reading)
 
     def open_source(self) -> LinkedFile:
         """Open a Zarr file to be copied."""
@@ -463,11 +453,11 @@ class Request:
             remedy = "Run it without resume=True, which starts again; overwrite=True replaces an incomplete target."
             cli = remedy.replace("resume=True", "--resume").replace("overwrite=True", "--overwrite")
             raise UsageError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
-        check_abilities(store, "w")
+        opening.check_abilities(store, "w")
         check_outside(store, is_new=True)
         # what an interrupted conversion has left in a bucket is compared with this one later, with the lock
         is_left = self.resume and store.folder is None and store.get(RECORD) is not None
-        check_free(store, overwrite=self.overwrite or is_left)
+        opening.check_free(store, overwrite=self.overwrite or is_left)
         return store
 
     @contextmanager
@@ -507,7 +497,7 @@ class Request:
                 root = with_format_3(change, plan, root, self.options)
             if tree is not None:
                 tree.check()
-            remove_empty_folder(store)
+            opening.remove_empty_folder(store)
             change.commit({}, root)
 
     def resumption(self, plan: WritePlan, tree: Hdf5Tree) -> Resumption:
@@ -586,7 +576,7 @@ class Request:
         from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 
         store = LocalStore(target)
-        check_free(store, overwrite=self.overwrite, empty_folder=False)
+        opening.check_free(store, overwrite=self.overwrite, empty_folder=False)
         main = self.open_source()
         check_outside(store, is_new=True)
         typed = check_zarr(main) if self.check else {}
@@ -642,14 +632,14 @@ class Request:
         number = zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
         if not is_url(source) and not os.path.lexists(source):
             raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
-        check_apart(source, target)
+        opening.check_apart(source, target)
         folder, name = split_location(target)
         abilities = open_folder(folder, self.storage if is_url(target) else {}).abilities
         if not abilities.write:  # checked before anything is read
             raise ReadOnlyStoreError(abilities.why, store=target, remedy="Write the references here, and upload them.")
         store = self.open(target)
         check_outside(store, is_new=True)
-        check_free(store, overwrite=self.overwrite)
+        opening.check_free(store, overwrite=self.overwrite)
         with closing(Hdf5Tree(source, target, self.storage, self.reading)) as tree:
             plan, text = references(tree, number, options.receiver, is_checked=self.check)
         if len(text) > Limits().max_document_bytes:

@@ -10,15 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import compress, islice
@@ -253,7 +245,7 @@ class Runner:
     # Any `concurrent.futures.Executor` is a pool. For something else, write another `run`, which yields each task
     # with its result, limits the number of running tasks, and raises the first error after it has cancelled the rest.
 
-    def __init__(self, pool: Executor | None = None, workers: int = 1, *, needs_pickle: bool = False) -> None:
+    def __init__(self, pool: futures.Executor | None = None, workers: int = 1, *, needs_pickle: bool = False) -> None:
         self._pool = pool
         self.workers = workers  # the number of tasks that run at once
         self.needs_pickle = needs_pickle  # whether tasks are sent to other processes
@@ -295,7 +287,7 @@ class Sink(Generic[R]):
         self._workers = workers
         self._budget = budget
         self._cost = 0
-        self.running: deque[tuple[Future[R], Task[R]]] = deque()
+        self.running: deque[tuple[futures.Future[R], Task[R]]] = deque()
 
     def _cost_of(self, task: Task[R]) -> int:
         """Return what a task takes from the budget."""
@@ -320,15 +312,15 @@ class Sink(Generic[R]):
 
     def finished(self, *, in_order: bool) -> Iterator[tuple[Task[R], R]]:
         """Wait for at least one task, and yield those that have ended; raise the error of one that failed."""
-        futures = [future for future, _ in self.running]
+        waiting = [future for future, _ in self.running][: 1 if in_order else None]
         client = getattr(self._pool, "_client", None)  # of dask, whose workers may never begin
-        while not wait(futures[:1] if in_order else futures, SECONDS if client else None, FIRST_COMPLETED).done:
+        while not futures.wait(waiting, SECONDS if client else None, futures.FIRST_COMPLETED).done:
             _check_paused(client)
         # each future is asked once: between two questions another one may end, and its place in the order be taken
         ended = [future.done() for future in futures]
         done = list(compress(self.running, ended))
         for future, task in done:
-            error = CancelledError() if future.cancelled() else future.exception()
+            error = futures.CancelledError() if future.cancelled() else future.exception()
             if error is not None:
                 _raise(error, task)
         if in_order:
@@ -359,7 +351,7 @@ class Sink(Generic[R]):
         """Cancel what has not begun, and wait for the rest."""
         # waits for what runs in threads and processes, so that nothing is written after an error was raised. What is
         # cancelled is not waited for: dask never tells of a task that ended at this moment, and may still write one
-        wait([future for future, _ in self.running if not future.cancel()])
+        futures.wait([future for future, _ in self.running if not future.cancel()])
 
 
 def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
@@ -368,7 +360,7 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
         raise error
     path = absolute(task.path)
     kind = type(error).__name__
-    if kind in _DEATHS or isinstance(error, CancelledError):
+    if kind in _DEATHS or isinstance(error, futures.CancelledError):
         problem = f"a worker died ({kind}: {error})"
         remedy = "The data written so far are incomplete; run again, with a smaller memory_budget if memory ran out."
         raise WorkerLostError(problem, path=path, remedy=remedy) from error
@@ -386,9 +378,9 @@ def runner(executor: Any = None) -> Iterator[Runner]:
     with opened(executor) as given:
         if given is None or given in ("auto", "serial", 1):
             yield Runner()
-        elif isinstance(given, Executor):
+        elif isinstance(given, futures.Executor):
             workers = getattr(given, "_max_workers", None) or cpus()
-            yield Runner(given, workers, needs_pickle=not isinstance(given, ThreadPoolExecutor))
+            yield Runner(given, workers, needs_pickle=not isinstance(given, futures.ThreadPoolExecutor))
         elif hasattr(given, "get_executor"):  # a dask.distributed.Client, without importing dask
             # not pure: dask would run equal tasks once, and return the result of the first for the second
             workers = max(1, sum(given.nthreads().values()))
@@ -396,12 +388,12 @@ def runner(executor: Any = None) -> Iterator[Runner]:
         else:
             is_number = isinstance(given, int) and not isinstance(given, bool) and given > 1
             workers = given if is_number else cpus()
-            pool: Executor
+            pool: futures.Executor
             if is_number or given == "threads":
-                pool = ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr")
+                pool = futures.ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr")
             elif given == "processes":
                 # a fork of a process with threads may hold a lock forever
-                pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+                pool = futures.ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
             else:
                 known = '"threads", "processes", a number of threads, an Executor, a dask.distributed.Client'
                 raise UsageError(f"executor {given!r} is unknown", remedy=f'Give {known} or "tcp://...".')
