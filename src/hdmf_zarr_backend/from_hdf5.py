@@ -15,19 +15,13 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import encode_attributes
 from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.hdf5_types import text_of, to_note
 from hdmf_zarr_backend.encoding.layout import Layout
 from hdmf_zarr_backend.encoding.nczarr import encode_dimensions
 from hdmf_zarr_backend.encoding.parser import ParsedFile
-from hdmf_zarr_backend.encoding.references import (
-    Link,
-    LinkedFile,
-    ZarrReference,
-    encode_attribute_reference,
-    encode_link,
-)
 from hdmf_zarr_backend.encoding.reserved import DIMENSIONS, HDF5, LINKS, NOTES, SPECLOC, refused_version, root_notes
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
@@ -86,8 +80,8 @@ class Hdf5Planner:
                 self.left_out[placed.path] = error
         for link in self.tree.links:
             parent, name = split(link.path)
-            attributes = self.plan.hierarchy.group(parent).attributes
-            attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
+            entry = references.encode_link(references.Link(checked_name(name), link.target))
+            self.plan.hierarchy.group(parent).attributes.setdefault(LINKS, []).append(entry)
             if link.note is not None:
                 notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note
         for parent, links in self.tree.notes.items():
@@ -165,7 +159,7 @@ class Hdf5Planner:
 
         def encode(value: Any) -> dict[str, Any] | None:
             target = self._target(value, placed.file)
-            return None if target is None else encode_attribute_reference(target)
+            return None if target is None else references.encode_attribute_reference(target)
 
         encoded = encode_attributes(values, notes=note, reference=encode, strict=self.strict)
         encoded.pop(NOTES, None)  # added later, when all notes are known
@@ -178,7 +172,7 @@ class Hdf5Planner:
         placed = self.tree.named_type(node.get_type()) if self._has_types else None
         return {} if placed is None else {"named": absolute(placed.path)}
 
-    def _target(self, value: Any, file: SourceFile) -> ZarrReference | None:
+    def _target(self, value: Any, file: SourceFile) -> references.ZarrReference | None:
         """Return what a value refers to, None for other values."""
         return self._references.refer(value, file) if type(value).__module__ == "h5py.h5r" else None
 
@@ -304,7 +298,7 @@ def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False)
     return specs_in(get_type_map().namespace_catalog)
 
 
-def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
+def check_zarr(main: references.LinkedFile) -> dict[str, dict[str, Any]]:
     """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema."""
     attributes = main.hierarchy.root.attributes
     if not _is_nwb(main.location, attributes) or find_spec("pynwb") is None:

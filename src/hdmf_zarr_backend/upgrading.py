@@ -16,15 +16,7 @@ from hdmf_zarr_backend.check.repair import chunks_to_inline, consolidated
 from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.parser import ParsedFile, check_not_lost, parse
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
-from hdmf_zarr_backend.hdmf.from_zarr import (
-    create_chunks,
-    derive,
-    derive_all,
-    keys_of_format_3,
-    keys_to_drop,
-    plan_format_3,
-    plan_in_place,
-)
+from hdmf_zarr_backend.hdmf import from_zarr
 from hdmf_zarr_backend.model.nodes import ChunkKeys, Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.render import counted, few
 from hdmf_zarr_backend.options import WriteOptions
@@ -175,7 +167,7 @@ def upgrade(
             check_not_lost(store, parsed.hierarchy, parsed.state)
             # format 3 stays, so it first becomes what format 2 says, in a change of its own
             if not keep and drop != 3:
-                plan, _ = derive_all(writer, parsed, options)
+                plan, _ = from_zarr.derive_all(writer, parsed, options)
         with writer.change(root=registry.FIRST_KEYS) as change:
             report = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
         return report if plan is None else _report(store, plan, report.removed)
@@ -190,7 +182,7 @@ def _upgrade(
             problem = "the file has Zarr format 3 only"
             remedy = "Make a file of format 2 with `zarrio convert --zarr-format 2`."
             raise UsageError(problem, store=store.location, remedy=remedy)
-        documents, chunks = keys_of_format_3(store)
+        documents, chunks = from_zarr.keys_of_format_3(store)
         if change is not None:
             # with the commit, so that readers see either format; another program may have deleted it already
             root = [key for key in documents if key == zarr3.DOCUMENT]
@@ -214,17 +206,17 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, op
     _check_consolidated(store, hierarchy)
     # chunks that are encoded again must exist: a missing one would become fill values
     store.read_rules = replace(store.read_rules, is_copied=True)
-    plan = plan_in_place(store, hierarchy)
+    plan = from_zarr.plan_in_place(store, hierarchy)
     for path, planned in plan.arrays.items():
         check_unwritten(store, path, hierarchy.array(path).stored)
         planned.node.stored.chunk_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
     root: Root = {}
     if change is not None:
-        create_chunks(change, plan)
+        from_zarr.create_chunks(change, plan)
         writer = PlanWriter(change, plan, options)
         writer.inlined.update(chunks_to_inline(store, plan.hierarchy, but=plan.arrays))
         root = writer.write()
-        change.delete(keys_to_drop(store, plan))
+        change.delete(from_zarr.keys_to_drop(store, plan))
     return _report(store, plan, _replace_format_2(store, plan.hierarchy, change, root))
 
 
@@ -273,11 +265,11 @@ def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options:
         _check_consolidated(store, hierarchy)
     store.read_rules = replace(store.read_rules, is_copied=True)
     if change is None:
-        return _report(store, plan_format_3(store, hierarchy), formats=(2, 3))
+        return _report(store, from_zarr.plan_format_3(store, hierarchy), formats=(2, 3))
     # format 3 records which document of format 2 it was derived from, so there has to be one
     text = store.get(zarr2.CONSOLIDATED)
     root = consolidated(store, hierarchy) if text is None else {}
-    plan, root_3 = derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)
+    plan, root_3 = from_zarr.derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)
     change.commit({}, {**root, **root_3})
     return _report(store, plan, formats=(2, 3))
 
@@ -285,7 +277,7 @@ def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options:
 def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:
     """Convert a file of both formats to format 3."""
     if parsed.state == "2 is newer":  # without a change: format 3 would be made alike first
-        plan = plan_format_3(store, parsed.hierarchy)
+        plan = from_zarr.plan_format_3(store, parsed.hierarchy)
         return _report(store, plan, _replace_format_2(store, plan.hierarchy, change, {}))
     hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
     root: Root = {}

@@ -17,18 +17,13 @@ from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.content import ArrayReader, past_the_end, stated_target
 from hdmf_zarr_backend.array.shards import ShardReader, chunks_in_shard, inner_grid, shard_grid, shard_named
 from hdmf_zarr_backend.check.findings import Problem, Report
+from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import decode_attributes, indices_in
 from hdmf_zarr_backend.encoding.chunk_codec import MissingCodecError
 from hdmf_zarr_backend.encoding.dtypes import numpy_dtype
 from hdmf_zarr_backend.encoding.elements import describe_any
 from hdmf_zarr_backend.encoding.fills import fill_scalar
 from hdmf_zarr_backend.encoding.parser import CircularLinkError, Resolver
-from hdmf_zarr_backend.encoding.references import (
-    ZarrReference,
-    decode_attribute_reference,
-    decode_links,
-    decode_reference,
-)
 from hdmf_zarr_backend.encoding.reserved import LINKS, SPECLOC, spec_location, stores_all_chunks
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -374,7 +369,7 @@ class _Checker:
         for entry in entries if isinstance(entries, list) else [entries]:
             self._report.links += 1
             try:
-                link = decode_links({LINKS: [entry] if isinstance(entries, list) else entries})[0]
+                link = references.decode_links({LINKS: [entry] if isinstance(entries, list) else entries})[0]
             except MetadataError as error:
                 self._report.add(path, "link-damaged", error.problem)
                 continue
@@ -405,15 +400,15 @@ class _Checker:
 
     def check_attributes(self, path: str, node: Node) -> None:
         """Check the attributes of a node, and the references in them."""
-        references: list[Any] = []
+        found: list[Any] = []
         try:
-            decode_attributes(node.attributes, resolve=references.append)
+            decode_attributes(node.attributes, resolve=found.append)
         except (MetadataError, UnsupportedFileError) as error:
             self._report.problems.append(problem_of(error, path))
             return
-        for value in references:
+        for value in found:
             self._report.references += 1
-            self._add_reference(path, self._problem_of_value(value, decode_attribute_reference))
+            self._add_reference(path, self._problem_of_value(value, references.decode_attribute_reference))
 
     def check_array(self, path: str, node: Dataset[Any]) -> None:
         """Check the references in an array."""
@@ -428,7 +423,7 @@ class _Checker:
 
         def check(value: Any) -> Target:
             self._report.references += 1
-            problem = None if value is None else self._problem_of_value(value, decode_reference)
+            problem = None if value is None else self._problem_of_value(value, references.decode_reference)
             if problem is not None:
                 counts[problem] += 1
             return stated_target(value) if has_ranges else Target(None)
@@ -457,13 +452,13 @@ class _Checker:
             kind = "dangling" if problem[0] == "circular" else problem[0]
             self._report.add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
 
-    def _problem_of_value(self, value: Any, decode: Callable[[Any], ZarrReference]) -> _Problem | None:
+    def _problem_of_value(self, value: Any, decode: Callable[[Any], references.ZarrReference]) -> _Problem | None:
         try:
             return self._problem(decode(value))
         except MetadataError as error:
             return "damaged", error.problem
 
-    def _problem(self, reference: ZarrReference) -> _Problem | None:
+    def _problem(self, reference: references.ZarrReference) -> _Problem | None:
         """Return the problem with a target, None if there is none; each distinct target is looked up once."""
         # a column of a million references has a few hundred targets, and a file elsewhere takes requests to open
         key = (reference.source, reference.path, reference.object_id, reference.source_object_id)

@@ -16,24 +16,9 @@ from hdmf_zarr_backend.array.chunks import ChunkCache, ChunkReader
 from hdmf_zarr_backend.array.shards import shard_named
 from hdmf_zarr_backend.check.contents import kind_of
 from hdmf_zarr_backend.check.findings import Report
-from hdmf_zarr_backend.encoding import registry, zarr2, zarr3
+from hdmf_zarr_backend.encoding import parser, registry, zarr2, zarr3
 from hdmf_zarr_backend.encoding.attributes import row_counts, shown_counts
 from hdmf_zarr_backend.encoding.elements import INLINE_KEY, inlined_chunks
-from hdmf_zarr_backend.encoding.parser import (
-    COPY_AGAIN,
-    check_document,
-    check_outside,
-    check_texts,
-    current,
-    difference_of,
-    existing_documents,
-    implied,
-    only_in_format_3,
-    parse,
-    read_documents,
-    undescribed,
-    unfinished_write,
-)
 from hdmf_zarr_backend.encoding.reserved import WRITING, as_dict, notes_of
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
@@ -87,7 +72,7 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
     if "document-damaged" in report.counts and structure.is_consolidated:
         # of some damaged documents readers use a copy in the consolidated one, unless that is damaged too
         with suppress(ZarrBackendError):
-            parsed = parse(store, hint=structure.hierarchy.zarr_format)
+            parsed = parser.parse(store, hint=structure.hierarchy.zarr_format)
             readable = {absolute(path) for path, _ in parsed.hierarchy.walk()} if parsed.consolidated else set()
             for index, problem in enumerate(report.problems):
                 if problem.kind == "document-damaged" and problem.path in readable:
@@ -109,23 +94,23 @@ class _Check:
 
     def run(self) -> Structure:
         """Return what can be read."""
-        check_outside(self._store)
+        parser.check_outside(self._store)
         self._check_unfinished()
-        texts = existing_documents(self._store, registry.FIRST_KEYS)
-        check_texts(texts.values(), self._store.read_rules)
+        texts = parser.existing_documents(self._store, registry.FIRST_KEYS)
+        parser.check_texts(texts.values(), self._store.read_rules)
         # of a file of both formats, the one that readers use; the other is compared with it
-        texts, self._state = current(self._store, texts)
+        texts, self._state = parser.current(self._store, texts)
         self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
         if not self._store.abilities.listing:
             # a web server gives what is asked for by name: a document that is missing there would not be noticed
-            parsed = parse(self._store)  # raises an error if there is nothing to read
+            parsed = parser.parse(self._store)  # raises an error if there is nothing to read
             self._report.add("", "not-listed", "this server cannot list its keys, so the documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
         if consolidated is None and zarr2.CONSOLIDATED not in texts:  # nothing else says what there was
-            self._advice = f"The copy is likely incomplete. {COPY_AGAIN}"
+            self._advice = f"The copy is likely incomplete. {parser.COPY_AGAIN}"
         documents, problems = self._loaded({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
         self._damaged = set(problems)
         for damaged, problem in problems.items():
@@ -135,7 +120,7 @@ class _Check:
         if not {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
             # without any document of the root there is no file; with a consolidated one, it can be restored
             if consolidated is None:
-                parse(self._store, use_consolidated=False)  # raises an error with the reason
+                parser.parse(self._store, use_consolidated=False)  # raises an error with the reason
             self._report.add("", "document-missing", "the root has no document")
         hierarchy = self._hierarchy(documents)
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
@@ -161,12 +146,12 @@ class _Check:
                     state = "was interrupted" if journal.holder.is_gone() else "is under way, or was interrupted"
                     self._report.add("", "change-interrupted", f"a change of this file {state}: {journal.holder}")
         local = self._store.folder or self._store.zip_file
-        if local is not None and (unfinished := unfinished_write(local)) is not None:
+        if local is not None and (unfinished := parser.unfinished_write(local)) is not None:
             self._report.add("", "write-unfinished", unfinished)
 
     def _check_state(self) -> None:
         """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
-        difference = difference_of(self._state)
+        difference = parser.difference_of(self._state)
         if difference is not None:
             self._report.add("", "formats-differ", difference[0], is_repairable=self._state == "2 is newer")
             return
@@ -213,7 +198,7 @@ class _Check:
         """Return the documents of these names by key, and the problem of each that is not JSON."""
         documents: Documents = {}
         problems: dict[str, str] = {}
-        for key, text in read_documents(self._store, names).items():
+        for key, text in parser.read_documents(self._store, names).items():
             try:
                 documents[key] = load(text, key=key)
             except MetadataError as error:
@@ -236,7 +221,7 @@ class _Check:
             else:
                 good[key] = document
         what = zarr2.GROUP if zarr3.DOCUMENT not in documents else zarr3.DOCUMENT
-        for path in implied((*good, *self._copies)):
+        for path in parser.implied((*good, *self._copies)):
             advice = "" if join(path, zarr2.ATTRIBUTES) in documents else self._advice
             self._report.add(path, "group-implied", f"it has members but no {what}", advice=advice)
         for key in sorted(good) if zarr3.DOCUMENT in good else ():
@@ -258,9 +243,9 @@ class _Check:
         """Report what no reader shows: nodes with chunks or attributes but no document; format 3 without its root."""
         # a node that is reported already is not reported twice
         known = {relative(problem.path) for problem in self._report.problems}
-        for path in sorted({*only_in_format_3(self._store, hierarchy, self._state)} - known):
+        for path in sorted({*parser.only_in_format_3(self._store, hierarchy, self._state)} - known):
             self._report.add(path, "document-missing", "only the metadata of Zarr format 3 have this object")
-        members = undescribed(self._store, hierarchy, {*documents, *self._damaged})
+        members = parser.undescribed(self._store, hierarchy, {*documents, *self._damaged})
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
         for path, names in sorted(members.items()):
@@ -282,7 +267,7 @@ class _Check:
         """Return the documents in the consolidated one by their own keys, None if it is damaged or missing."""
         try:
             document = load(text, key=key)
-            check_document(document, self._store.read_rules)
+            parser.check_document(document, self._store.read_rules)
             if key == zarr2.CONSOLIDATED:
                 metadata, block = zarr2.unwrap(document), document
             else:

@@ -24,15 +24,7 @@ from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.filters import check_chunks, codecs_of
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.model.element import UTF8, Compound, Element, Number, Opaque, Reference
-from hdmf_zarr_backend.write.array_planner import (
-    Encode,
-    plan_references,
-    plan_rows,
-    plan_scalar,
-    plan_scalar_row,
-    plan_stored,
-    plan_text,
-)
+from hdmf_zarr_backend.write import array_planner
 from hdmf_zarr_backend.write.plan import PlannedArray
 from hdmf_zarr_backend.write.sources import Array, IndexedSource, Region
 
@@ -85,7 +77,7 @@ class H5FileSource:
             return H5Source(CheckedDataset(file[self.path]), self.dtype).read(region)
 
 
-def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> PlannedArray:
+def plan_h5_dataset(dataset: Any, options: Layout, reference: array_planner.Encode) -> PlannedArray:
     """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express.
 
     Its codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards.
@@ -98,7 +90,7 @@ def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> Planned
 
 
 def plan_described(
-    data: Any, dataset: Any, description: Description, options: Layout, reference: Encode, *, keep: bool
+    data: Any, dataset: Any, description: Description, options: Layout, reference: array_planner.Encode, *, keep: bool
 ) -> PlannedArray:
     """Plan the copy of an ``h5py.Dataset`` whose description is known.
 
@@ -128,11 +120,11 @@ def plan_described(
     return planned
 
 
-def _plan_kind(data: Any, description: Description, options: Layout, reference: Encode) -> PlannedArray:
+def _plan_kind(data: Any, description: Description, options: Layout, reference: array_planner.Encode) -> PlannedArray:
     kind = description.kind
     if data.shape is None:  # an array without elements, for a dataset that has only a type
         if kind == "number":
-            return plan_stored(np.zeros(0, description.dtype), description.dtype, options)
+            return array_planner.plan_stored(np.zeros(0, description.dtype), description.dtype, options)
         element = description.element if isinstance(description.element, Reference) else UTF8
         node, notes = new_dataset(element, (0,), options)
         return PlannedArray(node, notes=notes)
@@ -143,24 +135,24 @@ def _plan_kind(data: Any, description: Description, options: Layout, reference: 
         encoders = [_h5_encoder(member, data, reference) for _, member in description.element.fields]
         rows = data if data.shape else [data[()]]
         length = data.shape[0] if data.shape else 1
-        planned = plan_rows(rows, length, description.fields, options, reference, encoders)
+        planned = array_planner.plan_rows(rows, length, description.fields, options, reference, encoders)
         if not data.shape:
             as_scalar(planned.node, planned.notes)
         return planned
     if isinstance(description.element, Reference):
         given = data if data.shape else [data[()]]  # which may be a null reference
-        return plan_references(given, data.shape, options, reference, element=description.element)
+        return array_planner.plan_references(given, data.shape, options, reference, element=description.element)
     if not data.shape:
         value = data[()]
         if isinstance(value, np.void) and value.dtype.names is None:
-            return plan_scalar_row(value, None, options, reference)
-        return plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
+            return array_planner.plan_scalar_row(value, None, options, reference)
+        return array_planner.plan_scalar(value, kind if kind in ("text", "ascii") else None, options, reference)
     if kind in ("text", "ascii"):
-        return plan_text(data, data.shape, kind, options)
-    return plan_stored(data, description.dtype, options)
+        return array_planner.plan_text(data, data.shape, kind, options)
+    return array_planner.plan_stored(data, description.dtype, options)
 
 
-def _h5_encoder(element: Element, data: Any, reference: Encode) -> Encode:
+def _h5_encoder(element: Element, data: Any, reference: array_planner.Encode) -> array_planner.Encode:
     """Return a function that converts the values of a field to JSON."""
     if isinstance(element, Number) and isinstance(element.layout, Opaque):
         element = replace(element, layout=None)  # rows of Zarr have the number; its tag is in the note

@@ -29,6 +29,7 @@ from hdmf_zarr_backend.array.chunks import (
     check_unwritten,
     fill_array,
 )
+from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import decode_attributes
 from hdmf_zarr_backend.encoding.chunk_codec import ChunkCodec, chunk_codec, value_bytes
 from hdmf_zarr_backend.encoding.chunks import in_layout
@@ -37,12 +38,6 @@ from hdmf_zarr_backend.encoding.elements import describe
 from hdmf_zarr_backend.encoding.hdf5_types import from_note, raw_of, to_hdf5
 from hdmf_zarr_backend.encoding.hdf5_values import Array, array_of, decode_text, decoder
 from hdmf_zarr_backend.encoding.layout import Layout
-from hdmf_zarr_backend.encoding.references import (
-    LinkedFile,
-    ZarrReference,
-    decode_attribute_reference,
-    decode_reference,
-)
 from hdmf_zarr_backend.encoding.reserved import HDF5, SPECLOC, as_dict, hdf5_note, notes_of, spec_location
 from hdmf_zarr_backend.errors import (
     MetadataError,
@@ -238,12 +233,12 @@ class Hdf5Writer:
         with named(placed), refusing():
             note = hdf5_note(placed.node)
             remarks = as_dict(note.get("attributes"))
-            values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
+            values = decode_attributes(placed.node.attributes, resolve=references.decode_attribute_reference)
             if placed.file is self.placement.main:
                 values.update(self.typed.get(placed.own, {}))
             specs = None if placed.path else spec_location(placed.node.attributes.get(SPECLOC))
             if specs is not None and specs in placed.file.hierarchy:
-                values[SPECLOC] = ZarrReference(".", specs)
+                values[SPECLOC] = references.ZarrReference(".", specs)
             values.update({name: None for name, remark in remarks.items() if "value" in as_dict(remark)})
             ordered = {name: values[name] for name in in_order(values, note, ATTRIBUTE_ORDER)}
             for name in self._write_attributes(_raw(placed.path), ordered, remarks, placed.file):
@@ -253,7 +248,7 @@ class Hdf5Writer:
                 self._write_attributes(_member(placed.path, name), dict.fromkeys(noted), noted, placed.file)
 
     def _write_attributes(
-        self, path: bytes, values: dict[str, Any], remarks: dict[str, Any], file: LinkedFile
+        self, path: bytes, values: dict[str, Any], remarks: dict[str, Any], file: references.LinkedFile
     ) -> list[str]:
         """Write the attributes of an object; return the names of those that are JSON."""
         # without the index of HDF5 1.8, adding one attribute goes through all that are there
@@ -264,7 +259,7 @@ class Hdf5Writer:
         noted = ((name, value, as_dict(remarks.get(name))) for name, value in values.items())
         return [name for name, value, note in noted if write(name, value, note, refer, self._named_type)]
 
-    def _refer(self, reference: ZarrReference, file: LinkedFile) -> Any:
+    def _refer(self, reference: references.ZarrReference, file: references.LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
         path, other = self.placement.target_of(reference, file)
         if path is None:
@@ -450,7 +445,7 @@ class Filler:
     """
 
     groups: OpenGroups
-    refer: Callable[[ZarrReference, LinkedFile], Any]
+    refer: Callable[[references.ZarrReference, references.LinkedFile], Any]
     options: WriteOptions
     advance: Callable[[str, int], None]
     nulls: set[str] = field(default_factory=set)  # the datasets with null references
@@ -500,7 +495,7 @@ class Filler:
             if value is None:
                 self.nulls.add(absolute(placed.path))
                 return None
-            return self.refer(decode_reference(value), file)
+            return self.refer(references.decode_reference(value), file)
 
         target = _Target(placed, form, node, dataset, refer)
         created = dataset.get_create_plist()

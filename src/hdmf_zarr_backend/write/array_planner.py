@@ -24,17 +24,8 @@ from hdmf_zarr_backend.encoding.references import RegionReference, infer_referen
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.element import ASCII, UTF8, Compound, Element, Time
 from hdmf_zarr_backend.model.nodes import StoredArray
+from hdmf_zarr_backend.write import sources
 from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_object_fill
-from hdmf_zarr_backend.write.sources import (
-    ElementSource,
-    IndexedSource,
-    RowSource,
-    StoredChunks,
-    ZarrSource,
-    all_utf8,
-    field_encoder,
-    is_utf8,
-)
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.array.lazy import LazyArray
@@ -122,7 +113,7 @@ def plan_scalar(value: Any, builder_dtype: Any, options: Layout, reference: Enco
         array = cast(array, dtypes.number_type(builder_dtype, value.dtype if isinstance(value, np.generic) else None))
     array = array.reshape(1)
     node, notes = new_dataset(array.dtype, (), options)
-    return PlannedArray(node, IndexedSource(array, array.dtype), notes=notes)
+    return PlannedArray(node, sources.IndexedSource(array, array.dtype), notes=notes)
 
 
 def plan_scalar_row(value: Any, builder_dtype: Any, options: Layout, reference: Encode) -> PlannedArray:
@@ -148,7 +139,7 @@ def _plan_objects(
     """Plan text or references; ``data`` is a list of one element for a scalar."""
     node, notes = new_dataset(element, shape, options, as_bytes=as_bytes)
     node.stored.fill_value = encode_object_fill(options.fill_value, node.stored.first_filter.get("id"))
-    return PlannedArray(node, ElementSource(data, node.stored.shape, encode), notes=notes)
+    return PlannedArray(node, sources.ElementSource(data, node.stored.shape, encode), notes=notes)
 
 
 def plan_rows(
@@ -162,11 +153,11 @@ def plan_rows(
         for _, element in fields:
             if isinstance(element, Time):
                 dtypes.check_units(dtypes.dtype_of(element).str)
-        converters = [field_encoder(element, reference) for _, element in fields]
+        converters = [sources.field_encoder(element, reference) for _, element in fields]
     # noted only where it differs from the shape
     if options.maxshape is not None and options.maxshape[:1] != (length,):
         notes["maxshape"] = list(options.maxshape)[:1]
-    return PlannedArray(node, RowSource(data, length, converters, [name for name, _ in fields]), notes=notes)
+    return PlannedArray(node, sources.RowSource(data, length, converters, [name for name, _ in fields]), notes=notes)
 
 
 def plan_array(
@@ -251,7 +242,7 @@ def plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArra
     """Plan an array of numbers, dates, or rows of these, of a NumPy type."""
     node, notes = new_dataset(dtype, tuple(data.shape), options)
     node.stored.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, IndexedSource(data, dtype) if node.stored.size else None, notes=notes)
+    return PlannedArray(node, sources.IndexedSource(data, dtype) if node.stored.size else None, notes=notes)
 
 
 def plan_text(
@@ -259,8 +250,8 @@ def plan_text(
 ) -> PlannedArray:
     """Plan an array of text; bytes that are not text stay bytes."""
     holds_bytes, fill = isinstance(first_leaf(data), bytes), options.fill_value
-    is_binary = (holds_bytes or kind == "ascii") and isinstance(fill, bytes) and not is_utf8(fill)
-    if kind == "bytes" or is_binary or (holds_bytes and not all_utf8(data, shape[0] if shape else 1)):
+    is_binary = (holds_bytes or kind == "ascii") and isinstance(fill, bytes) and not sources.is_utf8(fill)
+    if kind == "bytes" or is_binary or (holds_bytes and not sources.all_utf8(data, shape[0] if shape else 1)):
         return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)
     if kind != "ascii" and builder_dtype in TIME_WORDS:
@@ -328,13 +319,13 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     if source is None or isinstance(data, EditableArray):
         return
     store = data.file_store
-    if isinstance(source, IndexedSource):
-        source = ZarrSource(store, data.path, data.node, source.dtype)
+    if isinstance(source, sources.IndexedSource):
+        source = sources.ZarrSource(store, data.path, data.node, source.dtype)
     stored, old = planned.node.stored, data.node.stored
     has_same_grid = (stored.shape, stored.chunks, stored.order) == (old.shape, old.chunks, old.order)
     has_same_codecs = (stored.filters or None, stored.compressor) == (old.filters or None, old.compressor)
     is_same = has_same_grid and has_same_codecs and _has_type_of(stored, old)
-    planned.source = StoredChunks(store, data.path, data.node, source) if is_same else source
+    planned.source = sources.StoredChunks(store, data.path, data.node, source) if is_same else source
 
 
 def _has_type_of(stored: StoredArray, old: StoredArray) -> bool:
