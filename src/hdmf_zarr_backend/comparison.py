@@ -201,6 +201,8 @@ def _words(value: object, other: object) -> str:
 
 
 BLOCK_BYTES = 8 * 2**20
+# the errors of values that cannot be read, because they are damaged or a library is missing
+UNREADABLE = (DamagedFileError, UnsupportedFileError)
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Runs: TypeAlias = npt.NDArray[np.int64]
@@ -212,8 +214,8 @@ _SPECIFICATIONS = "/specifications/"
 _VERSION = re.compile(f"{_SPECIFICATIONS}[^/]+/[^/]+")
 _ONLY = {"missing": "only in A", "extra": "only in B"}
 _NUMBERS = (Number, Enum)
-# estimated bytes of an element that is a Python object
-_OBJECT_BYTES = 512
+_MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
+_OBJECT_BYTES = 512  # of an element that is a Python object, as an estimate
 _MOST_ROWS = 10**7  # whose ids are read into memory
 
 
@@ -312,10 +314,6 @@ def element_bytes(element: Element) -> int:
         case Number() | Enum() | Time():
             return element.size
     return (getattr(element, "size", None) or 0) + _OBJECT_BYTES
-
-
-UNREADABLE = (DamagedFileError, UnsupportedFileError)
-"""The errors of values that cannot be read, because they are damaged or a library is missing."""
 
 
 def _canonical_json(values: Values) -> Values:
@@ -434,9 +432,6 @@ def _largest_difference(a: Values, b: Values) -> float | None:
 
 def _item(value: Any) -> object:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-
-
-_MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 
 def open_content(path: FileSource, *, as_hdf5: bool = False) -> FileContent:

@@ -82,7 +82,6 @@ __all__ = ["ConversionReport", "convert"]
 
 Format: TypeAlias = Literal["zarr", "hdf5"]
 
-
 # Which options have an effect for which source and target (None: any); the others are refused, since an option that is
 # silently ignored looks like one that works.
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
@@ -96,6 +95,12 @@ _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
 }  # fmt: skip
 _COPY_LINKED = ' From Zarr to Zarr, io.export(source, write_args={"link_data": False}) copies linked data.'
 _OPTIONS = {"link_data": "--no-link-data", "settings": "--set"}  # on the command line, where the name differs
+_TO_ZARR = "For Zarr, use a target whose name ends in '.zarr' or '.zip',"
+_COPY = "Copy or download an HDF5 file with other tools."
+# remarks of a report
+_CHOSEN = "settings apply to {}"
+_NO_SHARDS = "no array has shards: auto is for 64 MiB and more, lengths for as many axes and several chunks"
+_JOINED = "small chunks of {} were joined, which chunks='keep' (--chunks keep) prevents"
 
 Setting: TypeAlias = "Mapping[str, Any] | ZarrDataIO"
 Settings: TypeAlias = Mapping[str, Setting] | Sequence[tuple[str, Setting]]
@@ -311,10 +316,6 @@ def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -
 
 def _location_of(file: str | Store) -> str:
     return file if isinstance(file, str) else file.location
-
-
-_TO_ZARR = "For Zarr, use a target whose name ends in '.zarr' or '.zip',"
-_COPY = "Copy or download an HDF5 file with other tools."
 
 
 def _format_of(request: Request) -> Format:
@@ -685,12 +686,9 @@ def _codec_name(config: Any) -> Any:
 
 # ---- settings by the pattern of a path ------------------------------------------------------------------------------
 
-
 _CHOICES = ("chunks", "chunk_elements", "chunk_aspect_ratio", "compressor", "filters", "shards")
-
-
+# expressions for the wildcards of a pattern: ``*`` and ``?`` inside of a name, ``**`` across
 _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-"""Expressions for the wildcards of a pattern: ``*`` and ``?`` inside of a name, ``**`` across."""
 
 
 def _options_by_pattern(settings: Settings | None) -> list[tuple[str, Mapping[str, Any]]]:
@@ -777,11 +775,6 @@ def _remarks(text: str, paths: Iterable[str]) -> list[str]:
     """Return a remark about some datasets, none if there are none."""
     names = list(map(absolute, paths))
     return [f"{text.format(counted(len(names), 'dataset'))}: {few(names)}"] if names else []
-
-
-_CHOSEN = "settings apply to {}"
-_NO_SHARDS = "no array has shards: auto is for 64 MiB and more, lengths for as many axes and several chunks"
-_JOINED = "small chunks of {} were joined, which chunks='keep' (--chunks keep) prevents"
 
 
 def _is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:

@@ -330,6 +330,8 @@ def lost_chunks(
 # ---- links and references --------------------------------------------------------------------------------------------
 
 _CACHE_BYTES = 2**24
+_TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
+_Problem = tuple[str, str]  # message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``
 
 
 def check_targets(resolver: Resolver, report: Report, cache: ChunkCache | None = None) -> None:
@@ -349,10 +351,6 @@ def without_target(resolver: Resolver, cache: ChunkCache | None = None) -> tuple
     report = Report(resolver.main.location, "links")
     check_targets(resolver, report, cache)
     return [problem for problem in report.problems if problem.kind in _TO_NOTHING], report.remarks
-
-
-_TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
-_Problem = tuple[str, str]  # message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``
 
 
 class _Checker:

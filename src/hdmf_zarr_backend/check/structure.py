@@ -37,6 +37,7 @@ from hdmf_zarr_backend.store.lock import writer_in
 from hdmf_zarr_backend.write.tasks import Index
 
 Documents = dict[str, Any]  # ``{key: document}``
+_Owner = tuple[str, Dataset[Attributes], Index]  # of a chunk
 
 _MAIN = (zarr2.GROUP, zarr2.ARRAY)
 _SEPARATOR = "dimension_separator"
@@ -465,9 +466,6 @@ def _why_not_restored(
         if name == zarr2.ATTRIBUTES and (main in damaged or not is_same):
             return "the node has changed"
     return ""
-
-
-_Owner = tuple[str, Dataset[Attributes], Index]
 
 
 def _stored(store: Store, keys: list[str]) -> dict[str, bytes | ZarrBackendError]:

@@ -203,20 +203,13 @@ def lack_of_subject(hierarchy: Hierarchy) -> str:
     return f"the subject has no {' and no '.join(missing)}" if missing else ""
 
 
-DEEPEST = 7
-"""Maximum number of names in a key, including the name of the object itself."""
-
+DEEPEST = 7  # maximum number of names in a key, including the name of the object itself
+# names of files and folders that are not uploaded and not part of the checksum
 LEFT_OUT = frozenset({".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"})
-"""Names of files and folders that are not uploaded and not part of the checksum."""
-
-# the limit of S3 for one PUT; the archive takes the objects of a Zarr file in single requests
+# bytes of an object: the limit of S3 for one PUT; the archive takes the objects of a Zarr file in single requests
 LARGEST_VALUE = 5 * 2**30
-"""Maximum bytes of an object that is uploaded in one request."""
-
 # dandi-cli#1520: an upload of 1.5 million objects (34 GB) died at 92 % after 36 hours, and at 32 % the second time
-MANY_VALUES = 1_000_000
-"""Number of objects above which an upload may not finish."""
-
+MANY_VALUES = 1_000_000  # objects, above which an upload may not finish
 _SUFFIXES = (".zarr", ".ngff")
 # S3 allows 1,024 bytes; the archive puts a file below zarr/ and its UUID
 _LONGEST_KEY = 1024 - len("zarr/00000000-0000-0000-0000-000000000000/")

@@ -33,8 +33,9 @@ EACH_FINDING = "print each finding, even if it is similar to others"  # the help
 # what two warnings may differ in and still be alike, as findings may in names and numbers
 _PATH = re.compile(r"(?<!\S)/\S+")
 
+Part: TypeAlias = Callable[[Any], object]  # adds an argument, or several, to a parser or to a group of them
+FileKind: TypeAlias = Literal["HDF5", "Zarr"]
 Style: TypeAlias = Literal["bold", "red", "green", "yellow", "cyan"]
-
 _CODES: dict[Style, str] = {"bold": "1", "red": "1;31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -229,9 +230,6 @@ _SHARED: dict[str, dict[str, Any]] = {
 """Options that several commands have; ``{}`` stands for what a command says about it."""
 
 
-Part: TypeAlias = Callable[[Any], object]  # adds an argument, or several, to a parser or to a group of them
-
-
 def argument(*flags: str, **settings: Any) -> Part:
     """Return the part of a command that is one argument, with the settings of `ArgumentParser.add_argument`."""
     return lambda parser: parser.add_argument(*flags, **settings)
@@ -293,9 +291,6 @@ def for_urls(options: dict[str, Any], files: Iterable[str], batch: Iterable[str]
     return options if not options or any(map(is_url, files)) or not any(map(is_url, batch)) else {}
 
 
-_WRITE_OPTIONS = ("chunk_key_encoding", "durable", "nczarr", "strict_json")
-
-
 def executor_of(arguments: Namespace) -> Any:
     """Return the ``executor`` for ``--jobs`` and ``--scheduler``."""
     # not every command has --scheduler
@@ -307,7 +302,8 @@ def executor_of(arguments: Namespace) -> Any:
 
 def write_options(arguments: Namespace, **options: Any) -> WriteOptions:
     """Return the options for writing; ``options`` are more fields of `WriteOptions`."""
-    given = {name: getattr(arguments, name) for name in _WRITE_OPTIONS if hasattr(arguments, name)}
+    names = ("chunk_key_encoding", "durable", "nczarr", "strict_json")  # not every command has all of them
+    given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
     return WriteOptions(**{"executor": executor_of(arguments), **given, **options})
 
 
@@ -389,8 +385,6 @@ def with_settings(
 
     return run
 
-
-FileKind: TypeAlias = Literal["HDF5", "Zarr"]
 
 # a folder with one of these is one file, whatever its name: hdmf-zarr writes to any name
 _ZARR_MARKS = (".zgroup", ".zmetadata", "zarr.json")

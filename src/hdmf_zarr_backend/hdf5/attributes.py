@@ -151,9 +151,7 @@ def is_same_layout(element: Element, dtype: np.dtype[Any]) -> bool:
     return not dtype.hasobject and in_numpy(element) == element_of(dtype)
 
 
-LINK_ORDER = "link_order"
-ATTRIBUTE_ORDER = "attribute_order"
-
+LINK_ORDER, ATTRIBUTE_ORDER = "link_order", "attribute_order"
 _TRACKED, _INDEXED = 1, 2
 
 Encode = Callable[[Any], "dict[str, Any] | None"]

@@ -57,6 +57,7 @@ MaxShape = tuple["int | None", ...]
 Note = dict[str, Any]
 
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
+_IN_ROWS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "object": REFERENCE, "region": REGION}
 
 
 @dataclass(slots=True)
@@ -85,9 +86,6 @@ class Description:
 
 
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
-
-
-_IN_ROWS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "object": REFERENCE, "region": REGION}
 
 
 def describe(dataset: Any) -> Description:

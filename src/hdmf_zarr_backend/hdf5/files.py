@@ -48,13 +48,17 @@ from hdmf_zarr_backend.store.base import FileState, Store, os_errors, resource_f
 from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.zip import RangeFile
 
-_lock = threading.Lock()
+Address: TypeAlias = tuple[int, int]  # number of an open file, and the address of an object in it
+_Source = tuple[str, int]  # a file, and the address of a dataset in it
 
+# what h5py and NumPy raise for errors of HDF5, and for sizes, types and names of damaged files
+H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 BLOCK = 2**18  # bytes of one request
-
 _BLOCKS = 128
 _FORM = "bytes"
+_LONGEST_CHAIN = 64
 
+_lock = threading.Lock()
 _known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
 
@@ -216,13 +220,6 @@ def _in_other_process(location: str, options: Mapping[str, Any], state: FileStat
     """Return the file in another process, where all datasets share one, with its blocks."""
     same = (file for file in list(_known.values()) if (file.path, file.state) == (location, state))
     return next(same, None) or RemoteFile(location, options, state)
-
-
-H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
-"""What h5py and NumPy raise for errors of HDF5, and for sizes, types and names of damaged files."""
-
-_LONGEST_CHAIN = 64
-_Source = tuple[str, int]  # a file, and the address of a dataset in it
 
 
 # ---- errors ---------------------------------------------------------------------------------------------------------
@@ -417,9 +414,6 @@ def check_allocated(dataset: Any, rules: ReadOptions) -> None:
 
 
 # ---- open files ------------------------------------------------------------------------------------------------------
-
-
-Address: TypeAlias = tuple[int, int]  # number of an open file, and the address of an object in it
 
 
 class OpenGroups:

@@ -54,6 +54,10 @@ _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")
 _LZ4_HEADER = struct.Struct(">QI")
 _UNSIGNED = 2**32
 _DAMAGED = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
+_MARK_BYTES = 16
+# which chunks of which dataset were checked for the last block: the next one is often of the same chunks
+_CHECKED: dict[tuple[int, int], frozenset[tuple[int, ...]]] = {}
+_codec = Memo(lambda config: make_codec(config, np.dtype("u1")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +100,6 @@ class CodecPipeline:
             problem = f"a chunk of HDF5 decodes to {decoded.nbytes} bytes instead of {nbytes}"
             raise ChunkError(problem, remedy=_DAMAGED)
         return decoded
-
-
-_codec = Memo(lambda config: make_codec(config, np.dtype("u1")))
 
 
 # ---- HDF5 -> numcodecs ----------------------------------------------------------------------------------------------
@@ -291,12 +292,6 @@ def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
                 pipeline.decode(data, nbytes, mask=mask)
     _CHECKED.clear()
     _CHECKED[info.fileno, info.addr] = frozenset(checked[:1000])
-
-
-_CHECKED: dict[tuple[int, int], frozenset[tuple[int, ...]]] = {}
-"""Which chunks of which dataset were checked for the last block: the next one is often of the same chunks."""
-
-_MARK_BYTES = 16
 
 
 def _check_lzf(dataset: Any, data: bytes, nbytes: int, *, is_plain: bool) -> None:

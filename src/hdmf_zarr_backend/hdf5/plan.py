@@ -184,7 +184,7 @@ def _keep_codecs(description: Description, planned: PlannedArray) -> None:
     # a scalar has no compressor, and gets none
     if pipeline is None or not pipeline.codecs or stored.compressor is None:
         return
-    compressors = [config for config in pipeline.codecs if config["id"] not in _NO_COMPRESSORS]
+    compressors = [config for config in pipeline.codecs if config["id"] not in ("shuffle", "fletcher32")]
     if description.kind != "number":
         stored.compressor = dict(compressors[-1]) if compressors else stored.compressor
     elif pipeline.divides(math.prod(stored.chunks) * description.dtype.itemsize):
@@ -192,9 +192,6 @@ def _keep_codecs(description: Description, planned: PlannedArray) -> None:
             stored.filters, stored.compressor = pipeline.filters, pipeline.compressor
         else:  # the default compressor comes after them
             stored.filters = [dict(config) for config in pipeline.codecs]
-
-
-_NO_COMPRESSORS = ("shuffle", "fletcher32")
 
 
 def take_chunks(dataset: Any, description: Description, planned: PlannedArray, *, keep: bool) -> None:

@@ -39,7 +39,6 @@ from hdmf_zarr_backend.store.base import resource_failure
 from hdmf_zarr_backend.write.sources import ArraySource, IndexedSource, cache_of
 
 Index = tuple[int, ...]
-
 Region = tuple[slice, ...]
 
 # Runs of fewer bytes are not read one by one, but together with what is between them, up to so many times the bytes of
@@ -51,6 +50,7 @@ _SLAB = 8 * 2**20
 _NOWHERE = 2**64 - 1
 _UNFILTERED = 2**32 - 1  # the mask of a chunk to which no filter was applied
 _WHERE = np.dtype([("offset", "u8"), ("size", "u8"), ("mask", "u4")])
+_numbers = itertools.count()
 
 
 class StoredChunk(NamedTuple):
@@ -246,9 +246,6 @@ def _uncertain(dataset: Any) -> UsageError:
 
 
 # ---- HDF5 -> Zarr: datasets in chunks -------------------------------------------------------------------------------
-
-
-_numbers = itertools.count()
 
 
 @dataclass(eq=False)

@@ -62,6 +62,7 @@ from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.options import ReadOptions
 
 Bounds: TypeAlias = list[tuple[int, int]]
+_LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
 
 
 class Hdf5Data:
@@ -295,9 +296,6 @@ def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
 
 
 # ---- content for comparing -------------------------------------------------------------------------------------------
-
-
-_LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
 
 
 class Hdf5Content(Mapping[str, NodeContent]):

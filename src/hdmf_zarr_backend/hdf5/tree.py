@@ -52,7 +52,6 @@ from hdmf_zarr_backend.store.base import resource_failure
 
 # ---- HDF5 -> Zarr ----------------------------------------------------------------------------------------------------
 
-
 Kind: TypeAlias = Literal["group", "dataset", "datatype", "link"]
 
 
@@ -262,10 +261,7 @@ def _warn_kept(link: str, origin: str, target: str, policy: str | None = None, *
 
 _SUFFIX = ".zarr"
 _NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
-
-
-LinkNames: TypeAlias = Callable[[Node], Container[str]]
-"""The names of the members of a group that the schema allows to be links only."""
+LinkNames: TypeAlias = Callable[[Node], Container[str]]  # of the members of a group that may be links only
 
 
 class ZarrNode(NamedTuple):

@@ -680,8 +680,6 @@ _TITLE = 16.0  # of a group, above its members
 _LEAST = 3.0  # narrower rectangles are drawn as one
 _COLOURS = 8
 _LETTER = 6.6  # width of a letter of a label
-
-
 Rectangle: TypeAlias = tuple[float, float, float, float]  # left, top, width and height, in pixels
 
 

@@ -117,7 +117,7 @@ _USE_FORMAT_3 = {
     "remedy": "Write with zarr_format=3, or leave shards out.",
     "remedy_cli": "Use --zarr-format 3, or leave --shards out.",
 }
-
+_BLOCK_CELLS = 65536
 ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None  # the requested shards of a file
 
 
@@ -245,9 +245,6 @@ def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
             shards = zip(stored.shards.shape, chunks, strict=True)
             stored.shards = replace(stored.shards, shape=tuple(-(-shard // chunk) * chunk for shard, chunk in shards))
     _encode_again(planned, before)
-
-
-_BLOCK_CELLS = 65536
 
 
 def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:

@@ -34,9 +34,16 @@ from hdmf_zarr_backend.write.sources import Array, ArraySource
 
 Index = tuple[int, ...]
 
-TASK_BYTES = 50 * 2**20  # the most bytes of values that one task handles; a memory budget may reduce it
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
+TASK_BYTES = 50 * 2**20  # the most bytes of values that one task handles; a memory budget may reduce it
 HOLDS = 3  # a task holds up to this many copies of its values: as read, as converted, and encoded
+WINDOW = 2  # tasks that are submitted for each worker; more would only take memory
+# how long to wait for the answer of a scheduler, then for a worker, and for a task before workers are looked at
+SECONDS = 15
+# by the names of their classes, so that dask need not be imported
+_DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", "KilledWorker", "CommClosedError"})
 
 
 @dataclass(slots=True)
@@ -175,10 +182,6 @@ def encode_shard(stored: StoredArray, source: ArraySource, shard: Index, write: 
     return done
 
 
-SECONDS = 15
-"""How long to wait for the answer of a scheduler, then for a worker, and for a task before workers are looked at."""
-
-
 @contextmanager
 def opened(executor: Any) -> Iterator[Any]:
     """Yield ``executor`` itself, or a client if it is the address of a dask scheduler: ``"tcp://host:8786"``."""
@@ -216,12 +219,6 @@ def _check_paused(client: Any) -> None:
     if workers and is_idle and all(each["status"] == "paused" for each in workers):
         problem = "all workers of the cluster are paused for lack of memory: each needs 256 MB or more (--memory-limit)"
         raise WorkerLostError(problem, remedy="Start workers with more memory, and run again.")
-
-
-WINDOW = 2  # tasks that are submitted for each worker; more would only take memory
-
-R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 
 
 class Task(Protocol[R_co]):
@@ -366,10 +363,6 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
         raise WorkerLostError(problem, path=path, remedy=remedy) from error
     problem = f"a worker failed ({kind}: {error})"
     raise WriteError(problem, path=path, remedy="The data written so far are incomplete; run again.") from error
-
-
-# by the names of their classes, so that dask need not be imported
-_DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", "KilledWorker", "CommClosedError"})
 
 
 @contextmanager
