@@ -144,10 +144,8 @@ def kind_of(element: Element) -> Kind:
 
 
 def is_same_layout(element: Element, dtype: np.dtype[Any]) -> bool:
-    """Tell whether raw elements of an HDF5 type are elements of ``dtype`` without conversion.
-
-    Not the same: padded compounds, numbers with a custom layout, text with a terminator or padded with spaces.
-    """
+    """Tell whether raw elements of an HDF5 type are elements of ``dtype`` without conversion."""
+    # not the same: padded compounds, numbers with a custom layout, text with a terminator or padded with spaces
     return not dtype.hasobject and in_numpy(element) == element_of(dtype)
 
 
@@ -170,10 +168,8 @@ class NewerFormatNeededError(Exception):
 
 
 def read_attribute(attribute: Any, encode: Encode, *, in_zarr: bool = True) -> tuple[Any, dict[str, Any]]:
-    """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty.
-
-    Without ``in_zarr`` it is kept in the note in any case, as for an object that Zarr does not have.
-    """
+    """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
+    # without ``in_zarr`` it is kept in the note in any case, as for an object that Zarr does not have
     tid = attribute.get_type()
     element, dtype = storable_type(tid), numpy_type(tid)
     note = {"type": to_note(element)}
@@ -238,11 +234,9 @@ def _value(values: Array, element: Element) -> Any:
 def write_attribute(
     node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, named_type: NamedType, *, is_new: bool
 ) -> bool:
-    """Write one attribute to an HDF5 file; return whether it is JSON, because HDF5 has no type for the value.
-
-    ``named_type`` returns the named type at a path if it equals the given type, else the given type. ``is_new``: the
-    file has the format of HDF5 1.8 or later.
-    """
+    """Write one attribute to an HDF5 file; return whether it is JSON, because HDF5 has no type for the value."""
+    # ``named_type`` returns the named type at a path if it equals the given type, else the given type. ``is_new``: the
+    # file has the format of HDF5 1.8 or later.
     with refusing(f"the attribute {name!r}"):
         tid, values = _typed(name, value, note, refer)
         if not is_new and is_sparse(tid):

@@ -172,10 +172,8 @@ def _config_of(number: int, options: list[int], dtype: np.dtype[Any]) -> Config 
 def pipeline_of(
     filters: Sequence[Config] | None, compressor: Config | None, dtype: np.dtype[Any], *, noted: Any = None
 ) -> Pipeline | None:
-    """Return the HDF5 filters whose raw chunks equal the chunks of a Zarr array, None if a codec has no counterpart.
-
-    The HDF5 library may lack some of the filters: see `usable`.
-    """
+    """Return the HDF5 filters whose raw chunks equal the chunks of a Zarr array, None if a codec has no counterpart."""
+    # the HDF5 library may lack some of the filters: see `usable`
     configs = [*(filters or ()), compressor] if compressor else list(filters or ())
     known = codecs_of(noted, dtype)  # None for None
     # without the key that only some releases of numcodecs write, and that has no effect here

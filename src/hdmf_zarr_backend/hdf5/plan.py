@@ -78,11 +78,9 @@ class H5FileSource:
 
 
 def plan_h5_dataset(dataset: Any, options: Layout, reference: array_planner.Encode) -> PlannedArray:
-    """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express.
-
-    Its codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards.
-    """
+    """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express."""
     data = CheckedDataset(dataset)
+    # codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards
     planned = plan_described(data, dataset, describe(dataset), options, reference, keep=options.is_left_open)
     if type(planned.source) is IndexedSource and planned.source.data is data:
         planned.source = H5Source(data, planned.source.dtype)  # which can be sent to another process
@@ -92,11 +90,8 @@ def plan_h5_dataset(dataset: Any, options: Layout, reference: array_planner.Enco
 def plan_described(
     data: Any, dataset: Any, description: Description, options: Layout, reference: array_planner.Encode, *, keep: bool
 ) -> PlannedArray:
-    """Plan the copy of an ``h5py.Dataset`` whose description is known.
-
-    ``data`` are its values, with ``shape`` (including the axes of an element; None without a dataspace) and
-    ``__getitem__``. ``reference`` encodes an element that is a reference. ``keep``: the codecs stay.
-    """
+    """Plan the copy of an ``h5py.Dataset`` whose description is known; with ``keep``, its codecs stay."""
+    # ``data`` are its values, whose shape includes the axes of an element, and is None without a dataspace
     shape = data.shape
     if options.maxshape is None and description.maxshape is not None:
         options.maxshape = description.maxshape + description.inner

@@ -77,17 +77,13 @@ def _read_by_hdf5(dataset: Any, index: Index) -> tuple[bytes, int]:
 
 
 class RawChunks:
-    """The stored chunks of a chunked dataset: their positions in the file, and their bytes.
+    """The stored chunks of a chunked dataset: their positions in the file, and their bytes."""
 
-    Shape, chunks and grid include the axes of elements that are arrays. ``where`` has ``offset``, ``size`` and ``mask``
-    of each stored chunk, in the order of iteration, see `StoredChunk`. Without a ``file``, HDF5 has to read the chunks,
-    and this cannot be sent to other processes.
-
-    Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`.
-    """
-
-    # The index is read once with the HDF5 library. From then on the operating system reads bytes at their offsets, so
-    # threads do not wait for the global lock of HDF5, and processes need no HDF5.
+    # Shape, chunks and grid include the axes of elements that are arrays. ``where`` has ``offset``, ``size`` and
+    # ``mask`` of each stored chunk, in the order of iteration, see `StoredChunk`. Without a ``file``, HDF5 has to read
+    # the chunks, and this cannot be sent to other processes. With one, the index is read once with the HDF5 library.
+    # From then on the operating system reads bytes at their offsets, so threads do not wait for the global lock of
+    # HDF5, and processes need no HDF5. Source: HDF5 file format specification, "Data layout" and "Chunk indexing".
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
         if not is_listable(dataset):
@@ -516,22 +512,18 @@ class Piece(NamedTuple):
 
 @dataclass(eq=False)
 class VirtualSource:
-    """A dataset that stays in its HDF5 file; one without stored values has no pieces.
+    """A dataset that stays in its HDF5 file; one without stored values has no pieces."""
 
-    Shape, chunks, filters and compressor are those of the Zarr array; ``fill`` is an array without axes.
-    """
-
+    # shape, chunks, filters and compressor are those of the Zarr array
     shape: Index
     chunks: Index
     dtype: np.dtype[Any]
     location: str
-    fill: Array
+    fill: Array  # without axes
     values: ArraySource
     encoded: Callable[[Index], bytes | None]  # returns the chunk at an index as the array stores it
-    stored: Callable[[], Iterable[Piece]] = tuple
-    """Returns the stored chunks; those without bytes in the file are encoded."""
-    inlined: int = 0
-    """Bytes of values that cannot be read from the HDF5 file as they are, and are stored in the references."""
+    stored: Callable[[], Iterable[Piece]] = tuple  # returns the stored chunks; without bytes in the file: to be encoded
+    inlined: int = 0  # bytes of values that cannot be read from the HDF5 file as they are: they are in the references
     is_complete: bool = False  # whether every chunk is stored
     filters: list[Config] | None = None
     compressor: Config | None = None

@@ -177,10 +177,7 @@ class Hdf5References:
         self._tree = tree
 
     def refer(self, reference: Any, file: SourceFile) -> ZarrReference | None:
-        """Return the target of an h5py reference in ``file``, None for a null one, or one without a target.
-
-        A reference to an object that is not placed names the HDF5 file.
-        """
+        """Return the target of an h5py reference in ``file``, None for a null one, or one without a target."""
         if not reference:
             return None
         try:
@@ -192,7 +189,7 @@ class Hdf5References:
         placed = self._tree.places.get(address)
         if placed is not None:
             result = self._tree.reference_to(placed)
-        else:
+        else:  # the reference names the HDF5 file
             name = h5i.get_name(target)
             warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
             source = relative_source(file.location, self._tree.target)

@@ -74,11 +74,7 @@ class PlacedLink(NamedTuple):
 
 
 class Hdf5Tree:
-    """The objects of an HDF5 file in a new Zarr file: ``nodes``, parents before members, and ``links``.
-
-    ``places`` has the nodes by address; ``notes``, by the path of their group, those of members that were links in HDF5
-    and are copies in Zarr.
-    """
+    """The objects of an HDF5 file in a new Zarr file: ``nodes``, parents before members, and ``links``."""
 
     def __init__(
         self, location: str, target: str, options: Mapping[str, Any] | None = None, rules: ReadOptions | None = None
@@ -90,11 +86,12 @@ class Hdf5Tree:
         self._is_copied = target != location  # else the file is only read as it would be in Zarr
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
         self._ids: dict[tuple[str, bytes], str | None] = {}
-        self.places: dict[Address, Placed] = {}
+        self.places: dict[Address, Placed] = {}  # the nodes
         # by rank; soft links last: their paths may go through an external one, to an object that is placed by then
         self._pending: tuple[deque[Placed], ...] = (deque(), deque(), deque(), deque())
         self.nodes: list[Placed] = []
         self.links: list[PlacedLink] = []
+        # by the path of their group: those of members that were links in HDF5 and are copies in Zarr
         self.notes: dict[str, dict[str, Any]] = {}
         try:
             self._descend("", self.main, b"/")

@@ -434,15 +434,12 @@ def _text(item: Any) -> bytes:
 
 @dataclass
 class Filler:
-    """Writes the values of Zarr arrays to HDF5 datasets that exist already, in one of three ways.
+    """Writes the values of Zarr arrays to HDF5 datasets that exist already, in one of three ways."""
 
-    *kept*: the dataset has the chunks and filters of the array, so stored chunks are copied as they are. *encoded*:
-    workers decode blocks of the array and encode chunks of the dataset, without HDF5's lock. *written*: workers decode,
-    and HDF5 stores the values. Text, references and rows are converted in this process, because references belong to
-    the open file.
-
-    Source: HDF5 reference manual, `H5Dwrite_chunk`.
-    """
+    # Kept: the dataset has the chunks and filters of the array, so stored chunks are copied as they are. Encoded:
+    # workers decode blocks of the array and encode chunks of the dataset, without HDF5's lock. Written: workers decode,
+    # and HDF5 stores the values. Text, references and rows are converted in this process, because references belong to
+    # the open file. Source: HDF5 reference manual, `H5Dwrite_chunk`.
 
     groups: OpenGroups
     refer: Callable[[references.ZarrReference, references.LinkedFile], Any]

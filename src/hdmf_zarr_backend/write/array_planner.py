@@ -51,10 +51,8 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 def first_leaf(data: Any, position: int = 0) -> Any:
-    """Return the first element of nested lists or of an array, or a value of its type; None if there is none.
-
-    With -1 as ``position``, it is the last one of the last one, and so on.
-    """
+    """Return the first element of nested lists or of an array, or a value of its type; None if there is none."""
+    # with -1 as ``position``, it is the last one of the last one, and so on
     while (known := _outer_shape(data)) is not None:
         if not known:
             inner = data[()]
@@ -163,11 +161,9 @@ def plan_rows(
 def plan_array(
     data: Any, builder_dtype: Any, options: Layout, reference: Encode, *, element_type: type | None = None
 ) -> PlannedArray:
-    """Plan an array, or nested lists, of numbers, text, bytes or rows, of any rank above 0.
-
-    ``builder_dtype`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference``
-    encodes a reference. ``element_type`` is the type as a class.
-    """
+    """Plan an array, or nested lists, of numbers, text, bytes or rows, of any rank above 0."""
+    # ``builder_dtype`` is the type as HDMF names it, or the list of fields; None: that of the data. ``element_type`` is
+    # the type as a class.
     data = unmasked(data)
     if isinstance(builder_dtype, list):
         return _plan_compound(data, builder_dtype, options, reference)

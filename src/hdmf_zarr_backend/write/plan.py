@@ -226,10 +226,8 @@ def choose_layout(planned: PlannedArray, layout: Layout) -> None:
 
 
 def tell_apart(planned: PlannedArray, old: StoredArray) -> None:
-    """Give an array that is written again chunks of another size, if its open readers would take them for the old ones.
-
-    The keys stay. A chunk that has not the size of the old ones does not decode, and such a reader then explains it.
-    """
+    """Give an array that is written again chunks of another size, if open readers would take them for the old ones."""
+    # the keys stay; a chunk that has not the size of the old ones does not decode, and such a reader then explains it
     stored, before = planned.node.stored, _encoding(planned.node.stored)
     is_longer = len(stored.shape) == len(old.shape) and all(map(ge, stored.shape, old.shape))
     # what a compressor stores cannot be taken for that of another one

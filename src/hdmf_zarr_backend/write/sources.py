@@ -55,11 +55,9 @@ def row_blocks(shape: tuple[int, ...], rows: int) -> Iterator[Region]:
 
 
 class ArraySource(Protocol):
-    """The values of one array; one whose ``can_be_refused`` is True may raise an error on reading.
+    """The values of one array; one whose ``can_be_refused`` is True may raise an error on reading."""
 
-    Sources of stored chunks also return chunks as they are stored, by ``encoded``.
-    """
-
+    # sources of stored chunks also return chunks as they are stored, by ``encoded``
     shape: tuple[int, ...]
 
     def read(self, region: Region) -> Array:
@@ -177,10 +175,8 @@ def field_encoder(field: Element, reference: Callable[[Any], Any]) -> Encode:
 
 
 def encode_rows(given: Any, names: Sequence[str], converters: Sequence[Encode], start: int = 0) -> Array:
-    """Return rows as an array of objects with an axis for the fields: JSON, or numbers, with dates as integers.
-
-    ``start`` is the index of the first row, for errors.
-    """
+    """Return rows, of which ``start`` is the first, as objects with an axis for the fields: JSON, or numbers."""
+    # dates are integers
     place = Location((start,))
     rows = [row_values(row, tuple(names), n, place) for n, row in enumerate(given)]
     block = np.empty((len(rows), len(converters)), object)

@@ -250,10 +250,7 @@ class Runner:
     def run(
         self, tasks: Iterable[Task[R]], *, budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
-        """Yield each task with its result, as they come or in order; after the first error, the rest is cancelled.
-
-        The submitted tasks are bounded in number and in bytes.
-        """
+        """Yield each task with its result, as they come or in order; after the first error, the rest is cancelled."""
         if self._pool is None:
             yield from ((task, task.run()) for task in tasks)
             return
