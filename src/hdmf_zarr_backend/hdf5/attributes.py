@@ -22,6 +22,7 @@ import h5py
 import numpy as np
 from h5py import h5, h5a, h5g, h5s, h5t
 
+from hdmf_zarr_backend.encoding import references
 from hdmf_zarr_backend.encoding.attributes import as_array, decode_attributes, default_element, encode_attributes
 from hdmf_zarr_backend.encoding.chunks import in_layout
 from hdmf_zarr_backend.encoding.dtypes import Kind, element_of, plain
@@ -43,12 +44,6 @@ from hdmf_zarr_backend.encoding.hdf5_values import (
     encode_array,
     encode_text,
     object_array,
-)
-from hdmf_zarr_backend.encoding.references import (
-    ZarrReference,
-    decode_attribute_reference,
-    decode_reference,
-    is_reference,
 )
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.element import REFERENCE, REGION, ArrayOf, Compound, Element, Reference, Sequence, Text
@@ -153,7 +148,7 @@ LINK_ORDER, ATTRIBUTE_ORDER = "link_order", "attribute_order"
 _TRACKED, _INDEXED = 1, 2
 
 Encode = Callable[[Any], "dict[str, Any] | None"]
-Refer = Callable[[ZarrReference], Any]
+Refer = Callable[[references.ZarrReference], Any]
 NamedType = Callable[[Any, Any], Any]
 
 
@@ -282,14 +277,14 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         tid = to_hdf5(noted)
 
         def in_hdf5(reference: Any) -> Any:
-            return None if reference is None else refer(decode_reference(reference))
+            return None if reference is None else refer(references.decode_reference(reference))
 
         return tid, decode_array(note["value"], note.get("shape") or (), noted, numpy_type(tid), in_hdf5)
-    references = _references(value)
-    if references is not None:
-        has_region = any(item.region is not None for item in references.flat)
+    found = _references(value)
+    if found is not None:
+        has_region = any(item.region is not None for item in found.flat)
         tid = to_hdf5(REGION if has_region else REFERENCE)
-        return tid, array_of([refer(item) for item in references.flat], references.shape, tid.dtype)
+        return tid, array_of([refer(item) for item in found.flat], found.shape, tid.dtype)
     typed = _in_own_type(value, noted)
     if typed is not None:
         return typed
@@ -345,16 +340,16 @@ def _fitting(array: Array, element: Element, dtype: np.dtype[Any]) -> Array | No
 
 def _references(value: Any) -> Any:
     """Return an array of references if the value is a reference or consists of references."""
-    if isinstance(value, ZarrReference):
+    if isinstance(value, references.ZarrReference):
         return object_array([value], ())
     if not isinstance(value, (list, np.ndarray)):
         return None
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
     if array.dtype != object or not array.size:
         return None
-    if all(is_reference(item) for item in array.flat):  # those of several axes are left as JSON
-        return array_of([decode_attribute_reference(item) for item in array.flat], array.shape, array.dtype)
-    return array if all(isinstance(item, ZarrReference) for item in array.flat) else None
+    if all(references.is_reference(item) for item in array.flat):  # those of several axes are left as JSON
+        return array_of([references.decode_attribute_reference(item) for item in array.flat], array.shape, array.dtype)
+    return array if all(isinstance(item, references.ZarrReference) for item in array.flat) else None
 
 
 def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:

@@ -28,14 +28,7 @@ from hdmf_zarr_backend.encoding.hdf5_values import Array, decode_array, encode_a
 from hdmf_zarr_backend.encoding.layout import CHUNK_BYTES, LEAST_CHUNK_BYTES, Layout, default_chunks
 from hdmf_zarr_backend.encoding.reserved import as_dict
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, warn
-from hdmf_zarr_backend.hdf5.attributes import (
-    is_same_layout,
-    kind_of,
-    noted_orders,
-    numpy_type,
-    set_orders,
-    storable_type,
-)
+from hdmf_zarr_backend.hdf5 import attributes
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,
     DEFLATE,
@@ -82,7 +75,7 @@ class Description:
     @property
     def is_raw(self) -> bool:
         """Whether the bytes of elements in the file are those of ``element_dtype``."""
-        return self.kind == "number" and is_same_layout(self.element, self.element_dtype)
+        return self.kind == "number" and attributes.is_same_layout(self.element, self.element_dtype)
 
 
 # ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
@@ -91,9 +84,9 @@ class Description:
 def describe(dataset: Any) -> Description:
     """Return type, shape and storage of an ``h5py.Dataset``."""
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
-    element = storable_type(tid)
-    kind = kind_of(element)
-    dtype = numpy_type(tid)
+    element = attributes.storable_type(tid)
+    kind = attributes.kind_of(element)
+    dtype = attributes.numpy_type(tid)
     note: dict[str, Any] = {} if dataset.shape is not None else {"null": True}
     if dataset.chunks is not None:
         note["chunks"] = list(dataset.chunks)
@@ -101,7 +94,7 @@ def describe(dataset: Any) -> Description:
         note["layout"] = "compact"
     if filters := filters_of(created):
         note["filters"] = filters
-    note |= noted_orders(dataset.id, created)
+    note |= attributes.noted_orders(dataset.id, created)
     # `encoding.elements.describe` reads this one: with it, the stored integers are an enumeration. The ``type`` of the
     # note is added only if that is not the one of the file (`hdf5.plan.plan_described`); `Described.noted` reads it.
     if "enum" in (noted := as_dict(to_note(element))):
@@ -110,7 +103,7 @@ def describe(dataset: Any) -> Description:
         note["charset"] = "utf-8"
     fields: list[tuple[str, Element]] = []
     for name, member in element.fields if kind == "compound" and isinstance(element, Compound) else ():
-        in_zarr = _IN_ROWS.get(kind_of(member))
+        in_zarr = _IN_ROWS.get(attributes.kind_of(member))
         if in_zarr is None and dtype[name].kind in "biuf":
             in_zarr = element_of(plain(dtype[name]))
         # what rows have no type for is JSON in them, and has the element of its bytes here
@@ -176,7 +169,7 @@ def creation_list(
     properties = h5p.create(h5p.DATASET_CREATE)
     # without the time of creation, so that equal input gives equal files
     properties.set_obj_track_times(False)
-    set_orders(properties, note or {})
+    attributes.set_orders(properties, note or {})
     if shape and not (note or {}).get("null"):
         chunks = _chunks(stored, note, tid, shape, maxshape)
         if chunks is not None:
@@ -185,7 +178,7 @@ def creation_list(
     # compact values are in the header of the dataset, and HDF5 allows 64 KiB for a header message
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < 60_000:
         properties.set_layout(h5d.COMPACT)
-    noted, dtype = (note or {}).get("fill"), numpy_type(tid)
+    noted, dtype = (note or {}).get("fill"), attributes.numpy_type(tid)
     if isinstance(noted, dict) and "value" in noted:
         value = decode_array(noted["value"], (), element, dtype, lambda reference: None)
     else:  # a note may say "undefined", which h5py cannot set; it does not change what is stored

@@ -27,20 +27,9 @@ from hdmf_zarr_backend.encoding.hdf5_types import from_hdf5, raw_of, text_of
 from hdmf_zarr_backend.encoding.hdf5_values import Array, plain_values
 from hdmf_zarr_backend.encoding.references import ZarrReference, encode_reference
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, UnsupportedFileError, ValueRefusedError
+from hdmf_zarr_backend.hdf5 import files
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, memory_type, numpy_type, read_values, storable_type
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
-from hdmf_zarr_backend.hdf5.files import (
-    H5_ERRORS,
-    Address,
-    SourceFile,
-    UnreadableHdf5Error,
-    check_allocated,
-    check_depth,
-    check_other_files,
-    external_link,
-    reading,
-    warn_broken,
-)
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, address_of, holds, soft_target
 from hdmf_zarr_backend.model.content import (
@@ -68,7 +57,7 @@ _LAYOUTS = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "
 class Hdf5Data:
     """The values of a dataset, read block by block, with references as JSON; ``shape`` has the axes of elements too."""
 
-    def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References) -> None:
+    def __init__(self, file: files.SourceFile, raw: bytes, references: Hdf5References) -> None:
         self._file, self._raw, self._references = file, raw, references
         node = file.open(raw)
         storable_type(node.get_type())  # raises an error for types that NumPy lacks
@@ -132,9 +121,9 @@ class Hdf5Data:
 def _reading_values(location: str, path: str, node: Any) -> Iterator[None]:
     """Turn errors of h5py about values into errors of this package; one names a filter that is not installed."""
     try:
-        with reading(location, path, node):
+        with files.reading(location, path, node):
             yield
-    except UnreadableHdf5Error as error:
+    except files.UnreadableHdf5Error as error:
         numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
         missing = next((number for number in numbers if not h5z.filter_avail(number)), None)
         if missing is None:
@@ -162,7 +151,7 @@ def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> 
 # ---- references ------------------------------------------------------------------------------------------------------
 
 
-def _dereferenced(reference: Any, file: SourceFile) -> tuple[Any, Address, Any]:
+def _dereferenced(reference: Any, file: files.SourceFile) -> tuple[Any, files.Address, Any]:
     """Return the target of an h5py reference, its address, and the dataspace with its region, None without one."""
     target = h5r.dereference(reference, file.file.id)
     info = h5o.get_info(target)
@@ -176,34 +165,34 @@ class Hdf5References:
     def __init__(self, tree: Hdf5Tree) -> None:
         self._tree = tree
 
-    def refer(self, reference: Any, file: SourceFile) -> ZarrReference | None:
+    def refer(self, reference: Any, file: files.SourceFile) -> ZarrReference | None:
         """Return the target of an h5py reference in ``file``, None for a null one, or one without a target."""
         if not reference:
             return None
         try:
             target, address, space = _dereferenced(reference, file)
             region = None if space is None else encode_region(space)
-        except H5_ERRORS as error:
-            warn_broken(f"A reference in {file.location} has no target ({error}).")
+        except files.H5_ERRORS as error:
+            files.warn_broken(f"A reference in {file.location} has no target ({error}).")
             return None
         placed = self._tree.places.get(address)
         if placed is not None:
             result = self._tree.reference_to(placed)
         else:  # the reference names the HDF5 file
             name = h5i.get_name(target)
-            warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
+            files.warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
             source = relative_source(file.location, self._tree.target)
             result = ZarrReference(source, absolute(text_of(name or b"/")))
         return result if region is None else replace(result, region=region)
 
-    def encode(self, value: Any, file: SourceFile) -> dict[str, Any] | None:
+    def encode(self, value: Any, file: files.SourceFile) -> dict[str, Any] | None:
         """Return the JSON of an element that is an h5py reference; JSON is returned as it is."""
         if value is None or isinstance(value, dict):
             return value
         reference = self.refer(value, file)
         return None if reference is None else encode_reference(reference)
 
-    def encode_addresses(self, addresses: Array, file: SourceFile) -> Array | None:
+    def encode_addresses(self, addresses: Array, file: files.SourceFile) -> Array | None:
         """Return the JSON of references given as addresses, None if one of them has no placed target."""
         # A dataset may have millions of references to a few targets, so each target is looked up and encoded once.
         number = h5o.get_info(file.file.id).fileno
@@ -304,7 +293,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
     def __init__(self, path: str, options: Mapping[str, Any] | None = None, rules: ReadOptions | None = None) -> None:
         self.source = path
         self._rules = rules or ReadOptions()
-        self._file = SourceFile(self.source, options)
+        self._file = files.SourceFile(self.source, options)
         self._addresses: dict[tuple[int, int], str] = {}
         self._nodes: dict[str, LinkContent | None] = dict(self._walk())
 
@@ -322,7 +311,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
         link = self._nodes[path]
         if link is not None:
             return link
-        with reading(self.source, path):
+        with files.reading(self.source, path):
             node = h5o.open(*self._file.within(raw_of(path)))
             attributes = self._attributes(node)
             if isinstance(node, h5d.DatasetID):
@@ -340,7 +329,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
                 yield path, LinkContent("hard", self._addresses[info.fileno, info.addr])
             else:
                 if info.type == h5o.TYPE_GROUP:
-                    check_depth(self._rules, self.source, path)
+                    files.check_depth(self._rules, self.source, path)
                 self._addresses[info.fileno, info.addr] = path
                 yield path, None
 
@@ -352,14 +341,14 @@ class Hdf5Content(Mapping[str, NodeContent]):
         if form == h5l.TYPE_SOFT:
             return LinkContent("soft", text_of(soft_target(raw, value)))
         file = os.fsdecode(value[0])
-        location, _ = external_link(file, self.source, self._rules.external_links)
+        location, _ = files.external_link(file, self.source, self._rules.external_links)
         return LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
 
     def leads_somewhere(self, link: LinkContent) -> bool:
         """Tell whether the target of a link exists; raise an error for one in a file that may not be opened."""
         if not link.location:
             return link.form != "soft" or address_of(self._file, raw_of(link.target)) is not None
-        _, problem = external_link(link.file, self.source, self._rules.external_links)
+        _, problem = files.external_link(link.file, self.source, self._rules.external_links)
         if is_url(link.location):
             problem = problem or "other files at a URL are not opened"
         if problem:
@@ -377,7 +366,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
         return attributes
 
     def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeContent]) -> DatasetContent:
-        check_other_files(node, self._file.location, path, self._rules.external_links)
+        files.check_other_files(node, self._file.location, path, self._rules.external_links)
         dataset, creation, tid = h5py.Dataset(node), node.get_create_plist(), node.get_type()
         element, dtype, memory = _stored(tid)
         pipeline = filters_of(creation)
@@ -385,24 +374,24 @@ class Hdf5Content(Mapping[str, NodeContent]):
         def read(selection: Selection) -> Values:
             usable(pipeline)
             with _reading_values(self.source, path, node):
-                check_allocated(dataset, self._rules)
+                files.check_allocated(dataset, self._rules)
                 values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
                 return plain_values(values, element, self._resolve)
 
         layout = creation.get_layout()
-        files: Iterable[Any] = ()  # that hold the values
+        others: Iterable[Any] = ()  # that hold the values
         if layout == h5d.VIRTUAL:
             sources = range(creation.get_virtual_count())
-            files = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
+            others = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
         elif layout == h5d.CONTIGUOUS:
-            files = map(creation.get_external, range(creation.get_external_count()))
+            others = map(creation.get_external, range(creation.get_external_count()))
         return DatasetContent(
             attributes=attributes,
             dtype=element,
             shape=dataset.shape,
             maxshape=dataset.maxshape,
             chunks=dataset.chunks,
-            layout=(_LAYOUTS[layout], *(":".join(map(str, file)) for file in files)),
+            layout=(_LAYOUTS[layout], *(":".join(map(str, file)) for file in others)),
             filters=tuple(hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
             fill=self._fill(creation, element, dtype),
             read=read,
@@ -422,7 +411,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
             _, address, space = _dereferenced(reference, self._file)
             region = None if space is None else canonical_region(encode_region(space), space.shape)
             return Target(self._addresses.get(address, "<unlinked>"), region)
-        except H5_ERRORS:
+        except files.H5_ERRORS:
             return Target(DANGLING)
 
 

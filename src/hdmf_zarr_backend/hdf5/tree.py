@@ -33,18 +33,8 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     without_secrets,
 )
+from hdmf_zarr_backend.hdf5 import files
 from hdmf_zarr_backend.hdf5.attributes import read_attribute
-from hdmf_zarr_backend.hdf5.files import (
-    H5_ERRORS,
-    Address,
-    SourceFile,
-    check_depth,
-    check_other_files,
-    external_link,
-    opened_file,
-    reading,
-    warn_broken,
-)
 from hdmf_zarr_backend.model.links import THIS_FILE, is_url, relative_source, why_not
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join, split
 from hdmf_zarr_backend.options import ReadOptions
@@ -60,7 +50,7 @@ class Placed(NamedTuple):
 
     path: str
     kind: Kind
-    file: SourceFile
+    file: files.SourceFile
     raw: bytes
     rank: int = 0  # of an external link: 1 if the target has another path, 2 if it has another name too
 
@@ -81,12 +71,12 @@ class Hdf5Tree:
     ) -> None:
         self._rules = rules or ReadOptions()
         self.storage = dict(options or {})
-        self.main = SourceFile(location, options)
+        self.main = files.SourceFile(location, options)
         self.target = target
         self._is_copied = target != location  # else the file is only read as it would be in Zarr
-        self._files: dict[str, SourceFile | None] = {_real(location): self.main}
+        self._files: dict[str, files.SourceFile | None] = {_real(location): self.main}
         self._ids: dict[tuple[str, bytes], str | None] = {}
-        self.places: dict[Address, Placed] = {}  # the nodes
+        self.places: dict[files.Address, Placed] = {}  # the nodes
         # by rank; soft links last: their paths may go through an external one, to an object that is placed by then
         self._pending: tuple[deque[Placed], ...] = (deque(), deque(), deque(), deque())
         self.nodes: list[Placed] = []
@@ -97,7 +87,7 @@ class Hdf5Tree:
             self._descend("", self.main, b"/")
             while queue := next(filter(None, self._pending), None):
                 link = queue.popleft()
-                with reading(link.file.location, text_of(link.raw)):
+                with files.reading(link.file.location, text_of(link.raw)):
                     self._place_link(link)
         except BaseException:
             self.close()
@@ -109,8 +99,8 @@ class Hdf5Tree:
 
     def states(self) -> dict[str, list[Any]]:
         """Return size, and tag or time, of all files that are read, by location without secrets."""
-        files = sorted((file for file in self._files.values() if file is not None), key=attrgetter("location"))
-        return {without_secrets(file.location): file.state() for file in files}
+        opened = sorted((file for file in self._files.values() if file is not None), key=attrgetter("location"))
+        return {without_secrets(file.location): file.state() for file in opened}
 
     def check(self) -> None:
         """Check that the files at URLs have not changed since they were opened."""
@@ -124,7 +114,7 @@ class Hdf5Tree:
             if file is not None:
                 file.close()
 
-    def _descend(self, top_path: str, file: SourceFile, top: bytes) -> None:
+    def _descend(self, top_path: str, file: files.SourceFile, top: bytes) -> None:
         """Place an object and everything below it. Links are placed later, when all objects have their paths."""
         kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
         start = len(top.rstrip(b"/")) + 1
@@ -133,7 +123,7 @@ class Hdf5Tree:
             if info is None:
                 self._pending[0 if form == h5l.TYPE_EXTERNAL else -1].append(Placed(path, "link", file, raw))
                 continue
-            with reading(file.location, text_of(raw)):
+            with files.reading(file.location, text_of(raw)):
                 address = info.fileno, info.addr
                 if address in self.places:
                     self.links.append(PlacedLink(path, self.reference_to(self.places[address]), "hard"))
@@ -142,9 +132,9 @@ class Hdf5Tree:
                 self.nodes.append(placed)
                 if placed.kind == "dataset":
                     dataset = h5o.open(*file.within(raw))
-                    check_other_files(dataset, file.location, text_of(raw), self._rules.external_links)
+                    files.check_other_files(dataset, file.location, text_of(raw), self._rules.external_links)
                 elif placed.kind == "group":
-                    check_depth(self._rules, file.location, absolute(path))
+                    files.check_depth(self._rules, file.location, absolute(path))
 
     def _place_link(self, link: Placed) -> None:
         group, name = link.file.within(link.raw)
@@ -154,7 +144,7 @@ class Hdf5Tree:
             self._place_external(link, os.fsdecode(other_file), path)
             return
         if form != h5l.TYPE_SOFT:
-            warn_broken(
+            files.warn_broken(
                 f"The link {text_of(link.raw)} in {link.file.location} has an unknown class ({form}) and is left out."
             )
             return
@@ -175,7 +165,7 @@ class Hdf5Tree:
 
     def _place_external(self, link: Placed, name: str, value: bytes) -> None:
         raw, origin = b"/" + value.strip(b"/"), link.file.location
-        location, refused = external_link(name, origin, self._rules.external_links)
+        location, refused = files.external_link(name, origin, self._rules.external_links)
         file = None if refused else self._open(location)
         address = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
@@ -196,12 +186,12 @@ class Hdf5Tree:
         else:
             self.links.append(PlacedLink(link.path, self.reference_to(known), None if file is self.main else note))
 
-    def _open(self, location: str) -> SourceFile | None:
+    def _open(self, location: str) -> files.SourceFile | None:
         """Return an open file, None if HDF5 cannot open one there."""
         real = _real(location)
         if real not in self._files:
             try:
-                self._files[real] = SourceFile(location, self.storage)
+                self._files[real] = files.SourceFile(location, self.storage)
             except (UnsupportedFileError, StoreNotFoundError):
                 self._files[real] = None
         return self._files[real]
@@ -211,7 +201,7 @@ class Hdf5Tree:
         info = h5o.get_info(tid) if tid.committed() else None
         return None if info is None else self.places.get((info.fileno, info.addr))
 
-    def object_id(self, file: SourceFile, raw: bytes) -> str | None:
+    def object_id(self, file: files.SourceFile, raw: bytes) -> str | None:
         """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
         if key not in self._ids:
@@ -238,11 +228,11 @@ def soft_target(raw: bytes, value: bytes) -> bytes:
     return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
 
 
-def address_of(file: SourceFile, raw: bytes) -> Address | None:
+def address_of(file: files.SourceFile, raw: bytes) -> files.Address | None:
     """Return the address of the object at a path, through links; None if it does not exist."""
     try:
         info = h5o.get_info(file.file.id, raw)
-    except H5_ERRORS:
+    except files.H5_ERRORS:
         return None
     return info.fileno, info.addr
 
@@ -251,7 +241,7 @@ def _warn_kept(link: str, origin: str, target: str, policy: str | None = None, *
     """Warn that a link leads to nothing, or to another file that the ``policy`` does not allow."""
     refused = f"was not followed (external_links={policy!r}, --external-links {policy})"
     problem, kept = "does not exist" if policy is None else refused, "; the link is kept" if is_kept else ""
-    warn_broken(f"The link {link} in {origin} points to {target}, which {problem}{kept}.")
+    files.warn_broken(f"The link {link} in {origin} points to {target}, which {problem}{kept}.")
 
 
 # ---- Zarr -> HDF5 ----------------------------------------------------------------------------------------------------
@@ -401,8 +391,8 @@ class Placement:
         """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""
         own = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), target.source))
         bases = () if is_url(location) else dict.fromkeys(path.removesuffix(_SUFFIX) for path in (own, location))
-        files = (base + suffix for base in bases for suffix in _NEIGHBOURS)
-        return next((path for path in files if holds(path, target.path)), None)
+        paths = (base + suffix for base in bases for suffix in _NEIGHBOURS)
+        return next((path for path in paths if holds(path, target.path)), None)
 
     def _add_external(self, path: str, location: str, target: str) -> None:
         name = location if is_url(location) else os.path.relpath(location, self._folder).replace(os.sep, "/")
@@ -433,13 +423,13 @@ class Placement:
 
 def holds(location: str, path: str) -> bool:
     """Tell whether ``location`` is an HDF5 file that has an object at ``path``."""
-    file = opened_file(location)
+    file = files.opened_file(location)
     if file is None:
         return False
     try:
         with file:
             return path in file
-    except H5_ERRORS as error:
+    except files.H5_ERRORS as error:
         if lack := resource_failure(error, "read", store=location):
             raise lack from error
         return False

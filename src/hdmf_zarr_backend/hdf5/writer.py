@@ -47,20 +47,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
-from hdmf_zarr_backend.hdf5.attributes import (
-    ATTRIBUTE_ORDER,
-    LINK_ORDER,
-    NewerFormatNeededError,
-    in_order,
-    is_same_layout,
-    is_sparse,
-    memory_type,
-    numpy_type,
-    order_links,
-    refusing,
-    set_orders,
-    write_attribute,
-)
+from hdmf_zarr_backend.hdf5 import attributes
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, chosen_note, creation_list, stored_fill
 from hdmf_zarr_backend.hdf5.files import OpenGroups, warn_broken
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
@@ -113,7 +100,7 @@ class Hdf5Writer:
         # while objects and attributes are written, before large data are.
         try:
             self._write(is_new=False)
-        except NewerFormatNeededError:
+        except attributes.NewerFormatNeededError:
             self._write(is_new=True)
 
     def _write(self, *, is_new: bool) -> None:
@@ -131,7 +118,7 @@ class Hdf5Writer:
             planned = [(placed, self._create(placed)) for placed in nodes]
             root, creation = h5g.open(self._file, b"/"), _link_creation()
             for link in self.placement.links:
-                with writing_at(self.placement.main.location, absolute(link.path)), refusing("this link"):
+                with writing_at(self.placement.main.location, absolute(link.path)), attributes.refusing("this link"):
                     group, name = self._within(link.path)
                     if link.form == "hard":
                         group.links.create_hard(name, root, _raw(link.target), lcpl=creation)
@@ -140,8 +127,8 @@ class Hdf5Writer:
                     else:
                         group.links.create_external(name, _bytes(link.file), _raw(link.target), creation)
             for placed in nodes:
-                if LINK_ORDER in (note := hdf5_note(placed.node)):
-                    order_links(h5g.open(*self._within(placed.path)), note, creation)
+                if attributes.LINK_ORDER in (note := hdf5_note(placed.node)):
+                    attributes.order_links(h5g.open(*self._within(placed.path)), note, creation)
             for placed in nodes:
                 self._attributes(placed)
 
@@ -162,7 +149,7 @@ class Hdf5Writer:
         access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
-        set_orders(creation, hdf5_note(self.placement.main.hierarchy.root))
+        attributes.set_orders(creation, hdf5_note(self.placement.main.hierarchy.root))
         access.set_fileobj_driver(h5fd.fileobj_driver, output)
         return h5f.create(os.fsencode(self.path), h5f.ACC_TRUNC, creation, access)
 
@@ -173,12 +160,12 @@ class Hdf5Writer:
     def _create(self, placed: ZarrNode) -> DatasetForm | None:
         """Create a group, or a dataset without values; return the form of a dataset."""
         self._output.check()
-        with named(placed), refusing():
+        with named(placed), attributes.refusing():
             if isinstance(placed.node, Group):
                 note = hdf5_note(placed.node)
                 if placed.path:
                     creation = h5p.create(h5p.GROUP_CREATE)
-                    set_orders(creation, note)
+                    attributes.set_orders(creation, note)
                     h5g.create(*self._within(placed.path), lcpl=_link_creation(), gcpl=creation)
                 for name, noted in as_dict(note.get("datatypes")).items():
                     tid, path = to_hdf5(from_note(as_dict(noted).get("type"))), _member(placed.path, name)
@@ -217,8 +204,8 @@ class Hdf5Writer:
     def _checked(self, tid: Any) -> Any:
         """Return a type if the format version of the file can store it."""
         # HDF5 2.0 takes numbers that use less than half of their bits for damage in a file without checksums
-        if is_sparse(tid) and not self._is_new:
-            raise NewerFormatNeededError
+        if attributes.is_sparse(tid) and not self._is_new:
+            raise attributes.NewerFormatNeededError
         return tid
 
     def _named_type(self, path: Any, tid: Any) -> Any:
@@ -230,7 +217,7 @@ class Hdf5Writer:
 
     def _attributes(self, placed: ZarrNode) -> None:
         self._output.check()
-        with named(placed), refusing():
+        with named(placed), attributes.refusing():
             note = hdf5_note(placed.node)
             remarks = as_dict(note.get("attributes"))
             values = decode_attributes(placed.node.attributes, resolve=references.decode_attribute_reference)
@@ -240,7 +227,7 @@ class Hdf5Writer:
             if specs is not None and specs in placed.file.hierarchy:
                 values[SPECLOC] = references.ZarrReference(".", specs)
             values.update({name: None for name, remark in remarks.items() if "value" in as_dict(remark)})
-            ordered = {name: values[name] for name in in_order(values, note, ATTRIBUTE_ORDER)}
+            ordered = {name: values[name] for name in attributes.in_order(values, note, attributes.ATTRIBUTE_ORDER)}
             for name in self._write_attributes(_raw(placed.path), ordered, remarks, placed.file):
                 self.json_attributes.append(f"{name!r} of {absolute(placed.path)}")
             for name, datatype in as_dict(note.get("datatypes")).items():
@@ -253,8 +240,8 @@ class Hdf5Writer:
         """Write the attributes of an object; return the names of those that are JSON."""
         # without the index of HDF5 1.8, adding one attribute goes through all that are there
         if len(values) > _MANY_ATTRIBUTES and not self._is_new:
-            raise NewerFormatNeededError
-        write = functools.partial(write_attribute, h5o.open(*self._groups.within(path)), is_new=self._is_new)
+            raise attributes.NewerFormatNeededError
+        write = functools.partial(attributes.write_attribute, h5o.open(*self._groups.within(path)), is_new=self._is_new)
         refer = functools.partial(self._refer, file=file)
         noted = ((name, value, as_dict(remarks.get(name))) for name, value in values.items())
         return [name for name, value, note in noted if write(name, value, note, refer, self._named_type)]
@@ -394,8 +381,8 @@ class _Target:
 
     def __post_init__(self) -> None:
         tid = self.dataset.get_type()
-        self.dtype = numpy_type(tid)
-        self.memory = memory_type(tid, self.dtype, writing=True)
+        self.dtype = attributes.numpy_type(tid)
+        self.memory = attributes.memory_type(tid, self.dtype, writing=True)
 
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
         """Return a block of the array in the memory layout of the dataset."""
@@ -502,7 +489,7 @@ class Filler:
         if form.stored_as != "plain":
             return target
         dtype, inner = numpy_dtype(stored.data_type), stored.shape[len(form.shape) :]
-        if not is_same_layout(form.element, np.dtype((dtype, inner)) if inner else dtype):
+        if not attributes.is_same_layout(form.element, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
         pipeline = codecs_of(filters, dtype)
@@ -556,7 +543,7 @@ def _write(target: _Target, region: Region, block: Array) -> None:
     dataset, memory = target.dataset, target.memory
     lengths = lengths_of(region)
     values = np.ascontiguousarray(target.values(block, lengths))
-    with refusing():
+    with attributes.refusing():
         if lengths:
             space = dataset.get_space()
             space.select_hyperslab(tuple(part.start for part in region), lengths)

@@ -30,6 +30,7 @@ from hdmf_zarr_backend.store.journal import Root
 from hdmf_zarr_backend.store.lock import Holder
 from hdmf_zarr_backend.store.memory import MemoryStore
 from hdmf_zarr_backend.store.transaction import Change, Writer
+from hdmf_zarr_backend.write import tasks
 from hdmf_zarr_backend.write.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.write.plan import (
     PlannedArray,
@@ -40,18 +41,6 @@ from hdmf_zarr_backend.write.plan import (
     warn_of_names,
 )
 from hdmf_zarr_backend.write.sources import ArraySource, ElementSource, RowSource, source_caches
-from hdmf_zarr_backend.write.tasks import (
-    TASK_BYTES,
-    ChunkTask,
-    Runner,
-    Sink,
-    chunk_bytes,
-    cut,
-    encode_chunk,
-    encode_shard,
-    runner,
-    task_bytes_for,
-)
 
 
 class PlannedKeys(MemoryStore):
@@ -76,9 +65,9 @@ class PlannedKeys(MemoryStore):
         with at(self.location, path):
             if stored.shards is not None:
                 pieces: list[bytes] = []
-                encode_shard(stored, planned.source, index, pieces.append)
+                tasks.encode_shard(stored, planned.source, index, pieces.append)
                 return b"".join(pieces)
-            return encode_chunk(stored, chunk_codec(stored), planned.source, index)[0]
+            return tasks.encode_chunk(stored, chunk_codec(stored), planned.source, index)[0]
 
     def __contains__(self, key: str) -> bool:
         return self.get(key) is not None
@@ -201,7 +190,7 @@ class PlanWriter:
             if not growing:
                 return
             # the arrays of iterators: one after the other, or a block of each in turn
-            with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
+            with tasks.runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
                 # one after the other, only one array has chunks that wait
                 most = min(WAITING_BYTES, self._budget // 2) // (1 if one_by_one else len(growing))
                 waiting = deque(self._blocks(path, planned, sink, most) for path, planned in growing.items())
@@ -242,7 +231,7 @@ class PlanWriter:
         stored = node.stored
         key = join(path, stored.first_chunk)
         with at(self._location, path):
-            data, size = encode_chunk(stored, chunk_codec(stored), source, (0,) * len(stored.shape))
+            data, size = tasks.encode_chunk(stored, chunk_codec(stored), source, (0,) * len(stored.shape))
         self._change.put(key, data)
         if is_inlined(node, data):
             self.inlined[key] = data
@@ -250,23 +239,23 @@ class PlanWriter:
 
     def _run(self, arrays: list[tuple[str, StoredArray, ArraySource]]) -> None:
         """Write arrays by the executor; those whose values are in this process's memory are not sent to another."""
-        with runner(self._options.executor) as pool:
+        with tasks.runner(self._options.executor) as pool:
             away = pool.needs_pickle
             budget = self._budget * (pool.workers if away else 1)  # each process has memory of its own
             total = sum(planned_bytes(self._plan.arrays[path]) for path, _, _ in arrays)
             # with four tasks for each worker, none waits long for the others at the end
-            size = min(task_bytes_for(budget, pool.workers), max(1, total // (4 * pool.workers)))
-            sent: list[ChunkTask] = []
-            kept: list[ChunkTask] = []
+            size = min(tasks.task_bytes_for(budget, pool.workers), max(1, total // (4 * pool.workers)))
+            sent: list[tasks.ChunkTask] = []
+            kept: list[tasks.ChunkTask] = []
             for path, stored, source in arrays:
                 portable: Any = source
                 if away:  # by file and path: values would be pickled with each task
                     is_small = hasattr(source, "part")
                     portable = source.portable() if hasattr(source, "portable") else source if is_small else None
-                tasks = kept if portable is None else sent
-                tasks.extend(self._cut(path, stored, portable or source, task_bytes=size, to_send=away))
-            for tasks, who in ((sent, pool), (kept, Runner())):
-                for task, done in who.run(tasks, budget=budget):
+                queue = kept if portable is None else sent
+                queue.extend(self._cut(path, stored, portable or source, task_bytes=size, to_send=away))
+            for queue, who in ((sent, pool), (kept, tasks.Runner())):
+                for task, done in who.run(queue, budget=budget):
                     self._progress.advance(absolute(task.path), done)
 
     def _cut(
@@ -275,9 +264,9 @@ class PlanWriter:
         stored: StoredArray,
         source: ArraySource,
         *,
-        task_bytes: int = TASK_BYTES,
+        task_bytes: int = tasks.TASK_BYTES,
         to_send: bool = False,
-    ) -> Iterator[ChunkTask]:
+    ) -> Iterator[tasks.ChunkTask]:
         """Yield tasks for the missing chunks of an array."""
 
         def is_whole(key: str, value: bytes) -> bool:
@@ -294,12 +283,12 @@ class PlanWriter:
         complete = self._change.kept(path, is_whole)
         if complete:
             values = stored.size * chunk_codec(stored).dtype.itemsize
-            size = chunk_bytes(stored) * math.prod(inner_grid(stored))
+            size = tasks.chunk_bytes(stored) * math.prod(inner_grid(stored))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
-        array = ChunkTask(self._change, path, stored, source)
-        return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
+        array = tasks.ChunkTask(self._change, path, stored, source)
+        return tasks.cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
-    def _blocks(self, path: str, planned: PlannedArray, sink: Sink[Any], most: int) -> Iterator[None]:
+    def _blocks(self, path: str, planned: PlannedArray, sink: tasks.Sink[Any], most: int) -> Iterator[None]:
         """Write the blocks of an iterator, yielding after each, and then the document of the array."""
         stored = planned.node.stored
         array = GrowingArray(self._change, path, stored, maxshape=planned.maxshape, sink=sink, waiting_bytes=most)
