@@ -47,7 +47,7 @@ from hdmf_zarr_backend.model.nodes import StoredArray
 
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]
-Note = dict[str, Any]
+Note = dict[str, Any] | None
 
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
 _IN_ROWS: dict[str, Element] = {"text": UTF8, "ascii": ASCII, "object": REFERENCE, "region": REGION}
@@ -162,9 +162,7 @@ class DatasetForm(NamedTuple):
     shape: tuple[int, ...]
 
 
-def creation_list(
-    stored: StoredArray, note: Note | None, element: Element, tid: Any, shape: Shape, maxshape: MaxShape
-) -> Any:
+def creation_list(stored: StoredArray, note: Note, element: Element, tid: Any, shape: Shape, maxshape: MaxShape) -> Any:
     """Return the ``h5py.h5p.PropDCID`` to create a dataset with."""
     properties = h5p.create(h5p.DATASET_CREATE)
     # without the time of creation, so that equal input gives equal files
@@ -196,9 +194,7 @@ def creation_list(
     return properties
 
 
-def chosen_note(
-    layout: Layout, stored: StoredArray, note: Note | None, tid: Any, shape: Shape, maxshape: MaxShape
-) -> Note:
+def chosen_note(layout: Layout, stored: StoredArray, note: Note, tid: Any, shape: Shape, maxshape: MaxShape) -> Note:
     """Return the note of a dataset with the chunks and filters that the user has chosen; others stay."""
     size = tid.get_size()
     chunks = layout.chunks or _chunks(stored, note, tid, shape, maxshape) or default_chunks(shape, size, target=2**20)
@@ -215,7 +211,7 @@ def chosen_note(
     return {**others, "chunks": list(chunks), "filters": filters}
 
 
-def _chunks(stored: StoredArray, note: Note | None, tid: Any, shape: Shape, maxshape: MaxShape) -> Shape | None:
+def _chunks(stored: StoredArray, note: Note, tid: Any, shape: Shape, maxshape: MaxShape) -> Shape | None:
     """Return the noted chunk shape, else that of Zarr if HDF5 allows it; None for a contiguous dataset."""
     noted = (note or {}).get("chunks")
     if is_chunk_shape(noted, len(shape)):
@@ -240,7 +236,7 @@ def _is_worth_compressing(stored: StoredArray) -> bool:
     return stored.compressor is not None and not dtype.hasobject and value_bytes(stored) > LEAST_CHUNK_BYTES
 
 
-def _filters(stored: StoredArray, note: Note | None, tid: Any) -> Pipeline:
+def _filters(stored: StoredArray, note: Note, tid: Any) -> Pipeline:
     """Return the noted filters, else those of the codecs; with shuffle and gzip in place of unusable ones."""
     # the note is of a file, and not trusted
     noted = None if note is None else filter_entries(note.get("filters", []))
