@@ -29,23 +29,21 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
 
 
 @cli.command(
-    "convert",
-    "SOURCE... [TARGET] [options]",
+    "convert SOURCE... [TARGET] [options]",
     cli.group(
         "what is converted",
         cli.argument(
-            "paths",
-            nargs="+",
-            metavar="SOURCE",
-            help="HDF5 or Zarr files, or folders of them; paths or URLs. The last of several paths is the TARGET: the "
+            "paths SOURCE",
+            "HDF5 or Zarr files, or folders of them; paths or URLs. The last of several paths is the TARGET: the "
             "new file, or the folder for the new files, which exists or ends in / (default: the folder of the source)",
+            nargs="+",
         ),
         cli.flag("--no-check", "convert an NWB file without checking whether pynwb can read it"),
         cli.argument(
             "--missing-chunks",
-            choices=("fill", "error"),
-            help="from Zarr: check all chunks first, write the fill value for missing and damaged ones, and say which; "
+            "from Zarr: check all chunks first, write the fill value for missing and damaged ones, and say which; "
             "or stop with an error at a missing one (default: error, if the file records that all were stored)",
+            choices=("fill", "error"),
         ),
         cli.flag(
             "--no-link-data", "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)"
@@ -55,10 +53,7 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
     cli.group(
         "where it is written",
         cli.argument(
-            "-o",
-            "--output",
-            metavar="FOLDER",
-            help="put the new files into this folder, a path or a URL; all paths are sources then",
+            "-o --output FOLDER", "put the new files into this folder, a path or a URL; all paths are sources then"
         ),
         cli.flag("--overwrite", "replace a target that exists (default: refuse it)"),
         cli.flag(
@@ -71,10 +66,10 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
         "how it is stored",
         cli.argument(
             "--to",
-            choices=("zarr", "hdf5", "virtual"),
-            help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5); virtual: a JSON "
+            "format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5); virtual: a JSON "
             "file, NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in the HDF5 "
             "file, which must not change",
+            choices=("zarr", "hdf5", "virtual"),
         ),
         cli.shared(
             "--zarr-format",
@@ -97,9 +92,8 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
         cli.exclusive(
             cli.shared("--jobs"),
             cli.argument(
-                "--scheduler",
-                metavar="ADDRESS",
-                help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
+                "--scheduler ADDRESS",
+                "use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
             ),
         ),
         cli.flag("--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed"),
@@ -318,13 +312,12 @@ def why_not_done(source: str, target: str, arguments: Namespace, storage_options
 
 
 @cli.command(
-    "upgrade",
-    "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs"),
+    "upgrade PATH... [options]",
+    cli.argument("paths PATH", "Zarr files of format 2, paths or URLs", nargs="+"),
     cli.exclusive(
         cli.flag("--keep", "keep the metadata of format 2, so that each file has both formats"),
         cli.argument(
-            "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
+            "--drop", "remove the metadata of one format from files of both formats", type=int, choices=(2, 3)
         ),
     ),
     cli.flag("--dry-run", "show what would change, and write nothing"),
@@ -365,7 +358,7 @@ def upgrade_command(arguments: Namespace) -> cli.Exit:
 
 # ---- remove and rename ----------------------------------------------------------------------------------------------
 
-_FILE = cli.argument("file", metavar="FILE", help="a Zarr file, a path or a URL")
+_FILE = cli.argument("file FILE", "a Zarr file, a path or a URL")
 
 
 def _rows(text: str) -> list[int] | slice:
@@ -381,21 +374,18 @@ def _rows(text: str) -> list[int] | slice:
 
 
 @cli.command(
-    "remove",
-    "FILE PATH... [options]",
+    "remove FILE PATH... [options]",
     _FILE,
     cli.argument(
-        "names",
+        "names PATH",
+        "paths in the file, of groups, datasets, columns of tables or links; PATH@NAME for an attribute",
         nargs="+",
-        metavar="PATH",
-        help="paths in the file, of groups, datasets, columns of tables or links; PATH@NAME for an attribute",
     ),
     cli.argument(
-        "--rows",
-        type=_rows,
-        metavar="ROWS",
-        help="remove these rows of one table instead: numbers from 0 on, such as 0,5, or a range, such as 0:5 for the "
+        "--rows ROWS",
+        "remove these rows of one table instead: numbers from 0 on, such as 0,5, or a range, such as 0:5 for the "
         "first five",
+        type=_rows,
     ),
     cli.flag(
         "--drop-links",
@@ -423,11 +413,10 @@ def remove_command(arguments: Namespace) -> cli.Exit:
 
 
 @cli.command(
-    "rename",
-    "FILE PATH NAME [options]",
+    "rename FILE PATH NAME [options]",
     _FILE,
-    cli.argument("path", metavar="PATH", help="the path of a group, dataset, column or link in the file"),
-    cli.argument("name", metavar="NAME", help="the new name, in the same group"),
+    cli.argument("path PATH", "the path of a group, dataset, column or link in the file"),
+    cli.argument("name NAME", "the new name, in the same group"),
     *cli.output(json="print what was done as one JSON document"),
 )
 def rename_command(arguments: Namespace) -> cli.Exit:
@@ -464,9 +453,8 @@ def _edited(arguments: Namespace, edit: Callable[[Any], list[str]]) -> cli.Exit:
 
 
 @cli.command(
-    "repair",
-    "PATH [options]",
-    cli.argument("path", metavar="PATH", help="a Zarr file, a path or a URL"),
+    "repair PATH [options]",
+    cli.argument("path PATH", "a Zarr file, a path or a URL"),
     cli.flag("--drop-links", "remove links that have no target, are circular, or are damaged"),
     cli.shared("--break-lock"),
     *cli.output(verbose=cli.EACH_FINDING, json="print what was done, and what is left, as one JSON document"),
@@ -502,9 +490,8 @@ def repair_command(arguments: Namespace) -> cli.Exit:
 
 
 @cli.command(
-    "consolidate",
-    "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs"),
+    "consolidate PATH... [options]",
+    cli.argument("paths PATH", "Zarr files, paths or URLs", nargs="+"),
     cli.flag(
         "--forget",
         "drop nodes that only the consolidated document has, because another program deleted them on purpose",

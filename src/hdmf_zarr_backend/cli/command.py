@@ -77,8 +77,9 @@ class Command:
     run: Callable[[Namespace], int]
 
 
-def command(name: str, usage: str, *parts: Part) -> Callable[..., Command]:
+def command(line: str, *parts: Part) -> Callable[..., Command]:
     """Return a decorator that makes a command of the function that runs it, with its docstring as the help."""
+    name, _, usage = line.partition(" ")
 
     def make(run: Callable[[Namespace], int]) -> Command:
         help_text = run.__doc__ or f"{name}\n\n{usage}"  # Python has no docstrings with -OO
@@ -188,11 +189,11 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "which other files may be read: any, those in the folder of the file and below, or none (default: any "
         "from a local file, but raw data files of HDF5 in its folder only; its folder from a remote file)",
     },
-    "--jobs": {"short": "-j", "type": _number, "metavar": "N", "help": "number of threads (default: one per core)"},
+    "--jobs": {"form": "-j --jobs N", "type": _number, "help": "number of threads (default: one per core)"},
     "--limit": {
+        "form": "--limit N",
         "type": int,
         "default": 100,
-        "metavar": "N",
         "help": "print at most N {}; 0 prints all (default: %(default)s)",
     },
     "--no-plug-in-codecs": {
@@ -215,10 +216,9 @@ _SHARED: dict[str, dict[str, Any]] = {
         "(auto), or those of arrays with as many axes into shards of these lengths",
     },
     "--storage-option": {
-        "short": "-O",
+        "form": "-O --storage-option NAME=VALUE",
         "action": "append",
         "default": [],
-        "metavar": "NAME=VALUE",
         "help": "an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be given several times",
     },
     "--zarr-format": {
@@ -230,21 +230,23 @@ _SHARED: dict[str, dict[str, Any]] = {
 """Options that several commands have; ``{}`` stands for what a command says about it."""
 
 
-def argument(*flags: str, **settings: Any) -> Part:
-    """Return the part of a command that is one argument, with the settings of `ArgumentParser.add_argument`."""
-    return lambda parser: parser.add_argument(*flags, **settings)
+def argument(form: str, text: str, **settings: Any) -> Part:
+    """Return an argument of a ``form`` such as ``-o --output FOLDER`` or ``path PATH``, the value last in capitals."""
+    flags = form.split()
+    if flags[-1].isupper():
+        settings["metavar"] = flags.pop()
+    return lambda parser: parser.add_argument(*flags, help=text, **settings)
 
 
 def shared(option: str, text: str = "") -> Part:
     """Return an option that several commands have."""
-    settings = dict(_SHARED[option])
-    flags = [settings.pop("short"), option] if "short" in settings else [option]
-    return argument(*flags, **settings | {"help": settings["help"].format(text)})
+    settings = {"form": option, **_SHARED[option]}
+    return argument(text=settings.pop("help").format(text), **settings)
 
 
-def flag(option: str, text: str) -> Part:
+def flag(form: str, text: str) -> Part:
     """Return an option without a value."""
-    return argument(option, action="store_true", help=text)
+    return argument(form, text, action="store_true")
 
 
 TRUST = (shared("--external-links"), shared("--no-plug-in-codecs"))
@@ -267,7 +269,7 @@ exclusive = partial(group, "")  # returns options of which one can be given
 
 def output(*, verbose: str = "", json: str) -> list[Part]:
     """Return the last options of a command: ``--verbose``, if it says something about that, and ``--json``."""
-    first = [argument("-v", "--verbose", action="store_true", help=verbose)] if verbose else []
+    first = [flag("-v --verbose", verbose)] if verbose else []
     return [*first, flag("--json", json), shared("--storage-option")]
 
 

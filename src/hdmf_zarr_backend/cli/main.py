@@ -21,18 +21,16 @@ from hdmf_zarr_backend.options import VARIABLE
 
 
 @command(
-    "exec",
-    "[--zarr-format FORMAT] COMMAND [ARGUMENT...]",
+    "exec [--zarr-format FORMAT] COMMAND [ARGUMENT...]",
     shared(
         "--zarr-format",
         "format of the Zarr files that the command creates, unless it names one (default: 2); both: the metadata of "
         "both formats over the same chunks",
     ),
     argument(
-        "words",
+        "words COMMAND",
+        "a command of this environment or on PATH, or python, followed by its arguments",
         nargs=PARSER,  # everything from the first word on, options and "--" included
-        metavar="COMMAND",
-        help="a command of this environment or on PATH, or python, followed by its arguments",
     ),
 )
 def exec_command(arguments: Namespace) -> int:
@@ -80,9 +78,7 @@ def _program(name: str) -> str:
     return program
 
 
-@command(
-    "completion", "SHELL", argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that the script is for")
-)
+@command("completion SHELL", argument("shell", "the shell that the script is for", choices=("bash", "zsh", "tcsh")))
 def completion_command(arguments: Namespace) -> Exit:
     """Print a script that completes commands and options.
 
@@ -100,7 +96,7 @@ def completion_command(arguments: Namespace) -> Exit:
     return Exit.OK
 
 
-@command("help", "[COMMAND]", argument("topic", nargs="?", metavar="COMMAND", help="show the help of this command"))
+@command("help [COMMAND]", argument("topic COMMAND", "show the help of this command", nargs="?"))
 def help_command(arguments: Namespace) -> Exit:
     """Show all commands, or the options of one.
 

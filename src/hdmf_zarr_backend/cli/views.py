@@ -31,8 +31,9 @@ def _level(text: str) -> int:
     return int(text)
 
 
+_LEVELS = ("structure", "links", "chunks", "schema")
 _TREE_OPTIONS = (
-    cli.argument("--depth", type=_level, metavar="N", help="show N levels, and the totals of deeper ones"),
+    cli.argument("--depth N", "show N levels, and the totals of deeper ones", type=_level),
     cli.flag("--all", "show all members of long runs of similar members"),
     cli.flag("--specs", "show the cached specifications"),
 )
@@ -64,9 +65,8 @@ def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
 
 
 @cli.command(
-    "inspect",
-    "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr or HDF5 files: folders, files, or URLs"),
+    "inspect PATH... [options]",
+    cli.argument("paths PATH", "Zarr or HDF5 files: folders, files, or URLs", nargs="+"),
     *_TREE_OPTIONS,
     cli.flag("--attributes", "show the values of attributes too"),
     cli.flag("--values", "show the values of scalars and short arrays, cut to one line; they are read"),
@@ -137,9 +137,8 @@ def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
 
 
 @cli.command(
-    "dry-run",
-    "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="HDF5 files, or folders of them; paths or URLs"),
+    "dry-run PATH... [options]",
+    cli.argument("paths PATH", "HDF5 files, or folders of them; paths or URLs", nargs="+"),
     cli.shared(
         "--zarr-format",
         "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
@@ -224,17 +223,15 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
 
 
 @cli.command(
-    "compare",
-    "A B [options]",
-    cli.argument("a", metavar="A", help="a Zarr or HDF5 file, a path or a URL"),
-    cli.argument("b", metavar="B", help="another file, in the same or the other format"),
+    "compare A B [options]",
+    cli.argument("a A", "a Zarr or HDF5 file, a path or a URL"),
+    cli.argument("b B", "another file, in the same or the other format"),
     cli.flag("--structure", "do not read and compare the values of datasets"),
     cli.argument(
-        "--ignore",
+        "--ignore KIND",
+        "leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
         action="append",
         default=[],
-        metavar="KIND",
-        help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
     ),
     *cli.TRUST,
     cli.shared("--limit", "differences"),
@@ -279,22 +276,14 @@ def compare_command(arguments: Namespace) -> cli.Exit:
 
 
 @cli.command(
-    "report",
-    "PATH [OTHER] [options]",
-    cli.argument("path", metavar="PATH", help="a Zarr or HDF5 file: a path or a URL"),
-    cli.argument("other", metavar="OTHER", nargs="?", help="a second file: the page compares the two"),
-    cli.argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="the new page (default: the name of PATH and .html, in the current folder)",
-    ),
+    "report PATH [OTHER] [options]",
+    cli.argument("path PATH", "a Zarr or HDF5 file: a path or a URL"),
+    cli.argument("other OTHER", "a second file: the page compares the two", nargs="?"),
+    cli.argument("-o --output FILE", "the new page (default: the name of PATH and .html, in the current folder)"),
     cli.flag("--overwrite", "replace a page that exists"),
     cli.exclusive(
         cli.argument(
-            "--level",
-            choices=("structure", "links", "chunks", "schema"),
-            help="of one file: how much to check for damage, as in verify (default: links)",
+            "--level", "of one file: how much to check for damage, as in verify (default: links)", choices=_LEVELS
         ),
         cli.flag(
             "--no-check", "of one file: check neither for damage nor against the schema, which reads all metadata"
@@ -371,15 +360,9 @@ def _exists(output: str) -> StoreExistsError:
 
 
 @cli.command(
-    "verify",
-    "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr or HDF5 files, paths or URLs"),
-    cli.argument(
-        "--level",
-        choices=("structure", "links", "chunks", "schema"),
-        default="chunks",
-        help="how much to check; see above (default: %(default)s)",
-    ),
+    "verify PATH... [options]",
+    cli.argument("paths PATH", "Zarr or HDF5 files, paths or URLs", nargs="+"),
+    cli.argument("--level", "how much to check; see above (default: %(default)s)", choices=_LEVELS, default="chunks"),
     cli.flag(
         "--dandi",
         "also check the requirements of the DANDI archive for Zarr files (depth, names, number and size of objects, "
@@ -455,12 +438,9 @@ def verify_command(arguments: Namespace) -> cli.Exit:
 
 
 @cli.command(
-    "validate",
-    "PATH... [options]",
-    cli.argument("paths", nargs="+", metavar="PATH", help="Zarr or HDF5 files, paths or URLs"),
-    cli.argument(
-        "--namespace", metavar="NAME", help="check against this namespace (default: the most specific ones in the file)"
-    ),
+    "validate PATH... [options]",
+    cli.argument("paths PATH", "Zarr or HDF5 files, paths or URLs", nargs="+"),
+    cli.argument("--namespace NAME", "check against this namespace (default: the most specific ones in the file)"),
     cli.flag("--installed", "use the installed namespaces instead of those that are cached in the files"),
     *cli.TRUST,
     cli.shared("--limit", "findings of a file"),
