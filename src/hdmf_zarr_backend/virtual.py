@@ -126,9 +126,6 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
         warn(message)
 
 
-# ---- the sources ----------------------------------------------------------------------------------------------------
-
-
 def _recorded(tree: Hdf5Tree) -> dict[str, tuple[Store, str, Recorded]]:
     """Return the HDF5 files by their locations: the store of each, its name there, and its present state."""
     files = {}
@@ -142,9 +139,6 @@ def _recorded(tree: Hdf5Tree) -> dict[str, tuple[Store, str, Recorded]]:
         inside = relative.removeprefix("../") if relative.startswith("../") else None
         files[location] = store, name, Recorded(state, inside, store.sample(name, state.size))
     return files
-
-
-# ---- the document ---------------------------------------------------------------------------------------------------
 
 
 def _document(

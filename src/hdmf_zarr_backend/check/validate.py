@@ -194,9 +194,6 @@ def _names(catalog: Any, included: set[str], hierarchy: Hierarchy, namespace: st
     raise MetadataError(problem, path="/", remedy=f"Pass namespace= {others}", remedy_cli=f"Pass --namespace {others}")
 
 
-# ---- the validator of hdmf ------------------------------------------------------------------------------------------
-
-
 def _found(store: Store, parsed: ParsedFile, catalog: Any, names: list[str], remarks: list[Problem]) -> list[Finding]:
     """Return what hdmf's validator finds, or its error; what it misses may be behind a link that ``remarks`` name."""
     links = {remark.path for remark in remarks if remark.kind == "link-refused"}

@@ -308,9 +308,6 @@ def why_not_done(source: str, target: str, arguments: Namespace, storage_options
     return "" if created >= changed else "is older than its source"
 
 
-# ---- upgrade --------------------------------------------------------------------------------------------------------
-
-
 @cli.command(
     "upgrade PATH... [options]",
     cli.argument("paths PATH", "Zarr files of format 2, paths or URLs", nargs="+"),
@@ -355,8 +352,6 @@ def upgrade_command(arguments: Namespace) -> cli.Exit:
         as_json=asdict,
     )
 
-
-# ---- remove and rename ----------------------------------------------------------------------------------------------
 
 _FILE = cli.argument("file FILE", "a Zarr file, a path or a URL")
 
@@ -447,9 +442,6 @@ def _edited(arguments: Namespace, edit: Callable[[Any], list[str]]) -> cli.Exit:
         for line in done:
             cli.say(line)
     return cli.Exit.OK
-
-
-# ---- repair ---------------------------------------------------------------------------------------------------------
 
 
 @cli.command(

@@ -133,9 +133,6 @@ def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
     cli.print_json(model_json(work(paths[0]).hierarchy))
 
 
-# ---- dry-run --------------------------------------------------------------------------------------------------------
-
-
 @cli.command(
     "dry-run PATH... [options]",
     cli.argument("paths PATH", "HDF5 files, or folders of them; paths or URLs", nargs="+"),
@@ -219,9 +216,6 @@ def dry_run_command(arguments: Namespace) -> cli.Exit:
     return code
 
 
-# ---- compare --------------------------------------------------------------------------------------------------------
-
-
 @cli.command(
     "compare A B [options]",
     cli.argument("a A", "a Zarr or HDF5 file, a path or a URL"),
@@ -270,9 +264,6 @@ def compare_command(arguments: Namespace) -> cli.Exit:
     else:
         cli.show(result, arguments)
     return cli.Exit.FOUND if result else cli.Exit.OK
-
-
-# ---- report ---------------------------------------------------------------------------------------------------------
 
 
 @cli.command(
@@ -356,9 +347,6 @@ def _exists(output: str) -> StoreExistsError:
     return StoreExistsError("the page already exists", store=output, remedy=remedy)
 
 
-# ---- verify, validate ------------------------------------------------------------------------------------------------
-
-
 @cli.command(
     "verify PATH... [options]",
     cli.argument("paths PATH", "Zarr or HDF5 files, paths or URLs", nargs="+"),
@@ -432,9 +420,6 @@ def verify_command(arguments: Namespace) -> cli.Exit:
         },
         is_good=lambda report: report.is_sound and not (arguments.strict and report.counts.keys() - COMMON_REMARKS),
     )
-
-
-# ---- validate -------------------------------------------------------------------------------------------------------
 
 
 @cli.command(

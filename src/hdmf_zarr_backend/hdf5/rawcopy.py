@@ -404,9 +404,6 @@ def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Sourc
     return source if own.tobytes() == np.ascontiguousarray(dataset[region]).tobytes() else None
 
 
-# ---- HDF5 -> Zarr: which datasets -----------------------------------------------------------------------------------
-
-
 def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
     """Return a source for a dataset whose chunks can be copied as they are, None if HDF5 has to decode it."""
     # The bytes of text, references, padded compounds and numbers with a custom layout differ from those of the Zarr

@@ -138,9 +138,6 @@ def _page(title: str, body: list[str]) -> str:
     )
 
 
-# ---- one file -------------------------------------------------------------------------------------------------------
-
-
 class _FileFigures:
     """The figures of a file; ``counts`` are without the cached specifications, ``stored`` bytes with them."""
 
@@ -187,9 +184,6 @@ def _cards(figures: _FileFigures) -> str:
     return f'<div class="cards">{boxes}</div><p class="soft">{note}</p>'
 
 
-# ---- arrays ---------------------------------------------------------------------------------------------------------
-
-
 def _arrays_section(figures: _FileFigures) -> str:
     """Return the table of the largest arrays; arrays with similar names are one row, with their totals."""
     # a file of sweeps has thousands of arrays that differ in a number in the name: one row, which opens
@@ -233,9 +227,6 @@ def _chunk_text(array: dict[str, Any]) -> str:
 
 def _total(arrays: Sequence[dict[str, Any]], name: str) -> int:
     return sum(array[name] or 0 for array in arrays)
-
-
-# ---- two files ------------------------------------------------------------------------------------------------------
 
 
 def _comparison(a: _FileFigures, b: _FileFigures, differences: Sequence[Difference]) -> list[str]:
