@@ -204,6 +204,7 @@ BLOCK_BYTES = 8 * 2**20
 # the errors of values that cannot be read, because they are damaged or a library is missing
 UNREADABLE = (DamagedFileError, UnsupportedFileError)
 
+_Attributes: TypeAlias = Mapping[str, AttributeContent]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _Runs: TypeAlias = npt.NDArray[np.int64]
 """Rows to compare, ``(runs, 3)``: where each run starts in both files, and its length."""
@@ -681,9 +682,7 @@ def _compare_nodes(path: str, a: NodeContent, b: NodeContent, tables: _Tables | 
         yield from tables.add(path)
 
 
-def _compare_attributes(
-    path: str, a: Mapping[str, AttributeContent], b: Mapping[str, AttributeContent]
-) -> Iterator[Difference]:
+def _compare_attributes(path: str, a: _Attributes, b: _Attributes) -> Iterator[Difference]:
     for name in sorted(a.keys() | b.keys()):
         kind = "object_id" if name == "object_id" else "attribute"
         left, right = a.get(name), b.get(name)

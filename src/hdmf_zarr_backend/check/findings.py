@@ -19,13 +19,7 @@ from hdmf_zarr_backend.model.render import PLAIN, Form, View, counted, finding_l
 
 _RESTORE = "Restore it from a copy."
 _REPAIR = "Run `zarrio repair`, which writes it back from the consolidated document."
-_FORGET = "If it was removed on purpose, run `zarrio consolidate --forget` instead."
-_ONE_OF_BOTH = (
-    "If another program has changed the chunk, run `zarrio consolidate`. Otherwise delete the chunk, and run "
-    "`zarrio repair`, which writes it back."
-)
 _CONSOLIDATE = "Run `zarrio consolidate` on the file, after damaged documents are restored."
-_REWRITE = "Write the file again."
 _FOLLOW = "Use `--external-links follow` to check the target too."
 
 # Programs compare kinds, as those of `zarrio verify --json`: a new message or remedy breaks nobody, a renamed kind
@@ -46,13 +40,14 @@ DAMAGE: Final[dict[str, str]] = {
     "not see the group without it.",
     "consolidated-damaged": _CONSOLIDATE,
     "consolidated-stale": _CONSOLIDATE,
-    "inlined-stale": _ONE_OF_BOTH,
+    "inlined-stale": "If another program has changed the chunk, run `zarrio consolidate`. Otherwise delete the chunk, "
+    "and run `zarrio repair`, which writes it back.",
     "formats-differ": "Keep one with `zarrio upgrade`: --drop 2 keeps format 3, --drop 3 keeps format 2.",
     "link-damaged": "Run `zarrio repair --drop-links` to remove it, or write the link again.",
     "link-dangling": "Restore the target, or run `zarrio repair --drop-links` to remove a link that you do not expect.",
     "link-circular": "Run `zarrio repair --drop-links` to remove one of the links.",
     "link-wrong-target": "If the target was replaced on purpose, write the link again.",
-    "reference-damaged": _REWRITE,
+    "reference-damaged": "Write the file again.",
     "reference-dangling": "Put the target back, or write the reference again.",
     "reference-wrong-target": "If the target was replaced on purpose, write the reference again.",
     "chunk-missing": RESTORE_CHUNK,
@@ -79,7 +74,7 @@ DAMAGE: Final[dict[str, str]] = {
 REPAIRABLE: Final[dict[str, str]] = {
     "incomplete": "Run `zarrio repair`, which restores the old file, or write the new one again, once its writer has "
     "stopped.",
-    "document-missing": f"{_REPAIR} {_FORGET}",
+    "document-missing": f"{_REPAIR} If it was removed on purpose, run `zarrio consolidate --forget` instead.",
     "document-damaged": "Readers use the copy in the consolidated document, so `zarrio convert OLD NEW` writes an "
     "undamaged file; or restore the document from a copy.",
     "chunk-missing": _REPAIR,

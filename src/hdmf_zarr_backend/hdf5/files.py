@@ -44,7 +44,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.model.links import is_url, resolve_source, to_posix, why_not
 from hdmf_zarr_backend.model.nodes import gc_paused, grid_of
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
-from hdmf_zarr_backend.store.base import FileState, Store, os_errors, resource_failure
+from hdmf_zarr_backend.store.base import FileState, os_errors, resource_failure
 from hdmf_zarr_backend.store.opening import open_parent
 from hdmf_zarr_backend.store.zip import RangeFile
 
@@ -123,7 +123,6 @@ class RemoteFile:
     def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
         self.path = location
         self.options = dict(options)
-        self._store: Store
         self._store, self._name = open_parent(location, self.options)
         present = self._store.state(self._name)
         if present is None:

@@ -45,6 +45,7 @@ VALUE_BYTES, REMOTE_VALUE_BYTES = 64 * 10**6, 16 * 10**6
 """Most bytes of values that are read for a page, of a file on this machine and of one at a URL."""
 
 Span: TypeAlias = tuple[float, float]  # the first and the last time, in seconds
+Part: TypeAlias = tuple[int, Values]  # rows of a dataset, after the number of the first
 
 UNREADABLE = "cannot be read"
 _TEXT_LENGTH = 400
@@ -135,7 +136,7 @@ class NodeReader:
             self.damaged[path] = error.problem if isinstance(error, ZarrBackendError) else str(error)
             return None
 
-    def parts(self, path: str, *rest: slice, pieces: int, most: int) -> list[tuple[int, Values]]:
+    def parts(self, path: str, *rest: slice, pieces: int, most: int) -> list[Part]:
         """Return all of a dataset, or ``pieces`` of complete chunks of at most ``most`` bytes, each with its start."""
         node = self.hierarchy.array(path)
         length, chunk, grid = node.stored.shape[0], node.stored.chunks[0], node.stored.grid[0]
@@ -507,9 +508,7 @@ class DataView:
         notes += [note] if note else []
         return envelope_svg(lows, highs, labels) + _axis(span, "; ".join(notes))
 
-    def _places(
-        self, path: str, length: int, parts: Sequence[tuple[int, Values]], span: Span | None
-    ) -> tuple[list[Values], str]:
+    def _places(self, path: str, length: int, parts: list[Part], span: Span | None) -> tuple[list[Values], str]:
         """Return where the samples of some parts are in the time of a series, 0 to 1, and a note about that."""
         even = [(np.arange(start, start + len(block)) + 0.5) / length for start, block in parts]
         stamps = self._reader.dataset(path, "timestamps")

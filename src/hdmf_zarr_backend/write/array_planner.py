@@ -30,6 +30,7 @@ from hdmf_zarr_backend.write.plan import PlannedArray, encode_fill, encode_objec
 if TYPE_CHECKING:
     from hdmf_zarr_backend.array.lazy import LazyArray
 
+Shape = tuple[int, ...]
 Encode = Callable[[Any], Any]
 Fields = Sequence[tuple[str, Element]]
 
@@ -122,7 +123,7 @@ def plan_scalar_row(value: Any, builder_dtype: Any, options: Layout, reference: 
 
 
 def plan_references(
-    data: Any, shape: tuple[int, ...], options: Layout, reference: Encode, *, element: Element | None = None
+    data: Any, shape: Shape, options: Layout, reference: Encode, *, element: Element | None = None
 ) -> PlannedArray:
     """Plan a dataset of references of any rank, whose kind is that of ``element``, or of the references."""
     if element is None:
@@ -132,7 +133,7 @@ def plan_references(
 
 
 def _plan_objects(
-    element: Element, data: Any, shape: tuple[int, ...], encode: Encode, options: Layout, *, as_bytes: bool = False
+    element: Element, data: Any, shape: Shape, encode: Encode, options: Layout, *, as_bytes: bool = False
 ) -> PlannedArray:
     """Plan text or references; ``data`` is a list of one element for a scalar."""
     node, notes = new_dataset(element, shape, options, as_bytes=as_bytes)
@@ -241,9 +242,7 @@ def plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArra
     return PlannedArray(node, sources.IndexedSource(data, dtype) if node.stored.size else None, notes=notes)
 
 
-def plan_text(
-    data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, builder_dtype: Any = None
-) -> PlannedArray:
+def plan_text(data: Any, shape: Shape, kind: str | None, options: Layout, builder_dtype: Any = None) -> PlannedArray:
     """Plan an array of text; bytes that are not text stay bytes."""
     holds_bytes, fill = isinstance(first_leaf(data), bytes), options.fill_value
     is_binary = (holds_bytes or kind == "ascii") and isinstance(fill, bytes) and not sources.is_utf8(fill)
