@@ -32,19 +32,7 @@ from hdmf_zarr_backend.hdf5.attributes import attribute_names, memory_type, nump
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, stored_fill
 from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
 from hdmf_zarr_backend.hdf5.tree import Hdf5Tree, address_of, holds, soft_target
-from hdmf_zarr_backend.model.content import (
-    AttributeContent,
-    DatasetContent,
-    DatatypeContent,
-    GroupContent,
-    LinkContent,
-    NodeContent,
-    Selection,
-    Values,
-    canonical_region,
-    even_slice,
-    hdf5_filter,
-)
+from hdmf_zarr_backend.model import content
 from hdmf_zarr_backend.model.element import DANGLING, ArrayOf, Compound, Element, Number, Opaque, Sequence, Target, Text
 from hdmf_zarr_backend.model.links import is_url, relative_source
 from hdmf_zarr_backend.model.nodes import absolute
@@ -237,7 +225,7 @@ def encode_region(space: Any) -> Any:
             for axis in range(blocks.shape[2])]  # fmt: skip
     # HDF5's blocks do not overlap, so the selection is the product of its axes if it has as many elements
     if math.prod(map(len, axes)) == int(np.prod(blocks[:, 1] - blocks[:, 0] + 1, axis=1).sum()):
-        pairs = ((axis, even_slice(axis)) for axis in axes)
+        pairs = ((axis, content.even_slice(axis)) for axis in axes)
         return [{"index": axis} if even is None else {"slice": list(even)} for axis, even in pairs]
     points = {tuple(low + step) for low, high in blocks for step in np.ndindex(*(high - low + 1))}
     return {"points": sorted([int(n) for n in point] for point in points)}
@@ -284,7 +272,7 @@ def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
 # ---- content for comparing -------------------------------------------------------------------------------------------
 
 
-class Hdf5Content(Mapping[str, NodeContent]):
+class Hdf5Content(Mapping[str, content.NodeContent]):
     """`FileContent` of an HDF5 file, which stays open until `close`; objects are found depth first, sorted by name."""
 
     # An object with several hard links is a node at its first path and a link of form ``hard`` at the others, so
@@ -295,7 +283,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
         self._rules = rules or ReadOptions()
         self._file = files.SourceFile(self.source, options)
         self._addresses: dict[tuple[int, int], str] = {}
-        self._nodes: dict[str, LinkContent | None] = dict(self._walk())
+        self._nodes: dict[str, content.LinkContent | None] = dict(self._walk())
 
     def close(self) -> None:
         """Close the file."""
@@ -307,7 +295,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def __getitem__(self, path: str) -> NodeContent:
+    def __getitem__(self, path: str) -> content.NodeContent:
         link = self._nodes[path]
         if link is not None:
             return link
@@ -317,34 +305,34 @@ class Hdf5Content(Mapping[str, NodeContent]):
             if isinstance(node, h5d.DatasetID):
                 return self._dataset(path, node, attributes)
             if isinstance(node, h5t.TypeID):
-                return DatatypeContent(attributes, _stored(node)[0])
-            return GroupContent(attributes)
+                return content.DatatypeContent(attributes, _stored(node)[0])
+            return content.GroupContent(attributes)
 
-    def _walk(self) -> Iterator[tuple[str, LinkContent | None]]:
+    def _walk(self) -> Iterator[tuple[str, content.LinkContent | None]]:
         for raw, form, info in self._file.walk(b"/", self._addresses):
             path = text_of(raw)
             if info is None:
                 yield path, self._link(raw, form)
             elif (info.fileno, info.addr) in self._addresses:
-                yield path, LinkContent("hard", self._addresses[info.fileno, info.addr])
+                yield path, content.LinkContent("hard", self._addresses[info.fileno, info.addr])
             else:
                 if info.type == h5o.TYPE_GROUP:
                     files.check_depth(self._rules, self.source, path)
                 self._addresses[info.fileno, info.addr] = path
                 yield path, None
 
-    def _link(self, raw: bytes, form: int) -> LinkContent:
+    def _link(self, raw: bytes, form: int) -> content.LinkContent:
         if form not in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
-            return LinkContent("user-defined", f"link class {form}")
+            return content.LinkContent("user-defined", f"link class {form}")
         group, name = self._file.within(raw)
         value = group.links.get_val(name)
         if form == h5l.TYPE_SOFT:
-            return LinkContent("soft", text_of(soft_target(raw, value)))
+            return content.LinkContent("soft", text_of(soft_target(raw, value)))
         file = os.fsdecode(value[0])
         location, _ = files.external_link(file, self.source, self._rules.external_links)
-        return LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
+        return content.LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
 
-    def leads_somewhere(self, link: LinkContent) -> bool:
+    def leads_somewhere(self, link: content.LinkContent) -> bool:
         """Tell whether the target of a link exists; raise an error for one in a file that may not be opened."""
         if not link.location:
             return link.form != "soft" or address_of(self._file, raw_of(link.target)) is not None
@@ -355,23 +343,25 @@ class Hdf5Content(Mapping[str, NodeContent]):
             raise LinkRefusedError(f"{link.location!r} was not checked: {problem}", store=self.source)
         return holds(link.location, link.target)
 
-    def _attributes(self, node: Any) -> dict[str, AttributeContent]:
+    def _attributes(self, node: Any) -> dict[str, content.AttributeContent]:
         attributes = {}
         for name, attribute in attribute_names(node):
             element, dtype, memory = _stored(attribute.get_type())
             value = None
             if attribute.shape is not None:
                 value = plain_values(read_values(attribute, dtype, memory), element, self._resolve)
-            attributes[name] = AttributeContent(element, attribute.shape, value)
+            attributes[name] = content.AttributeContent(element, attribute.shape, value)
         return attributes
 
-    def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeContent]) -> DatasetContent:
+    def _dataset(
+        self, path: str, node: Any, attributes: Mapping[str, content.AttributeContent]
+    ) -> content.DatasetContent:
         files.check_other_files(node, self._file.location, path, self._rules.external_links)
         dataset, creation, tid = h5py.Dataset(node), node.get_create_plist(), node.get_type()
         element, dtype, memory = _stored(tid)
         pipeline = filters_of(creation)
 
-        def read(selection: Selection) -> Values:
+        def read(selection: content.Selection) -> content.Values:
             usable(pipeline)
             with _reading_values(self.source, path, node):
                 files.check_allocated(dataset, self._rules)
@@ -385,19 +375,19 @@ class Hdf5Content(Mapping[str, NodeContent]):
             others = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
         elif layout == h5d.CONTIGUOUS:
             others = map(creation.get_external, range(creation.get_external_count()))
-        return DatasetContent(
+        return content.DatasetContent(
             attributes=attributes,
             dtype=element,
             shape=dataset.shape,
             maxshape=dataset.maxshape,
             chunks=dataset.chunks,
             layout=(_LAYOUTS[layout], *(":".join(map(str, file)) for file in others)),
-            filters=tuple(hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
+            filters=tuple(content.hdf5_filter(code, tuple(options), tid.get_size()) for code, _, options in pipeline),
             fill=self._fill(creation, element, dtype),
             read=read,
         )
 
-    def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> Values | None:
+    def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> content.Values | None:
         defined = creation.fill_value_defined()
         is_own = defined == h5d.FILL_VALUE_USER_DEFINED
         if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and isinstance(element, (ArrayOf, Sequence))):
@@ -409,7 +399,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
             return Target(None)
         try:
             _, address, space = _dereferenced(reference, self._file)
-            region = None if space is None else canonical_region(encode_region(space), space.shape)
+            region = None if space is None else content.canonical_region(encode_region(space), space.shape)
             return Target(self._addresses.get(address, "<unlinked>"), region)
         except files.H5_ERRORS:
             return Target(DANGLING)
