@@ -56,8 +56,6 @@ from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.opening import FileSource, is_hdf5, open_store, path_or_store
 
-__all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
-
 KINDS: frozenset[str] = frozenset(
     {
         "missing",  # a node of a that is not in b

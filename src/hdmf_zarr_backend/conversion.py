@@ -78,8 +78,6 @@ from hdmf_zarr_backend.write.writer import new_file
 if TYPE_CHECKING:
     from hdmf_zarr_backend.hdmf.dataio import ZarrDataIO
 
-__all__ = ["ConversionReport", "convert"]
-
 Format: TypeAlias = Literal["zarr", "hdf5"]
 
 # Which options have an effect for which source and target (None: any); the others are refused, since an option that is

@@ -27,8 +27,6 @@ from hdmf_zarr_backend.store.transaction import Change, open_for_writing
 from hdmf_zarr_backend.write.plan import WritePlan
 from hdmf_zarr_backend.write.writer import PlanWriter
 
-__all__ = ["UpgradeReport", "upgrade"]
-
 _OLD = frozenset({*zarr2.DOCUMENT_NAMES, zarr2.CONSOLIDATED})
 _OLD_ROOT = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr2.ATTRIBUTES)
 _OLD_CHUNK = re.compile(r"[0-9]+(?:[./][0-9]+)*")

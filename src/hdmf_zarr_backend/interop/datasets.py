@@ -22,8 +22,6 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.store.base import Store
 from hdmf_zarr_backend.store.clouds import object_settings
 
-__all__ = ["tensorstore_spec", "to_dask"]
-
 
 @known_arguments
 def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
