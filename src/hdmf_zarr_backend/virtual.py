@@ -152,13 +152,12 @@ def _document(
     recorded = {to_posix(location): record.as_json() for location, (_, _, record) in files.items() if location in used}
     record = {"version": FORMAT_VERSION, "sources": recorded}
 
-    def entry(key: str, value: bytes, *, is_text: bool = False) -> bytes:
+    def entry(key: str, value: bytes) -> bytes:
+        is_text = key.rpartition("/")[2] in DOCUMENTS or key == zarr2.CONSOLIDATED
         text = value.decode("utf-8") if is_text else f"base64:{base64.b64encode(value).decode('ascii')}"
         return f"{json.dumps(key)}: {json.dumps(text)}".encode()
 
-    entries = []
-    for key, value in inside.items():
-        entries.append(entry(key, value, is_text=key.rpartition("/")[2] in DOCUMENTS or key == zarr2.CONSOLIDATED))
+    entries = [entry(key, value) for key, value in inside.items()]
     for path, source in staying.items():
         stored, url = plan.arrays[path].node.stored, json.dumps(to_posix(source.location))
         for piece in source.pieces():
