@@ -76,10 +76,7 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
             "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5; 3 with --shards); both: the "
             "metadata of both formats over the same chunks",
         ),
-        cli.shared("--codec"),
-        cli.shared("--chunks"),
-        cli.shared("--shards"),
-        cli.shared("--set"),
+        *cli.STORING,
         cli.shared("--chunk-key-encoding", "to Zarr format 3"),
         cli.shared("--nczarr"),
         cli.flag(

@@ -252,6 +252,9 @@ def flag(form: str, text: str) -> Part:
 TRUST = (shared("--external-links"), shared("--no-plug-in-codecs"))
 """The options of a command that reads a file, for one that the user does not trust."""
 
+STORING = tuple(map(shared, ("--codec", "--chunks", "--shards", "--set")))
+"""The options of a command that plans how datasets are stored."""
+
 
 def group(title: str, *parts: Part) -> Part:
     """Return arguments that the help shows under a title."""

@@ -141,10 +141,7 @@ def _print_model(paths: list[str], work: Callable[[str], Any]) -> None:
         "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
         "chunks",
     ),
-    cli.shared("--codec"),
-    cli.shared("--chunks"),
-    cli.shared("--shards"),
-    cli.shared("--set"),
+    *cli.STORING,
     cli.shared("--nczarr"),
     cli.shared("--chunk-key-encoding", "in Zarr format 3"),
     *_TREE_OPTIONS,
